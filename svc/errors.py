@@ -1,0 +1,191 @@
+"""Every exception that becomes an answer, with its status and code (contract: http §5). Imports nothing.
+
+Two kinds of trouble exist. A `Problem` is an answer: its message is written for the caller and may be sent. Anything else that is raised
+is a defect of ours: it is logged with its traceback and the caller gets a bare 500 (`dispatch.error_response`).
+"""
+
+REASONS: dict[int, str] = {
+    100: "Continue", 101: "Switching Protocols", 103: "Early Hints",
+    200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 206: "Partial Content",
+    301: "Moved Permanently", 302: "Found", 303: "See Other", 304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect",
+    400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 406: "Not Acceptable",
+    408: "Request Timeout", 409: "Conflict", 410: "Gone", 411: "Length Required", 412: "Precondition Failed", 413: "Payload Too Large",
+    414: "URI Too Long", 415: "Unsupported Media Type", 416: "Range Not Satisfiable", 417: "Expectation Failed", 422: "Unprocessable Content",
+    426: "Upgrade Required", 428: "Precondition Required", 429: "Too Many Requests", 431: "Request Header Fields Too Large",
+    500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+    505: "HTTP Version Not Supported", 507: "Insufficient Storage",
+}  # fmt: skip
+
+_CODES: dict[int, str] = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 409: "RECORD_EXISTS", 503: "OVERLOADED", 507: "NO_SPACE"}
+
+
+def code_for_status(status: int) -> str:
+    """The code of a status that has no row of its own in http §5: its reason phrase, `PAYLOAD_TOO_LARGE`."""
+    return _CODES.get(status) or REASONS.get(status, "Error").upper().replace(" ", "_")
+
+
+class Problem(Exception):
+    """An answer with an error status. `message` is for the caller; `code` is stable; `headers` are added to the response."""
+
+    status_code = 500
+    code = ""
+
+    def __init__(
+        self,
+        message: str = "",
+        status_code: int | None = None,
+        code: str | None = None,
+        *,
+        headers: tuple[tuple[str, str], ...] = (),
+        errors: tuple[str, ...] = (),
+        retryable: bool | None = None,
+    ) -> None:
+        if status_code is not None:
+            self.status_code = status_code
+        self.code = code or self.code or code_for_status(self.status_code)
+        self.message = message or REASONS.get(self.status_code, "Error")
+        self.headers = headers
+        self.errors = errors
+        self.retryable = self.status_code == 503 if retryable is None else retryable
+        super().__init__(self.message)
+
+
+class ClientError(Problem):
+    """The caller did something wrong (4xx)."""
+
+    status_code = 400
+
+
+class ServerError(Problem):
+    """We cannot do it now (5xx), and may say why."""
+
+    status_code = 500
+
+
+class AccessViolation(Problem):
+    """401 without a user, 403 with one."""
+
+    def __init__(self, user: object = None, message: str = "") -> None:
+        super().__init__(message or ("Must login" if user is None else "Unauthorized access to resource"), 401 if user is None else 403)
+
+
+class BadBody(ClientError):
+    code = "BAD_BODY"
+
+
+class ValidationError(ClientError):
+    """One or more values the table does not accept. `errors`: one sentence per failure; the message joins them with `. `."""
+
+    code = "VALIDATION"
+
+    def __init__(self, errors: tuple[str, ...] | list[str] | str) -> None:
+        failures = (errors,) if isinstance(errors, str) else tuple(errors)
+        super().__init__(". ".join(failures), errors=failures)
+
+
+class BadValue(ClientError):
+    """A text that cannot be converted to the type of its attribute."""
+
+    code = "BAD_VALUE"
+
+
+class QueryError(ClientError):
+    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR` or `BAD_VALUE`."""
+
+
+class QuerySyntaxError(QueryError):
+    """The query cannot be parsed. `position` counts from 0 in `query`."""
+
+    code = "QUERY_SYNTAX"
+
+    def __init__(self, what: str, position: int, query: str, hint: str = "") -> None:
+        shown = query if len(query) <= 200 else query[:200] + "..."
+        super().__init__(f"Unable to parse query, {what} at position {position} in '{shown}'" + (f" ({hint})" if hint else ""))
+        self.position = position
+        self.what = what
+
+
+class NotFound(ClientError):
+    status_code = 404
+    code = "NOT_FOUND"
+
+
+class MethodNotAllowed(ClientError):
+    status_code = 405
+    code = "METHOD_NOT_ALLOWED"
+
+    def __init__(self, message: str, allow: tuple[str, ...]) -> None:
+        super().__init__(message, headers=(("Allow", ", ".join(allow)),))
+
+
+class NotAcceptable(ClientError):
+    status_code = 406
+    code = "NOT_ACCEPTABLE"
+
+
+class RecordExists(ClientError):
+    status_code = 409
+    code = "RECORD_EXISTS"
+
+    def __init__(self, message: str = "Record already exists") -> None:
+        super().__init__(message)
+
+
+class PreconditionFailed(ClientError):
+    status_code = 412
+    code = "PRECONDITION_FAILED"
+
+
+class IndexRebuilding(ServerError):
+    status_code = 503
+    code = "INDEX_REBUILDING"
+
+    def __init__(self, attribute: str) -> None:
+        super().__init__(f'"{attribute}" is not indexed yet, can not search for this attribute', retryable=True)
+
+
+class Overloaded(ServerError):
+    status_code = 503
+    code = "OVERLOADED"
+
+    def __init__(self, message: str = "Service unavailable, exceeded request queue limit") -> None:
+        super().__init__(message, headers=(("Retry-After", "1"),), retryable=True)
+
+
+class NoSpace(ServerError):
+    """The volume or the store's map is full; the write was undone (schema-and-store §15)."""
+
+    status_code = 507
+    code = "NO_SPACE"
+
+    def __init__(self, message: str = "No space left for this write") -> None:
+        super().__init__(message)
+
+
+class StoreFailure(ServerError):
+    """The store could not do it (I/O error, damaged file, locked by another process); the write was undone."""
+
+    status_code = 503
+    code = "STORE_FAILURE"
+
+
+class PeerError(Problem):
+    """The peer broke its protocol; the connection answers if it still can and closes. `status_code` is the answer for HTTP."""
+
+    status_code = 400
+
+
+class ConfigError(Exception):
+    """The configuration is not usable: a sentence per fault. Ends the start with exit status 1, never reaches a client."""
+
+    def __init__(self, faults: list[str] | str) -> None:
+        self.faults = [faults] if isinstance(faults, str) else faults
+        super().__init__("; ".join(self.faults))
+
+
+class SchemaError(Exception):
+    """A schema file or a table definition that cannot be applied; `line` and `column` count from 1, 0 if unknown."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        self.message, self.line, self.column = message, line, column
+        super().__init__(f"{message} (line {line}, column {column})" if line else message)

@@ -1,0 +1,168 @@
+"""Request, Response and Headers: what handlers see, the same for every protocol (contract: http §12.2, §12.4).
+
+A request's head comes in two parts. `HeaderBlock` is the parsed, immutable block of header fields; clients repeat it byte for byte, so drivers
+cache it and everything derived from it (`memo`) is computed once. `Request` is what is new each time: method, target, body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+HeaderPairs = list[tuple[str, str]]
+
+
+class HeaderBlock:
+    """The header fields of one request head: immutable, shared by all requests that repeat it.
+
+    `fields`: lower-case name -> value, repeated fields joined with `, ` (`Cookie` with `; `, RFC 9110 §5.3, RFC 6265 §5.4).
+    `memo`: for layers above to keep what they derived from these fields (negotiated types, identified user). Each layer owns its own key;
+    what depends on more than the fields (a user's rights, a configuration) must carry its own test of freshness.
+    """
+
+    __slots__ = ("fields", "memo", "pairs")
+
+    def __init__(self, pairs: HeaderPairs) -> None:
+        """`pairs`: names in lower case, in the order received."""
+        self.pairs = pairs
+        fields: dict[str, str] = {}
+        for name, value in pairs:
+            if name in fields:
+                fields[name] += ("; " if name == "cookie" else ", ") + value
+            else:
+                fields[name] = value
+        self.fields = fields
+        self.memo: dict[str, Any] = {}
+
+    def get(self, name: str) -> str | None:
+        """The value of a field by its lower-case name."""
+        return self.fields.get(name)
+
+
+class Headers:
+    """Mutable header fields of a request (a copy of its block) or a response; names are case-insensitive, order is kept."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] | dict[str, str] | None = None) -> None:
+        self._pairs: HeaderPairs = []
+        if pairs:
+            for name, value in pairs.items() if isinstance(pairs, dict) else pairs:
+                self.append(name, value)
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        lower = name.lower()
+        values = [value for key, value in self._pairs if key.lower() == lower]
+        return ", ".join(values) if values else default
+
+    def set(self, name: str, value: object) -> None:
+        """Replace the field; `Set-Cookie` accumulates (http §12.4)."""
+        if name.lower() != "set-cookie":
+            self.delete(name)
+        self.append(name, value)
+
+    def append(self, name: str, value: object) -> None:
+        text = str(value)
+        if "\n" in text or "\r" in text or "\0" in text or not name or any(c in name for c in "\r\n\0: "):
+            raise ValueError(f"not a header field: {name!r}: {text!r}")
+        self._pairs.append((name, text))
+
+    def has(self, name: str) -> bool:
+        lower = name.lower()
+        return any(key.lower() == lower for key, _ in self._pairs)
+
+    def delete(self, name: str) -> None:
+        lower = name.lower()
+        self._pairs = [pair for pair in self._pairs if pair[0].lower() != lower]
+
+    def pairs(self) -> HeaderPairs:
+        return self._pairs
+
+    __contains__ = has
+    __setitem__ = set
+    __delitem__ = delete
+
+    def __getitem__(self, name: str) -> str:
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._pairs!r})"
+
+
+# A streamed body is pulled when the out-buffer has room. `b""` means: nothing yet, ask again in the next turn (a long scan giving way).
+BodyStream = Iterator[bytes] | AsyncIterator[bytes]
+
+
+@dataclass(slots=True)
+class Response:
+    """What goes out. `data` is negotiated into bytes by the layer that knows the client's wishes, `body` goes as it is.
+
+    `headers` holds only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's.
+    """
+
+    body: bytes | str | BodyStream | None = None
+    status: int = 200
+    headers: Headers = field(default_factory=Headers)
+    data: Any = None
+
+
+class Request:
+    """One request, of whatever protocol, and the context its handler runs in."""
+
+    __slots__ = (
+        "_headers", "arrived", "block", "body", "handler_path", "http_version", "method", "pathname", "peer", "query",
+        "response_headers", "scheme", "target", "user",
+    )  # fmt: skip
+
+    def __init__(self, method: str, target: str, block: HeaderBlock, body: bytes = b"", http_version: str = "1.1") -> None:
+        self.method = method
+        self.target = target  # as received, origin form: path, `?` and query, still percent-encoded
+        self.block = block
+        self.body = body  # complete, transfer coding removed, content coding not
+        self.http_version = http_version
+        path, mark, query = target.partition("?")
+        self.pathname = path
+        self.query: str | None = query if mark else None
+        self.scheme = "http"
+        self.peer = ""  # address of the transport peer, without port
+        self.arrived = 0.0  # clock.monotonic() when the head was complete
+        self.user: Any = None  # auth.User, None = anonymous
+        self.handler_path = ""  # registered address of the resource that took the request; "" = none did
+        self.response_headers: Headers | None = None
+        self._headers: Headers | None = None
+
+    @property
+    def url(self) -> str:
+        return self.target
+
+    @property
+    def headers(self) -> Headers:
+        """A copy of the fields for handlers, which may change it; inner layers read `block`."""
+        if self._headers is None:
+            self._headers = Headers(list(self.block.fields.items()))
+        return self._headers
+
+    @property
+    def host(self) -> str:
+        return self.block.fields.get("host", "")
+
+    @property
+    def ip(self) -> str:
+        return self.peer
+
+    @property
+    def absolute_url(self) -> str:
+        return f"{self.scheme}://{self.host}{self.target}"
+
+    def __repr__(self) -> str:
+        return f"<Request {self.method} {self.target}>"

@@ -1,0 +1,82 @@
+"""What a peer did (events), and what a driver asks of its connection (commands).
+
+Every driver has `receive_data(data: bytes) -> list[Event]`, `receive_eof() -> list[Event]`, `data_to_send() -> bytes`, and the three ways to answer
+of `http1.Http1`. Bytes out are no command. Flat classes, never changed once handed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svc.errors import PeerError
+from svc.messages import HeaderBlock, HeaderPairs
+
+
+@dataclass(slots=True)
+class RequestReceived:
+    """A complete head. `body` is the complete body (`b""` if there is none), or None: `DataReceived`... and `RequestEnded` follow.
+
+    Fields that follow from the head are here so that nobody parses them twice. `target` is in origin form (`*` for `OPTIONS *`).
+    """
+
+    stream_id: int
+    method: str
+    target: str
+    block: HeaderBlock
+    http_version: str  # "1.0", "1.1", "2"
+    body: bytes | None
+    expects_continue: bool = False  # the peer waits for `send_continue()` before it sends the body
+
+
+@dataclass(slots=True)
+class DataReceived:
+    """A piece of a request's body, transfer coding removed."""
+
+    stream_id: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class RequestEnded:
+    """The body is complete. `trailers`: lower-case names."""
+
+    stream_id: int
+    trailers: HeaderPairs
+
+
+@dataclass(slots=True)
+class ProtocolFailed:
+    """The peer broke the protocol. The connection answers `error` if nothing of an answer was sent yet, then closes. No event follows."""
+
+    error: PeerError
+
+
+@dataclass(slots=True)
+class PeerClosed:
+    """The peer will send nothing more, between two messages. It may still read (half-close)."""
+
+
+Event = RequestReceived | DataReceived | RequestEnded | ProtocolFailed | PeerClosed
+
+
+@dataclass(slots=True)
+class Close:
+    """Close the connection once all output is sent."""
+
+
+@dataclass(slots=True)
+class SwitchTo:
+    """From here on another protocol talks on this connection; `trailing` are bytes already read that belong to it."""
+
+    protocol: str
+    trailing: bytes
+
+
+@dataclass(slots=True)
+class WakeAt:
+    """Call `on_wake()` at this time (clock.monotonic())."""
+
+    when: float
+
+
+Command = Close | SwitchTo | WakeAt

@@ -1,0 +1,98 @@
+"""The one query model: every query language becomes these nodes (design §5). Frozen, comparable, printable.
+
+Positions count characters from 0 in the source text, -1 if there is none; they do not take part in comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Comparator(StrEnum):
+    """Names of schema-and-store §11."""
+
+    EQUALS = "equals"
+    NOT_EQUAL = "not_equal"
+    LESS_THAN = "less_than"
+    LESS_THAN_EQUAL = "less_than_equal"
+    GREATER_THAN = "greater_than"
+    GREATER_THAN_EQUAL = "greater_than_equal"
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+    BETWEEN = "between"
+    PREFIX = "prefix"
+
+
+class Conversion(StrEnum):
+    """How the text of a URL value becomes a value (http §6.4)."""
+
+    TYPED = "typed"  # not text: a value of a query object, converted by declared type only
+    CONVERTING = "converting"  # `==`, `!=`, ranges: prefixes, null, declared type, autoconversion
+    STRICT = "strict"  # `=`, `===`, `!==`: declared type only
+    TEXT = "text"  # `=sw=`, `=ct=`, `=ew=`: always text
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    path: tuple[str, ...]
+    comparator: Comparator
+    value: object
+    conversion: Conversion = Conversion.TYPED
+    position: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    operator: str  # "and" | "or"
+    members: tuple[Filter, ...]
+    position: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationFilter:
+    """`products[price=gt=10&sort(-price)&limit(3)]`: some related record satisfies `query.where` (http §6.7)."""
+
+    path: tuple[str, ...]
+    query: Query
+    position: int = field(default=-1, compare=False)
+
+
+Filter = Condition | Group | RelationFilter
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    path: tuple[str, ...]
+    descending: bool = False
+    position: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """`name`, `name{...}` (nested), `name[...]` (relation filter), `*`, or a pseudo-attribute (`$id`)."""
+
+    path: tuple[str, ...]
+    nested: Select | None = None
+    query: Query | None = None
+    position: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`shape`: "value" (one bare value), "object" or "array" (http §6.8)."""
+
+    items: tuple[SelectItem, ...]
+    shape: str = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    where: Filter | None = None
+    select: Select | None = None
+    sort: tuple[SortKey, ...] = ()
+    offset: int = 0
+    limit: int | None = None
+    explain: bool = False
+    enforce_execution_order: bool = False
