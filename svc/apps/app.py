@@ -1,0 +1,149 @@
+"""Load one application directory (contract: applications §10, §12.1, §12.4, §12.5).
+
+A failing entry gets status `error` and a log line; everything else of the application, and every other application, starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from svc.apps.schema_files import load_schema_files
+from svc.errors import SchemaError
+from svc.query import QueryCache
+from svc.resources import Resources, table_resource
+from svc.store import Store
+from svc.store.schema import TableDefinition
+
+DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}}  # without a config.yaml (applications §10.1)
+
+
+@dataclass(slots=True)
+class EntryStatus:
+    """`status`: "healthy", "warning" or "error"."""
+
+    status: str = "healthy"
+    messages: list[str] = field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        self.messages.append(message)
+        if self.status == "healthy":
+            self.status = "warning"
+
+    def fail(self, message: str) -> None:
+        self.messages.append(message)
+        self.status = "error"
+
+
+@dataclass(slots=True)
+class App:
+    """A loaded application. `entries`: key of config.yaml -> how it went."""
+
+    name: str
+    directory: Path
+    config: Mapping[str, Any]
+    entries: dict[str, EntryStatus] = field(default_factory=dict)
+    definitions: list[TableDefinition] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        statuses = {entry.status for entry in self.entries.values()}
+        return next((s for s in ("error", "warning") if s in statuses), "healthy")
+
+
+def load_app(directory: Path, store: Store, resources: Resources, queries: QueryCache, known: Mapping[str, Mapping[str, TableDefinition]]) -> App:
+    """Read the application in `directory`, define its tables, register its resources.
+
+    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5).
+    """
+    app = App(directory.resolve().name, directory, {})
+    status = app.entries["config"] = EntryStatus()
+    try:
+        app.config = read_config(directory)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        status.fail(f"config.yaml: {error}")
+        return app
+    for key, entry in app.config.items():
+        if not entry or key == "rest":
+            continue
+        status = app.entries[key] = EntryStatus()
+        if key == "graphqlSchema":
+            _load_schema(app, entry, status, store, resources, queries, known)
+        else:
+            status.warn(f"'{key}' is not available in this version of svc and was skipped")
+    return app
+
+
+def read_config(directory: Path) -> Mapping[str, Any]:
+    """`config.yaml`, which replaces the defaults entirely, or the defaults."""
+    path = directory / "config.yaml"
+    if not path.exists():
+        return DEFAULT_CONFIG
+    loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise ValueError("must be a mapping of entries")
+    return {str(key): value for key, value in loaded.items()}
+
+
+def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
+    """(path below `directory` with slashes, file) for `files` of an entry: a glob, a list of them, or `{source, ignore}` (applications §10.3)."""
+    ignored: set[Path] = set()
+    if isinstance(files, dict):
+        ignored = {path for _, path in matching_files(directory, files["ignore"])} if files.get("ignore") else set()
+        files = files.get("source")
+    patterns = files if isinstance(files, list) else [files]
+    found: dict[str, Path] = {}
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern:
+            raise ValueError(f"files: {pattern!r} is not a pattern")
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            raise ValueError(f"files: '{pattern}' leads out of the application")
+        for path in directory.glob("**/*" if pattern == "." else pattern.removeprefix("./")):
+            if path.is_file() and path not in ignored:
+                found[path.relative_to(directory).as_posix()] = path
+    return sorted(found.items())
+
+
+def _load_schema(
+    app: App,
+    entry: Any,
+    status: EntryStatus,
+    store: Store,
+    resources: Resources,
+    queries: QueryCache,
+    known: Mapping[str, Mapping[str, TableDefinition]],
+) -> None:
+    pattern = entry.get("files", "*.graphql") if isinstance(entry, dict) else entry if isinstance(entry, str) else "*.graphql"
+    texts: list[tuple[str, str]] = []
+    try:
+        for name, path in matching_files(app.directory, pattern):
+            try:
+                texts.append((name, path.read_text(encoding="utf-8")))
+            except (OSError, UnicodeDecodeError) as error:
+                status.fail(f"{name}: {error}")
+    except ValueError as error:
+        status.fail(str(error))
+        return
+    result = load_schema_files(texts, known)
+    for warning in result.warnings:
+        status.warn(warning)
+    for failure in result.errors:
+        status.fail(failure)
+    rest = app.config.get("rest")
+    options = rest if isinstance(rest, dict) else {}
+    for definition in result.definitions:
+        try:
+            table = store.open_database(definition.database).define_table(definition)
+        except SchemaError as error:
+            status.fail(f"table {definition.database}.{definition.name}: {error}")
+            continue
+        app.definitions.append(definition)
+        if rest and definition.export is not None:
+            resource = table_resource(table, store, queries, path=definition.export.path, allow_full_scan=bool(options.get("allowFullScan")))
+            resources.set(definition.export.path, resource, dict(definition.export.protocols))

@@ -1,0 +1,590 @@
+"""One accepted socket: reads, writes, limits and deadlines; drives one protocol object (design §1-§3, style §2).
+
+The connection knows bytes and time, the protocol knows their meaning, the application (`Application`) knows the answer. Output is collected during a
+turn and sent once at its end (`flush`). A streamed body is pulled only while the out-buffer is below HIGH_WATER, so a slow reader holds back the
+scan that feeds it, and no more than STREAM_SLICE seconds a turn go to all streams together.
+
+    state      waits for                            deadline
+    HEAD       the rest of a request head           headersTimeout, else the connection answers 408
+    BODY       the rest of a request body           timeout, else 408
+    HANDLING   the application                      timeout, else 503
+    SENDING    the peer to read                     timeout without progress, else closed
+    IDLE       the next request                     keepAliveTimeout, else closed
+    CLOSED     -
+
+A connection is never torn down inside its own call: `close_soon` marks it and the end of the turn closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from svc.errors import Overloaded, PeerError, Problem, ServerError
+from svc.messages import HeaderPairs, Request, Response
+from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived
+from svc.protocol.http1 import Http1, Limits
+
+if TYPE_CHECKING:
+    from svc.clock import Clock
+
+READ_SIZE = 64 * 1024  # bytes a recv asks for
+READ_SIZE_BODY = 512 * 1024  # while a large body is arriving
+HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
+LOW_WATER = 64 * 1024  # ... and at which it goes on
+STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
+PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
+READ_AHEAD = 256 * 1024  # bytes a peer may send beyond the request being answered before we stop reading
+
+
+class State(IntEnum):
+    HEAD = 0
+    BODY = 1
+    HANDLING = 2
+    SENDING = 3
+    IDLE = 4
+    CLOSED = 5
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds (http §14)."""
+
+    headers: float = 60.0
+    request: float = 120.0
+    keep_alive: float = 30.0
+
+
+class Application(Protocol):
+    """What answers requests: `dispatch.Dispatcher`."""
+
+    def handle(self, exchange: Exchange) -> Response | None:
+        """The response, or None: `exchange.respond()` will be called later. Never raises."""
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response: ...
+
+    def sent(self, exchange: Exchange) -> None:
+        """The answer is handed to the socket (or the peer went away)."""
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """The peer went away, or time ran out, before the application answered."""
+
+
+class Exchange:
+    """One request and its answer, on one connection. The handle by which a later answer finds its way back."""
+
+    __slots__ = ("abandoned", "answered", "body_bytes", "connection", "request", "status", "stream_id", "task", "timing_label")
+
+    def __init__(self, connection: Connection, stream_id: int, request: Request) -> None:
+        self.connection = connection
+        self.stream_id = stream_id
+        self.request = request
+        self.status = 0
+        self.body_bytes = 0
+        self.answered = 0.0  # clock.monotonic() when the response head was ready
+        self.abandoned = False
+        self.task: asyncio.Task[None] | None = None
+
+    def respond(self, response: Response) -> None:
+        """Answer now (from a later turn's work than the request). After the peer went away: dropped."""
+        if not self.abandoned:
+            self.connection.answer(self, response)
+
+    def send_early_hints(self, pairs: HeaderPairs) -> None:
+        if not self.abandoned:
+            self.connection.protocol.send_informational(103, pairs)
+            self.connection.touch()
+
+
+class Connections:
+    """All connections of a server: what they share, who of them has work at the end of the turn."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        application: Application,
+        clock: Clock,
+        *,
+        limits: Limits,
+        timeouts: Timeouts,
+        date: Callable[[], str],
+        log_error: Callable[[str, BaseException | None], None],
+        max_bodies: int = 1 << 30,
+    ) -> None:
+        self.loop = loop
+        self.application = application
+        self.clock = clock
+        self.now = clock.monotonic
+        self.limits = limits
+        self.timeouts = timeouts
+        self.date = date
+        self.log_error = log_error
+        self.max_bodies = max_bodies  # bytes of request bodies that may be in memory at one time
+        self.bodies = 0
+        self.open: set[Connection] = set()
+        self.to_flush: list[Connection] = []
+        self.streams: list[Connection] = []  # have a streamed body to pull and room for it
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.draining = False
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Connection:
+        """Take over a connected non-blocking socket."""
+        connection = Connection(self, sock, peer, scheme)
+        self.open.add(connection)
+        self.loop.add_reader(sock, connection.on_readable)
+        return connection
+
+    def end_turn(self) -> bool:
+        """Pull streams, send what there is, close what is done. True if a further turn has work at once."""
+        if self.streams:
+            self._pull_streams()
+        flushing, self.to_flush = self.to_flush, []
+        for connection in flushing:
+            connection.flush()
+        return bool(self.streams or self.to_flush)
+
+    def _pull_streams(self) -> None:
+        deadline = self.now() + STREAM_SLICE
+        waiting = self.streams
+        self.streams = []
+        for position, connection in enumerate(waiting):
+            if self.now() >= deadline:
+                self.streams = waiting[position:] + self.streams  # those not served go first next time
+                return
+            connection.pull(deadline)
+
+    def sweep(self, now: float) -> None:
+        """Act on every deadline that has passed. Called about once a second."""
+        for connection in [c for c in self.open if c.deadline <= now]:
+            connection.on_deadline()
+
+    def drain(self) -> None:
+        """Graceful stop: idle connections go now, the others after their current answer."""
+        self.draining = True
+        for connection in list(self.open):
+            connection.protocol.drain()
+            if connection.state is State.IDLE:
+                connection.close_soon()
+
+    def close_all(self) -> None:
+        for connection in list(self.open):
+            connection.close_now()
+
+
+class Connection:
+    """See the module's text. Not re-entrant; everything runs on the loop."""
+
+    __slots__ = (
+        "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_shared",
+        "_stream", "_stream_queued", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
+    )  # fmt: skip
+
+    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
+        self._shared = shared
+        self.sock = sock
+        self.peer = peer
+        self.scheme = scheme
+        self.protocol = Http1(shared.limits)
+        self.state = State.HEAD
+        self.deadline = shared.now() + shared.timeouts.headers
+        self._out: list[bytes] = []  # protocol output not yet taken by the socket
+        self._pending = 0  # bytes in _out
+        self._current: Exchange | None = None
+        self._body: list[bytes] | None = None
+        self._body_size = 0
+        self._stream: Iterator[bytes] | None = None
+        self._stream_queued = False  # in shared.streams
+        self._flush_queued = False
+        self._reading = True  # registered for readability
+        self._writing = False  # registered for writability
+        self._ahead = 0  # bytes read while an earlier request was being answered
+        self._ended = False  # the peer sent its FIN
+        self._closing = False
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        shared = self._shared
+        try:
+            data = self.sock.recv(READ_SIZE if self._body is None else READ_SIZE_BODY)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close_now()
+            return
+        try:
+            if data:
+                shared.bytes_received += len(data)
+                state = self.state
+                if state is State.IDLE:
+                    self._enter(State.HEAD, shared.timeouts.headers)
+                elif state is State.HANDLING or state is State.SENDING:
+                    self._ahead += len(data)
+                    if self._ahead > READ_AHEAD:
+                        self._stop_reading()
+                self._on_events(self.protocol.receive_data(data))
+            else:
+                self._stop_reading()
+                self._ended = True
+                self._on_events(self.protocol.receive_eof())
+                self.touch()
+        except Exception as error:
+            self._defect(error)
+
+    def _on_events(self, events: list[Event]) -> None:
+        answered = 0
+        while events:
+            for event in events:
+                kind = type(event)
+                if kind is RequestReceived:
+                    self._on_request(cast(RequestReceived, event))
+                elif kind is DataReceived:
+                    self._on_data(cast(DataReceived, event).data)
+                elif kind is RequestEnded:
+                    self._on_request_ended()
+                elif kind is ProtocolFailed:
+                    self._on_failure(cast(ProtocolFailed, event).error)
+                    return
+                elif kind is PeerClosed:
+                    self._stop_reading()
+                    self._ended = True
+            # A pipelined request follows only when its predecessor is answered, and the rest of a long pipeline in the next turn.
+            answered += 1
+            if self._current is not None or self._closing or answered == PIPELINE_BATCH:
+                return
+            events = self.protocol.next_events()
+
+    def _on_request(self, event: RequestReceived) -> None:
+        shared = self._shared
+        request = Request(event.method, event.target, event.block, event.body or b"", event.http_version)
+        request.peer = self.peer
+        request.scheme = self.scheme
+        request.arrived = shared.now()
+        exchange = Exchange(self, event.stream_id, request)
+        self._current = exchange
+        if event.body is None:
+            self._body = []
+            self._body_size = 0
+            self._enter(State.BODY, shared.timeouts.request)
+            if event.expects_continue:
+                self.protocol.send_continue()
+                self.touch()
+            return
+        self._handle(exchange)
+
+    def _on_data(self, data: bytes) -> None:
+        if self._body is None:
+            return
+        shared = self._shared
+        shared.bodies += len(data)
+        self._body_size += len(data)
+        self._body.append(data)
+        if shared.bodies > shared.max_bodies:
+            exchange = self._current
+            self._drop_body()
+            assert exchange is not None
+            self.answer(exchange, shared.application.error_response(Overloaded("Too many request bodies at one time"), exchange.request))
+
+    def _drop_body(self) -> None:
+        self._shared.bodies -= self._body_size
+        self._body, self._body_size = None, 0
+
+    def _on_request_ended(self) -> None:
+        exchange = self._current
+        if exchange is None or self._body is None:
+            return
+        exchange.request.body = b"".join(self._body)
+        self._drop_body()
+        self._handle(exchange)
+
+    def _handle(self, exchange: Exchange) -> None:
+        response = self._shared.application.handle(exchange)
+        if response is not None:
+            self.answer(exchange, response)
+        elif self._current is exchange:
+            self._enter(State.HANDLING, self._shared.timeouts.request)
+
+    def _on_failure(self, error: PeerError) -> None:
+        """The peer broke the protocol: answer while that is possible, then close."""
+        exchange, self._current = self._current, None
+        if exchange is not None:
+            self._abandon(exchange)
+        self._drop_body()
+        response = self._shared.application.error_response(error, exchange.request if exchange else None)
+        body = response.body if isinstance(response.body, bytes) else b""
+        self.protocol.fail(error, response.headers.pairs(), body, self._shared.date())
+        self.close_soon()
+
+    # --- answering -----------------------------------------------------------------------------------------------------------------
+
+    def answer(self, exchange: Exchange, response: Response) -> None:
+        """Encode a response (or begin a streamed one) and queue it for the end of the turn."""
+        shared = self._shared
+        if self._current is not exchange:
+            return
+        exchange.answered = shared.now()
+        exchange.status = response.status
+        body = response.body
+        if type(body) is bytes or body is None or isinstance(body, str):
+            raw = body if type(body) is bytes else body.encode() if isinstance(body, str) else b""
+            self.protocol.respond(exchange.stream_id, response.status, response.headers.pairs(), raw, shared.date())
+            exchange.body_bytes = len(raw) if exchange.request.method != "HEAD" and response.status not in (204, 304) else 0
+            self._finish(exchange)
+        else:
+            self._begin_stream(exchange, response, body)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """The answer is complete in the protocol's output."""
+        self._current = None
+        self._stream = None
+        self._shared.application.sent(exchange)
+        self._enter(State.IDLE, self._shared.timeouts.keep_alive)
+        if self._body is not None:  # answered before the whole body had come
+            self._drop_body()
+        if self._ahead:
+            self._ahead = 0
+            self._read_again()
+        self.touch()
+
+    def _begin_stream(self, exchange: Exchange, response: Response, body: Any) -> None:
+        shared = self._shared
+        length = response.headers.get("content-length")
+        if length is not None:
+            response.headers.delete("content-length")
+        pairs = response.headers.pairs()
+        if exchange.request.method == "HEAD":
+            _close_iterator(body)
+            body = iter(())
+        self.protocol.begin_response(exchange.stream_id, response.status, pairs, shared.date(), int(length) if length is not None else None)
+        self._enter(State.SENDING, shared.timeouts.request)
+        if hasattr(body, "__anext__") or hasattr(body, "__aiter__"):
+            exchange.task = shared.loop.create_task(self._pump(exchange, body))
+        else:
+            self._stream = iter(body)
+            self._queue_stream()
+        self.touch()
+
+    def _queue_stream(self) -> None:
+        if not self._stream_queued:
+            self._stream_queued = True
+            self._shared.streams.append(self)
+
+    def pull(self, deadline: float) -> None:
+        """Take chunks from the streamed body until the buffer is full, the turn's share is used up, or it ends."""
+        self._stream_queued = False
+        exchange, stream = self._current, self._stream
+        if exchange is None or stream is None:
+            return
+        shared = self._shared
+        try:
+            while True:
+                if self._pending >= HIGH_WATER:
+                    break  # goes on when the socket has taken it
+                try:
+                    chunk = next(stream)
+                except StopIteration:
+                    self._end_stream(exchange)
+                    return
+                if chunk:
+                    exchange.body_bytes += len(chunk)
+                    self.protocol.send_body(exchange.stream_id, chunk)
+                    self._collect()
+                if shared.now() >= deadline:
+                    self._queue_stream()
+                    break
+        except Exception as error:
+            self._defect(error)
+            return
+        self.touch()
+
+    async def _pump(self, exchange: Exchange, body: AsyncIterator[bytes]) -> None:
+        try:
+            async for chunk in body:
+                while self._pending >= HIGH_WATER and not exchange.abandoned:
+                    await asyncio.sleep(0.01)
+                if exchange.abandoned:
+                    return
+                if chunk:
+                    exchange.body_bytes += len(chunk)
+                    self.protocol.send_body(exchange.stream_id, chunk)
+                    self._collect()
+                    self.touch()
+            self._end_stream(exchange)
+        except Exception as error:
+            self._defect(error)
+        finally:
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _end_stream(self, exchange: Exchange) -> None:
+        self.protocol.end_response(exchange.stream_id)
+        self._finish(exchange)
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Ask for a flush at the end of this turn."""
+        if not self._flush_queued:
+            self._flush_queued = True
+            self._shared.to_flush.append(self)
+
+    def _collect(self) -> None:
+        data = self.protocol.data_to_send()
+        if data:
+            self._out.append(data)
+            self._pending += len(data)
+
+    def flush(self) -> None:
+        """Send once. What the socket does not take waits for writability. Then go on with what was pipelined."""
+        self._flush_queued = False
+        if self.state is State.CLOSED:
+            return
+        self._collect()
+        if self._out and not self._writing:
+            self._send()
+        if self._out or self.state is State.CLOSED:
+            return
+        if self._current is not None:
+            if self._stream is not None:
+                self._queue_stream()
+        elif self._closing or self.protocol.should_close:
+            self.close_now()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """All is answered and sent: take the next pipelined request, or wait for one."""
+        try:
+            self._on_events(self.protocol.next_events())
+        except Exception as error:
+            self._defect(error)
+            return
+        if self._current is None and not self._flush_queued and self.state is not State.CLOSED:
+            if self._ended:
+                self.close_now()
+            elif self.protocol.reading_head and self.state is State.IDLE:
+                self._enter(State.HEAD, self._shared.timeouts.headers)
+
+    def _send(self) -> None:
+        out = self._out
+        data = out[0] if len(out) == 1 else b"".join(out)
+        try:
+            sent = self.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close_now()
+            return
+        shared = self._shared
+        shared.bytes_sent += sent
+        if sent == len(data):
+            out.clear()
+            self._pending = 0
+            return
+        self._out = [data[sent:]]
+        self._pending = len(data) - sent
+        if not self._writing:
+            self._writing = True
+            shared.loop.add_writer(self.sock, self.on_writable)
+        self.deadline = shared.now() + shared.timeouts.request
+
+    def on_writable(self) -> None:
+        self._send()
+        if self.state is State.CLOSED:
+            return
+        if not self._out:
+            self._writing = False
+            self._shared.loop.remove_writer(self.sock)
+            if self._current is None:
+                self._enter(State.IDLE, self._shared.timeouts.keep_alive)
+            self.touch()
+        if self._stream is not None and self._pending <= LOW_WATER:
+            self._queue_stream()
+
+    # --- time and end --------------------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: State, seconds: float) -> None:
+        self.state = state
+        self.deadline = self._shared.now() + seconds
+
+    def on_deadline(self) -> None:
+        state = self.state
+        application = self._shared.application
+        if self._out or state is State.SENDING or state is State.IDLE:
+            self.close_now()
+        elif state is State.HANDLING:
+            exchange = self._current
+            assert exchange is not None
+            error: Problem = ServerError("The request was not answered in time", 503, "TIMEOUT")
+            response = application.error_response(error, exchange.request)
+            application.cancelled(exchange)
+            self.answer(exchange, response)
+        elif state is State.HEAD and not self.protocol.reading_head:
+            self.close_now()  # connected and never said a word
+        else:
+            what = "headers" if state is State.HEAD else "body"
+            self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._shared.loop.remove_reader(self.sock)
+
+    def _read_again(self) -> None:
+        if not self._reading and not self._ended:
+            self._reading = True
+            self._shared.loop.add_reader(self.sock, self.on_readable)
+
+    def close_soon(self) -> None:
+        """Close when everything is sent, at the end of a turn."""
+        self._closing = True
+        self.touch()
+
+    def _defect(self, error: Exception) -> None:
+        """An exception nobody expected: it costs this connection, not the loop."""
+        self._shared.log_error(f"connection from {self.peer}", error)
+        self.close_now()
+
+    def _abandon(self, exchange: Exchange) -> None:
+        exchange.abandoned = True
+        if exchange.task is not None:
+            exchange.task.cancel()
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            _close_iterator(stream)
+        if exchange.answered:
+            self._shared.application.sent(exchange)
+        else:
+            self._shared.application.cancelled(exchange)
+
+    def close_now(self) -> None:
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        shared = self._shared
+        exchange, self._current = self._current, None
+        if exchange is not None:
+            self._abandon(exchange)
+        self._drop_body()
+        self._stop_reading()
+        if self._writing:
+            self._writing = False
+            shared.loop.remove_writer(self.sock)
+        shared.open.discard(self)
+        self.sock.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.peer} {self.state.name}>"
+
+
+def _close_iterator(body: object) -> None:
+    close = getattr(body, "close", None)
+    if close is not None and not inspect.iscoroutinefunction(close):
+        close()

@@ -1,0 +1,185 @@
+"""Request -> Response: who asks, which handler, what became of it. The one place where an exception becomes a response.
+
+    preflight -> authentication -> handler (REST) -> the turn's commit, if it wrote -> answer
+
+A read is answered inside `handle()` by plain calls. What has to wait (a password to verify, an awaitable from a handler, a commit) is answered later
+through the exchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Protocol, cast
+
+from svc.auth.identify import Identifier, Pending, challenge_headers
+from svc.clock import Clock
+from svc.connection import Exchange
+from svc.errors import PeerError, Problem, ServerError
+from svc.messages import Request, Response
+from svc.rest.cors import Cors
+from svc.rest.rest import problem_response
+
+
+class Handler(Protocol):
+    def handle(self, request: Request) -> Any: ...
+    def options(self, request: Request) -> Response: ...
+
+
+class RequestRecorder(Protocol):
+    """Where the figures of a request go (analytics §3)."""
+
+    def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
+
+
+class Dispatcher:
+    """The `Application` of an application port."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        identifier: Identifier,
+        cors: Cors,
+        recorder: RequestRecorder,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        log_error: Callable[[str, BaseException | None], None],
+    ) -> None:
+        self._handler = handler
+        self._identifier = identifier
+        self._cors = cors
+        self._recorder = recorder
+        self._now = clock.monotonic
+        self._loop = loop
+        self._executor = executor
+        self._log_error = log_error
+        self._defects = 0
+
+    # --- the Application of a connection ---------------------------------------------------------------------------------------------
+
+    def handle(self, exchange: Exchange) -> Response | None:
+        request = exchange.request
+        try:
+            if request.method == "OPTIONS":
+                return self._finished(request, self._cors.preflight(request) or self._handler.options(request))
+            who = self._identifier.identify(request)
+            if type(who) is Pending:
+                self._verify(exchange, who)
+                return None
+            request.user = who
+            return self._run(exchange)
+        except Exception as error:
+            return self.error_response(error, request)
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response:
+        """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
+        problem = self._as_problem(error)
+        if problem is None:
+            self._defects += 1
+            where = f"{request.method} {request.target[:200]}" if request else "a connection"
+            self._log_error(f"request {self._defects}: {where}", error)
+            response = problem_response(ServerError("Internal Server Error"), str(self._defects))
+        else:
+            response = problem_response(problem)
+            if problem.status_code == 401 and request is not None:
+                response.headers.pairs().extend(challenge_headers(request))
+        if request is None or isinstance(error, PeerError):
+            return response
+        if request.transaction is not None:
+            request.transaction.abort()
+            request.transaction = None
+        return self._finished(request, response)
+
+    def sent(self, exchange: Exchange) -> None:
+        """The last byte is handed on: record the request (analytics §3)."""
+        request = exchange.request
+        done = self._now()
+        answered = exchange.answered
+        self._recorder.request_done(
+            request.handler_path,
+            request.method,
+            (answered - request.arrived) * 1000.0,
+            exchange.status < 400,
+            exchange.body_bytes,
+            (done - answered) * 1000.0,
+        )
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """Nobody waits for the answer any more. Writes that are applied still commit: they may be part of the turn already."""
+
+    # --- steps -----------------------------------------------------------------------------------------------------------------------
+
+    def _run(self, exchange: Exchange) -> Response | None:
+        request = exchange.request
+        result = self._handler.handle(request)
+        if type(result) is not Response:
+            exchange.task = self._loop.create_task(self._wait_for(exchange, result))
+            return None
+        if request.transaction is None:
+            return self._finished(request, result)
+        self._hold(exchange, result)
+        return None
+
+    def _hold(self, exchange: Exchange, response: Response) -> None:
+        """Answer when the turn's commit is on disk, or has failed."""
+
+        def committed(problem: Problem | None) -> None:
+            request = exchange.request
+            request.transaction = None
+            exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
+
+        exchange.request.transaction.on_done = committed
+
+    async def _wait_for(self, exchange: Exchange, result: Any) -> None:
+        """A handler that waits. Its first step already ran inside this task."""
+        request = exchange.request
+        try:
+            while inspect.isawaitable(result):
+                result = await result
+            response = cast(Response, result)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            exchange.respond(self.error_response(error, request))
+            return
+        if request.transaction is None:
+            exchange.respond(self._finished(request, response))
+        else:
+            self._hold(exchange, response)
+
+    def _verify(self, exchange: Exchange, pending: Pending) -> None:
+        """Run what blocks on a helper thread and go on when it is back."""
+        exchange.task = self._loop.create_task(self._verified(exchange, pending))
+
+    async def _verified(self, exchange: Exchange, pending: Pending) -> None:
+        request = exchange.request
+        try:
+            request.user = await pending.wait(self._loop, self._executor)
+            response = self._run(exchange)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            response = self.error_response(error, request)
+        if response is not None:
+            exchange.respond(response)
+
+    def _finished(self, request: Request, response: Response) -> Response:
+        """The fields every answer has (http §2.6, §9)."""
+        pairs = response.headers.pairs()
+        pairs.append(("Server-Timing", f"db;dur={(self._now() - request.arrived) * 1000.0:.2f}"))
+        if "origin" in request.block.fields:
+            self._cors.decorate(request.block, pairs)
+        return response
+
+    @staticmethod
+    def _as_problem(error: BaseException) -> Problem | None:
+        if isinstance(error, Problem):
+            return error
+        for name in ("status_code", "statusCode", "status"):
+            status = getattr(error, name, None)
+            if isinstance(status, int) and 400 <= status <= 599:
+                return Problem(str(error), status, getattr(error, "code", None))
+        return None

@@ -1,0 +1,68 @@
+"""The event loop: asyncio over our own selector, and the order of a turn (design §2).
+
+A *turn* is what happens between two polls. `TurnSelector.select()` is the one place that asyncio passes once a turn, just before it waits, so
+the turn's closing work hangs there: `end_turn()` commits, encodes and sends. After `select()` returns a new turn begins. Time inside the poll is
+idle, all other time is active; the utilization metric is their ratio.
+
+asyncio computes the timeout of a poll before it calls `select()`. Closing work that makes something ready (a future resolved, a stream with more to
+say) therefore says so by returning True, and the poll becomes a mere look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from svc.clock import SYSTEM_CLOCK, Clock
+
+
+class TurnSelector(selectors.BaseSelector):
+    """A selector that ends a turn before it polls. Everything else is the platform's best selector."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._inner = selectors.DefaultSelector()
+        self._now = clock.monotonic
+        self._poll = self._inner.select
+        self.end_turn: Callable[[], bool] = lambda: False
+        self.turn_started = self._now()  # when the last poll returned: a time stamp that costs nothing
+        self.idle = 0.0  # seconds, cumulated
+        self.active = 0.0  # seconds, cumulated
+        self.turns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.end_turn():
+            timeout = 0
+        polling = self._now()
+        ready = self._poll(timeout)
+        woken = self._now()
+        self.active += polling - self.turn_started
+        self.idle += woken - polling
+        self.turn_started = woken
+        self.turns += 1
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._inner.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._inner.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._inner.modify(fileobj, events, data)
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._inner.get_key(fileobj)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._inner.get_map()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def new_loop(clock: Clock = SYSTEM_CLOCK) -> tuple[asyncio.SelectorEventLoop, TurnSelector]:
+    """A loop and its selector; set `selector.end_turn` before running it."""
+    selector = TurnSelector(clock)
+    return asyncio.SelectorEventLoop(selector), selector

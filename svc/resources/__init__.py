@@ -1,0 +1,21 @@
+"""The resource interface: what answers under an address, the same for every protocol (contract: applications §2-§4)."""
+
+from svc.resources.registry import Match, Registration, Resources
+from svc.resources.resource import VERBS, Created, Resource, Rows, StoredRecord
+from svc.resources.table_resource import TableResource, table_resource
+from svc.resources.target import RequestTarget, parse_target
+
+__all__ = [
+    "VERBS",
+    "Created",
+    "Match",
+    "Registration",
+    "RequestTarget",
+    "Resource",
+    "Resources",
+    "Rows",
+    "StoredRecord",
+    "TableResource",
+    "parse_target",
+    "table_resource",
+]

@@ -1,0 +1,105 @@
+"""`Resource`, and what its verbs may return to a protocol (contract: applications §2, §8).
+
+A protocol turns its request into a verb, a target and perhaps data, and calls `handle`. A plain result means the answer is ready: no coroutine, no
+future. Only a handler that has to wait returns an awaitable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from svc.errors import AccessViolation, MethodNotAllowed
+from svc.messages import Request
+from svc.resources.target import RequestTarget
+
+if TYPE_CHECKING:
+    from svc.query import Plan
+    from svc.store import Table
+
+# verb -> the HTTP method that calls it (applications §2.1)
+VERBS: Mapping[str, str] = {
+    "get": "GET", "search": "GET", "put": "PUT", "patch": "PATCH", "post": "POST", "delete": "DELETE", "query": "QUERY", "copy": "COPY", "move": "MOVE",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class StoredRecord:
+    """A record as stored. `visible`: the attributes the caller may read, None = all."""
+
+    table: Table
+    raw: bytes
+    visible: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """A query ready to run on a snapshot the protocol chooses: short answers on the turn's, long ones on their own."""
+
+    table: Table
+    plan: Plan
+    visible: frozenset[str] | None = None
+    bounded: bool = False  # the query itself caps the number of records at a page
+
+
+@dataclass(slots=True)
+class Created:
+    """New records. `location` is the percent-encoded value of `Location`, "" for several."""
+
+    value: Any
+    location: str = ""
+
+
+class Resource:
+    """Base class of everything with an address. Subclasses implement verbs; what they lack answers 405."""
+
+    name: ClassVar[str] = ""
+    verbs: ClassVar[frozenset[str]] = frozenset()  # implemented
+
+    @classmethod
+    def properties(cls) -> Mapping[str, Any]:
+        """Names that a URL's final `.name` may select (http §1.2)."""
+        return {}
+
+    @classmethod
+    def bind(cls, target: RequestTarget) -> None:
+        """Turn `target.id_text` into a key."""
+        target.id = target.id_text
+
+    @classmethod
+    def replaces(cls, other: type[Resource]) -> bool:
+        """Whether `other` may take the address of this one without a conflict (a reload of the same thing)."""
+        return other.name == cls.name
+
+    @classmethod
+    def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
+        """Once per protocol request, before the handler. Default: super users only (applications §2.2). Raises AccessViolation."""
+        if request.user is None or not request.user.super_user:
+            raise AccessViolation(request.user)
+
+    @classmethod
+    def handle(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> Any:
+        """Check permission once, then run the verb. Returns data, StoredRecord, Rows, Created, Response, None, or an awaitable of these."""
+        if verb not in cls.verbs:
+            raise cls.not_allowed(verb)
+        cls.authorize(verb, target, data, request)
+        return getattr(cls, "on_" + verb)(target, data, request)
+
+    @classmethod
+    def allowed_methods(cls) -> tuple[str, ...]:
+        """The HTTP methods this resource answers, for `Allow`."""
+        methods: dict[str, None] = {}
+        for verb in sorted(cls.verbs, key=list(VERBS).index):
+            methods[VERBS[verb]] = None
+            if verb == "get":
+                methods["HEAD"] = None
+        methods["OPTIONS"] = None
+        return tuple(methods)
+
+    @classmethod
+    def not_allowed(cls, verb: str, method: str = "") -> MethodNotAllowed:
+        method = method or VERBS.get(verb, verb.upper())
+        return MethodNotAllowed(
+            f"The {cls.name} does not have a {verb} method implemented to handle HTTP method {method}", cls.allowed_methods()
+        )

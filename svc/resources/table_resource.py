@@ -1,0 +1,269 @@
+"""A table as a resource (contract: applications §2-§3, http §2). One subclass per table, made by `table_resource`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+from urllib.parse import quote
+
+from svc.auth.permissions import TableRights, rights
+from svc.errors import AccessViolation, BadBody, ClientError
+from svc.messages import Request
+from svc.query import QueryCache, plan_query
+from svc.query.nodes import Query
+from svc.resources.resource import Created, Resource, Rows, StoredRecord
+from svc.resources.target import RequestTarget
+from svc.store import Store, Table, Transaction
+from svc.store.schema import Attribute
+from svc.store.validation import check_key, key_from_text
+
+PAGE_ROWS = 200  # a query capped at this many records is answered from the turn's snapshot
+
+NO_QUERY = Query()
+
+
+class TableResource(Resource):
+    """Class attributes are set per table; every verb is a class method that returns at once."""
+
+    table: ClassVar[Table]
+    store: ClassVar[Store]
+    allow_full_scan: ClassVar[bool] = False
+    queries: ClassVar[QueryCache]
+    verbs = frozenset({"get", "search", "put", "patch", "post", "delete"})
+
+    @classmethod
+    def properties(cls) -> Mapping[str, Attribute]:
+        return cls.table.attributes
+
+    @classmethod
+    def bind(cls, target: RequestTarget) -> None:
+        if target.id_text is not None:
+            target.id = key_from_text(cls.table.definition, target.id_text)
+
+    # --- permission ----------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def rights_of(cls, request: Request) -> TableRights:
+        return rights(request.user, cls.table.database.name, cls.table.name)
+
+    @classmethod
+    def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
+        """http §11.1: read; update if the record exists, else insert; attribute rights on what is written."""
+        may = cls.rights_of(request)
+        if may.all:
+            return
+        if verb in ("get", "search"):
+            allowed = may.read
+        elif verb == "delete":
+            allowed = may.delete
+        elif verb == "post":
+            allowed = may.insert if target.is_collection or target.is_root else may.update
+        elif target.id is None:  # a list of records: some may exist
+            allowed = may.insert and may.update
+        else:
+            allowed = may.update if cls.table.get_raw(target.id) is not None else may.insert
+        if not allowed:
+            raise AccessViolation(request.user)
+        if data is not None and may.attributes is not None and verb in ("put", "patch", "post"):
+            for record in data if isinstance(data, list) else (data,):
+                if isinstance(record, dict):
+                    existing = cls.table.get_raw(target.id) is not None if target.id is not None else False
+                    may.check_write(record, insert=not existing, user=request.user)
+
+    @classmethod
+    def visible(cls, request: Request) -> frozenset[str] | None:
+        may = cls.rights_of(request)
+        return None if may.attributes is None else may.readable
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def on_get(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        if target.id is not None:
+            raw = cls.table.get_raw(target.id)
+            return None if raw is None else StoredRecord(cls.table, raw, cls.visible(request))
+        if target.is_root:
+            return cls.describe(cls.visible(request))
+        return cls.on_search(target, data, request)
+
+    @classmethod
+    def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
+        query = cls.queries.parse(target.query, cls.table.declares) if target.query else NO_QUERY
+        visible = cls.visible(request)
+        table = cls.table
+        plan = plan_query(query, table, None, allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
+        if visible is not None:
+            hidden = plan.attributes_used - visible
+            if hidden:
+                raise AccessViolation(request.user)
+        return Rows(table, plan, visible, bounded=query.limit is not None and query.limit <= PAGE_ROWS)
+
+    @classmethod
+    def describe(cls, visible: frozenset[str] | None = None) -> dict[str, Any]:
+        """http §10.1."""
+        table = cls.table
+        definition = table.definition
+        return {
+            "records": f"/{quote(cls.name)}/" if cls.name else "/",
+            "name": table.name,
+            "database": table.database.name,
+            "auditSize": table.database.log.entry_count(table.name),
+            "attributes": [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible],
+        }
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def begin(cls, request: Request) -> Transaction:
+        user = request.user
+        return cls.store.begin(None if user is None else user.username)
+
+    @classmethod
+    def commit(cls, transaction: Transaction, request: Request) -> None:
+        """Apply the writes now; the answer waits for the turn's commit."""
+        transaction.apply()
+        request.transaction = transaction
+
+    @classmethod
+    def on_put(cls, target: RequestTarget, data: Any, request: Request) -> None:
+        table = cls.table
+        transaction = cls.begin(request)
+        if target.id is not None:
+            cls._put(transaction, target.id, cls._one_record(data), request)
+        else:
+            if target.prefix is not None:
+                raise ClientError("PUT needs the address of a record or of the whole collection")
+            records = data if isinstance(data, list) else [cls._one_record(data)]
+            for number, record in enumerate(records):
+                if not isinstance(record, dict):
+                    raise BadBody(f"Element {number} of the body is not an object")
+                if table.primary_key not in record:
+                    raise ClientError(f"Element {number} has no {table.primary_key}" if isinstance(data, list) else f"The body has no {table.primary_key}")
+                cls._put(transaction, check_key(table.definition, record[table.primary_key]), record, request)
+        cls.commit(transaction, request)
+
+    @classmethod
+    def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], request: Request) -> None:
+        record[cls.table.primary_key] = key  # the address wins (http §2.3)
+        record = cls.table.validator.record(record)
+        may = cls.rights_of(request)
+        if may.attributes is not None:
+            record = may.keep_forbidden(record, transaction.get_raw(cls.table, key))
+        transaction.put(cls.table, key, record, request.precondition)
+
+    @classmethod
+    def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> None:
+        if target.id is None:
+            raise cls.not_allowed("patch")
+        changes = cls._one_record(data)
+        changes.pop(cls.table.primary_key, None)
+        transaction = cls.begin(request)
+        transaction.patch(cls.table, target.id, cls.table.validator.changes(changes), request.precondition)
+        cls.commit(transaction, request)
+
+    @classmethod
+    def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> None:
+        """Change one property only (http §2.5)."""
+        cls.authorize("patch", target, {name: value}, request)
+        transaction = cls.begin(request)
+        transaction.patch(cls.table, target.id, cls.table.validator.changes({name: value}), request.precondition)
+        cls.commit(transaction, request)
+
+    @classmethod
+    def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Created:
+        if target.id is not None:
+            raise cls.not_allowed("post")
+        transaction = cls.begin(request)
+        if isinstance(data, list):
+            created: Any = []
+            for number, record in enumerate(data):
+                if not isinstance(record, dict):
+                    raise BadBody(f"Element {number} of the body is not an object")
+                created.append(cls._create(transaction, record, target))
+            cls.commit(transaction, request)
+            return Created(created)
+        created = cls._create(transaction, cls._one_record(data), target)
+        cls.commit(transaction, request)
+        text = str(created) if not isinstance(created, tuple) else "/".join(map(str, created))
+        location = quote(text, safe="/")
+        if target.prefix is not None:
+            location = f"/{quote(cls.name)}/{location}"
+        return Created(created, location)
+
+    @classmethod
+    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget) -> Any:
+        table = cls.table
+        given = record.get(table.primary_key)
+        prefix = target.prefix or ""
+        if given is None:
+            key = transaction.new_key(table, prefix=prefix)
+        else:
+            key = check_key(table.definition, given)
+            if prefix and not str(key).startswith(prefix):
+                key = check_key(table.definition, prefix + str(key))
+        record[table.primary_key] = key
+        return transaction.create(table, key, table.validator.record(record))
+
+    @classmethod
+    def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> bool:
+        if target.is_root:
+            raise cls.not_allowed("delete")
+        transaction = cls.begin(request)
+        if target.id is not None:
+            transaction.delete(cls.table, target.id, request.precondition)
+        else:
+            rows = cls.on_search(replace(target), None, request)
+            if rows.plan.select is not None:
+                raise ClientError("DELETE takes conditions, sort and limit, but no select")
+            run = rows.plan.run(cls.table.database.snapshot(), cls.store.clock.wall() * 1000)
+            while batch := run.next_batch(1000):
+                for raw in batch:
+                    transaction.delete(cls.table, cls.table.key_of(raw))
+            run.close()
+        cls.commit(transaction, request)
+        return True
+
+    @classmethod
+    def _one_record(cls, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            what = "nothing" if data is None else "a list" if isinstance(data, list) else "no object"
+            raise BadBody(f"The body must be one object, it is {what}")
+        return cast(dict[str, Any], data)
+
+
+def table_resource(table: Table, store: Store, queries: QueryCache, *, path: str | None = None, allow_full_scan: bool = False) -> type[TableResource]:
+    """The resource class of `table`. `path`: its address, default the type's name."""
+    name = path if path is not None else (table.definition.export.path if table.definition.export else table.name)
+    return type(
+        table.name,
+        (TableResource,),
+        {"table": table, "store": store, "queries": queries, "name": name, "allow_full_scan": allow_full_scan},
+    )
+
+
+def describe_attribute(attribute: Attribute) -> dict[str, Any]:
+    """One element of `attributes` in a description (http §10.1)."""
+    shown: dict[str, Any] = {"name": attribute.name, "attribute": attribute.name, "type": "array" if attribute.elements else attribute.type}
+    if attribute.primary_key:
+        shown["isPrimaryKey"] = True
+    if attribute.required:
+        shown["nullable"] = False
+    if attribute.indexed:
+        shown["indexed"] = True
+    if attribute.elements:
+        shown["elements"] = attribute.type
+    if attribute.relationship is not None:
+        relationship = attribute.relationship
+        shown["relationship"] = {k: v for k, v in (("from", relationship.from_), ("to", relationship.to)) if v}
+    if attribute.computed_from is not None:
+        shown["computed"] = True
+    if attribute.created_time:
+        shown["assignCreatedTime"] = True
+    if attribute.updated_time:
+        shown["assignUpdatedTime"] = True
+    if attribute.expires_at:
+        shown["expiresAt"] = True
+    if attribute.description:
+        shown["description"] = attribute.description
+    return shown
