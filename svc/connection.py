@@ -132,6 +132,7 @@ class Connections:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.draining = False
+        self.woken = False  # a coroutine became ready during the end of the turn
 
     def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Connection:
         """Take over a connected non-blocking socket."""
@@ -147,7 +148,8 @@ class Connections:
         flushing, self.to_flush = self.to_flush, []
         for connection in flushing:
             connection.flush()
-        return bool(self.streams or self.to_flush)
+        woken, self.woken = self.woken, False
+        return bool(woken or self.streams or self.to_flush)
 
     def _pull_streams(self) -> None:
         deadline = self.now() + STREAM_SLICE
@@ -181,7 +183,7 @@ class Connection:
     """See the module's text. Not re-entrant; everything runs on the loop."""
 
     __slots__ = (
-        "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_shared",
+        "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_room", "_shared",
         "_stream", "_stream_queued", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
     )  # fmt: skip
 
@@ -199,6 +201,7 @@ class Connection:
         self._body: list[bytes] | None = None
         self._body_size = 0
         self._stream: Iterator[bytes] | None = None
+        self._room: asyncio.Future[None] | None = None  # an async body waits for the buffer to empty
         self._stream_queued = False  # in shared.streams
         self._flush_queued = False
         self._reading = True  # registered for readability
@@ -407,7 +410,8 @@ class Connection:
         try:
             async for chunk in body:
                 while self._pending >= HIGH_WATER and not exchange.abandoned:
-                    await asyncio.sleep(0.01)
+                    self._room = self._shared.loop.create_future()
+                    await self._room
                 if exchange.abandoned:
                     return
                 if chunk:
@@ -451,6 +455,10 @@ class Connection:
             self._send()
         if self._out or self.state is State.CLOSED:
             return
+        if self._room is not None:
+            self._room.set_result(None)
+            self._room = None
+            self._shared.woken = True
         if self._current is not None:
             if self._stream is not None:
                 self._queue_stream()
@@ -554,6 +562,9 @@ class Connection:
 
     def _abandon(self, exchange: Exchange) -> None:
         exchange.abandoned = True
+        if self._room is not None:
+            self._room.cancel()
+            self._room = None
         if exchange.task is not None:
             exchange.task.cancel()
         if self._stream is not None:

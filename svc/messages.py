@@ -127,8 +127,22 @@ class Request:
     """One request, of whatever protocol, and the context its handler runs in."""
 
     __slots__ = (
-        "_headers", "arrived", "block", "body", "handler_path", "http_version", "method", "pathname", "peer", "query",
-        "precondition", "response_headers", "scheme", "target", "transaction", "user",
+        "_headers",
+        "arrived",
+        "block",
+        "body",
+        "handler_path",
+        "http_version",
+        "method",
+        "pathname",
+        "peer",
+        "precondition",
+        "query",
+        "response_headers",
+        "scheme",
+        "target",
+        "transaction",
+        "user",
     )  # fmt: skip
 
     def __init__(self, method: str, target: str, block: HeaderBlock, body: bytes = b"", http_version: str = "1.1") -> None:

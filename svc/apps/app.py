@@ -55,7 +55,9 @@ class App:
         return next((s for s in ("error", "warning") if s in statuses), "healthy")
 
 
-def load_app(directory: Path, store: Store, resources: Resources, queries: QueryCache, known: Mapping[str, Mapping[str, TableDefinition]]) -> App:
+def load_app(
+    directory: Path, store: Store, resources: Resources, queries: QueryCache, known: Mapping[str, Mapping[str, TableDefinition]]
+) -> App:
     """Read the application in `directory`, define its tables, register its resources.
 
     `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5).
@@ -145,5 +147,7 @@ def _load_schema(
             continue
         app.definitions.append(definition)
         if rest and definition.export is not None:
-            resource = table_resource(table, store, queries, path=definition.export.path, allow_full_scan=bool(options.get("allowFullScan")))
+            resource = table_resource(
+                table, store, queries, path=definition.export.path, allow_full_scan=bool(options.get("allowFullScan"))
+            )
             resources.set(definition.export.path, resource, dict(definition.export.protocols))

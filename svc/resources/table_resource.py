@@ -139,7 +139,9 @@ class TableResource(Resource):
                 if not isinstance(record, dict):
                     raise BadBody(f"Element {number} of the body is not an object")
                 if table.primary_key not in record:
-                    raise ClientError(f"Element {number} has no {table.primary_key}" if isinstance(data, list) else f"The body has no {table.primary_key}")
+                    raise ClientError(
+                        f"Element {number} has no {table.primary_key}" if isinstance(data, list) else f"The body has no {table.primary_key}"
+                    )
                 cls._put(transaction, check_key(table.definition, record[table.primary_key]), record, request)
         cls.commit(transaction, request)
 
@@ -232,7 +234,9 @@ class TableResource(Resource):
         return cast(dict[str, Any], data)
 
 
-def table_resource(table: Table, store: Store, queries: QueryCache, *, path: str | None = None, allow_full_scan: bool = False) -> type[TableResource]:
+def table_resource(
+    table: Table, store: Store, queries: QueryCache, *, path: str | None = None, allow_full_scan: bool = False
+) -> type[TableResource]:
     """The resource class of `table`. `path`: its address, default the type's name."""
     name = path if path is not None else (table.definition.export.path if table.definition.export else table.name)
     return type(

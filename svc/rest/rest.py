@@ -284,7 +284,12 @@ def _is_raw_content(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     content_type = value.get("contentType")
-    return isinstance(content_type, str) and content_type.isascii() and content_type.isprintable() and isinstance(value.get("data"), (str, bytes))
+    return (
+        isinstance(content_type, str)
+        and content_type.isascii()
+        and content_type.isprintable()
+        and isinstance(value.get("data"), (str, bytes))
+    )
 
 
 def problem_response(error: Problem, request_id: str = "") -> Response:

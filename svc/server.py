@@ -1,0 +1,269 @@
+"""One server instance: builds everything, listens, keeps time, drains, stops (contract: configuration §6.4, §6.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from pathlib import Path
+
+from svc import __version__
+from svc.analytics import Analytics
+from svc.apps import App, load_app
+from svc.auth.identify import Identifier
+from svc.auth.install import FirstSuperUser, ensure_first_super_user
+from svc.auth.system import ensure_system
+from svc.auth.users import UserDirectory
+from svc.clock import SYSTEM_CLOCK, Clock
+from svc.config import Config
+from svc.connection import Connections, Timeouts
+from svc.dispatch import Dispatcher
+from svc.listener import Listener, listen_on
+from svc.logs import Logs
+from svc.loop import new_loop
+from svc.protocol.http1 import Limits
+from svc.query import QueryCache
+from svc.resources import Resources
+from svc.rest import Rest, RestOptions
+from svc.rest.cors import Cors
+from svc.store import Store
+from svc.store.schema import TableDefinition
+
+DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
+SWEEP_SECONDS = 1.0
+MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
+MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
+HELPER_THREADS = 2
+
+
+class HttpDate:
+    """The `Date` field, formatted once a second."""
+
+    __slots__ = ("_second", "_text", "_wall")
+
+    def __init__(self, clock: Clock) -> None:
+        self._wall = clock.wall
+        self._second = -1
+        self._text = ""
+
+    def __call__(self) -> str:
+        second = int(self._wall())
+        if second != self._second:
+            self._second = second
+            self._text = formatdate(second, usegmt=True)
+        return self._text
+
+
+class Server:
+    """`run()` serves until a signal or `stop()`, and returns the exit status."""
+
+    def __init__(
+        self,
+        config: Config,
+        apps: Sequence[Path] = (),
+        dev: bool = False,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        on_ready: Callable[[Server], None] | None = None,
+        on_first_super_user: Callable[[FirstSuperUser], None] | None = None,
+        password: str | None = None,
+    ) -> None:
+        """`apps`: application directories beside those in `componentsRoot`. `password`: of the first super user, from the environment."""
+        self.config = config
+        self.clock = clock
+        self.logs = Logs.from_config(config)
+        self.logger = self.logs.logger
+        self._on_ready = on_ready
+        self._signals = 0
+        self._exit_status = 0
+        self.loop, self._selector = new_loop(clock)
+        self.loop.set_exception_handler(self._on_loop_error)
+        self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
+
+        self.store = Store(
+            Path(config["storage.path"]),
+            node=config["node.hostname"],
+            write_async=config["storage.writeAsync"],
+            audit=config["logging.auditLog"],
+            audit_retention=config["logging.auditRetention"],
+            clock=clock,
+        )
+        ensure_system(self.store)
+        created = ensure_first_super_user(self.store, config["authentication.adminUsername"], password)
+        if created is not None and on_first_super_user is not None:
+            on_first_super_user(created)
+        self.directory = UserDirectory(self.store)
+
+        self.resources = Resources()
+        self.queries = QueryCache()
+        self.apps: list[App] = []
+        self._load_apps(apps)
+
+        self.analytics = Analytics(self.store, config["analytics.aggregatePeriod"], node=config["node.hostname"], clock=clock)
+        identifier = Identifier(
+            self.directory,
+            cache_ttl=config["authentication.cacheTTL"],
+            clock=clock,
+            authorize_local=dev or config["authentication.authorizeLocal"],
+        )
+        cors = Cors.from_list(
+            config["http.cors"],
+            ["*"] if dev else config["http.corsAccessList"],
+            config["http.corsAccessControlAllowHeaders"],
+            config["authentication.enableSessions"],
+        )
+        rest = Rest(self.resources, clock, self._report, RestOptions(last_modified=self._rest_option("lastModified")))
+        self.dispatcher = Dispatcher(rest, identifier, cors, self.analytics.recorder, clock, self.loop, self._executor, self._log_error)
+        self.connections = Connections(
+            self.loop,
+            self.dispatcher,
+            clock,
+            limits=Limits(config["http.maxHeaderSize"], config["http.maxRequestBodySize"]),
+            timeouts=Timeouts(config["http.headersTimeout"], config["http.timeout"], config["http.keepAliveTimeout"]),
+            date=HttpDate(clock),
+            log_error=self._log_error,
+        )
+        self.listeners: list[Listener] = []
+        self._selector.end_turn = self._end_turn
+
+    # --- building ------------------------------------------------------------------------------------------------------------------
+
+    def _load_apps(self, extra: Sequence[Path]) -> None:
+        root = Path(self.config["componentsRoot"])
+        directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
+        known: dict[str, dict[str, TableDefinition]] = {}
+        for directory in [*directories, *extra]:
+            app = load_app(directory, self.store, self.resources, self.queries, known)
+            self.apps.append(app)
+            for definition in app.definitions:
+                known.setdefault(definition.database, {})[definition.type_name] = definition
+            for key, entry in app.entries.items():
+                for message in entry.messages:
+                    log = self.logger.error if entry.status == "error" else self.logger.warn
+                    log(f"[{app.name}] {key}: {message}")
+
+    def _rest_option(self, name: str) -> bool:
+        return any(isinstance(app.config.get("rest"), dict) and app.config["rest"].get(name) for app in self.apps)
+
+    def listen(self) -> None:
+        """Open every port or raise OSError with none open. `listeners[n].port` tells the real ones."""
+        port = self.config["http.port"]
+        if port is None:
+            return
+        try:
+            sock = listen_on(port)
+        except OSError as error:
+            raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
+        listener = Listener(sock, self.connections, self.loop, self._routed, self.logger.warn)
+        self.listeners.append(listener)
+
+    # --- running -------------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Serve. Returns the exit status; 1 if a port cannot be opened."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            try:
+                self.listen()
+            except OSError as error:
+                self.logger.fatal(f"cannot listen on {error.strerror}")
+                print(f"Error: cannot listen on {error.strerror}", file=sys.stderr)
+                return 1
+            for listener in self.listeners:
+                listener.start()
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+                self.loop.add_signal_handler(number, self.stop)
+            self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
+            self.loop.call_later(SWEEP_SECONDS, self._sweep)
+            self.loop.call_later(MAINTENANCE_PAUSE, self._maintain)
+            gc.collect()
+            gc.freeze()  # what start-up built lives for ever: the collector need not look at it again
+            self.logger.notify(f"svc {__version__} successfully started.")
+            if self._on_ready is not None:
+                self._on_ready(self)
+            self.loop.run_forever()
+            return self._exit_status
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
+        self._signals += 1
+        if self._signals > 1:
+            self.loop.stop()
+            return
+        self.logger.notify("Stopping svc.")
+        for listener in self.listeners:
+            listener.stop()
+        self.connections.drain()
+        self._wait_until_drained(self.clock.monotonic() + DRAIN_SECONDS)
+
+    def _wait_until_drained(self, deadline: float) -> None:
+        if not self.connections.open or self.clock.monotonic() >= deadline:
+            self.loop.stop()
+        else:
+            self.loop.call_later(0.02, self._wait_until_drained, deadline)
+
+    def _close(self) -> None:
+        for listener in self.listeners:
+            listener.stop()
+        if self.store.has_pending:
+            self.store.commit_turn()
+            self.connections.end_turn()
+        self.connections.close_all()
+        self.analytics.close()
+        self._selector.end_turn = lambda: False
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        self.store.close()
+        self.logger.notify("svc stopped.")
+        self.logs.close()
+
+    # --- the end of a turn -----------------------------------------------------------------------------------------------------------
+
+    def _end_turn(self) -> bool:
+        """Runs just before each poll. The order is the meaning."""
+        store = self.store
+        if store.has_pending:
+            store.commit_turn()  # first: its outcome decides what the held answers say
+        more = self.connections.end_turn()  # encode and send, which may take up pipelined requests
+        store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
+        return more or store.has_pending
+
+    # --- clockwork -----------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self.connections.sweep(self.clock.monotonic())
+        self.analytics.tick(self._selector.idle, self._selector.active)
+
+    def _maintain(self) -> None:
+        try:
+            more = self.store.maintenance(MAINTENANCE_SLICE)
+        except Exception as error:
+            self._log_error("background work of the store", error)
+            more = False
+        self.loop.call_later(MAINTENANCE_PAUSE if more else SWEEP_SECONDS, self._maintain)
+
+    def _routed(self, at_once: bool) -> None:
+        self.analytics.recorder.record(at_once, "socket-routed")
+
+    # --- defects -------------------------------------------------------------------------------------------------------------------
+
+    def _log_error(self, where: str, error: BaseException | None) -> None:
+        self.logger.error(where, error) if error is not None else self.logger.error(where)
+
+    def _report(self, error: BaseException) -> None:
+        self._log_error("while streaming an answer", error)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        self._log_error(str(context.get("message", "event loop")), error if isinstance(error, BaseException) else None)
+
+
