@@ -1,0 +1,114 @@
+"""The real program on a real port, once per test worker, spoken to by clients that are not ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+APP = Path(__file__).parent / "app"
+PASSWORD = "correct horse"
+START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Process:
+    """`python -m svc run APP` over a data directory, with every other port closed."""
+
+    def __init__(self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None) -> None:
+        self.root = root
+        self.port = free_port()
+        self.log = root.parent / f"{root.name}-output.txt"
+        self._env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(root.parent),
+            "ROOTPATH": str(root),
+            "HTTP_PORT": str(self.port),
+            "HTTP_SECUREPORT": "null",
+            "OPERATIONSAPI_NETWORK_PORT": "null",
+            "MQTT_NETWORK_PORT": "null",
+            "MQTT_NETWORK_SECUREPORT": "null",
+            "SVC_ADMIN_PASSWORD": PASSWORD,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            **(env or {}),
+        }
+        self._arguments = [sys.executable, "-m", "svc", command, *([str(app)] if app else [])]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> Process:
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
+        deadline = time.monotonic() + START_LIMIT
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.kill()
+                    raise AssertionError(f"did not start: {self.output()}") from None
+                time.sleep(0.05)
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def logged(self) -> str:
+        path = self.root / "log" / "svc.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(timeout=START_LIMIT)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def client(self, **options: object) -> httpx.Client:
+        return httpx.Client(base_url=self.url, auth=("admin", PASSWORD), timeout=30, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process(tmp_path_factory.mktemp("node") / "root").start()
+    yield process
+    status = process.stop()
+    assert status == 0, process.output()
+    unexpected = [line for line in process.logged().splitlines() if "[error]" in line or "Traceback" in line or "[fatal]" in line]
+    assert not unexpected, unexpected
+
+
+@pytest.fixture
+def client(server: Process) -> Iterator[httpx.Client]:
+    with server.client() as http:
+        yield http
+
+
+@pytest.fixture
+def anonymous(server: Process) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30) as http:
+        yield http
