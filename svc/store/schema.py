@@ -1,10 +1,18 @@
-"""Tables, attributes, and what a table accepts (contract: schema-and-store §2, §3, §5)."""
+"""Tables and attributes: what a declaration says, how it is stored, what changed between two (contract: schema-and-store §2, §3, §7)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from svc.errors import SchemaError
 
 SCALAR_TYPES = ("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Date", "Bytes", "Blob", "Any")
+
+# Types a primary key may have, by the kind of the stored key. Keys of two kinds are never converted into each other (§7).
+_KEY_KINDS = {"ID": "text", "String": "text", "Int": "number", "Long": "number", "Float": "number", "BigInt": "number", "Any": "any"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +22,28 @@ class Relationship:
     table: str
     from_: str | None = None
     to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndex:
+    """Arguments of `@indexed(type: "HNSW", ...)` (schema-and-store §5.1); None: grows with the index, or derived from `m`."""
+
+    distance: str = "cosine"
+    m: int = 16
+    ef_construction: int = 100
+    ef_construction_search: int | None = None
+    ml: float | None = None
+    optimize_routing: float = 0.5
+    quantization: str | None = None
+    filter_expansion: float = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """`@embed(source:, model:)`: the vector is computed from the text attribute `source`."""
+
+    source: str
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +67,9 @@ class Attribute:
     enumerable: bool = False
     hidden: bool = False
     description: str = ""
+    vector: VectorIndex | None = None
+    embed: Embed | None = None
+    allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (schema-and-store §3)
 
     @property
     def stored(self) -> bool:
@@ -87,3 +120,111 @@ class TableDefinition:
             if attribute.name == name:
                 return attribute
         return None
+
+
+_FORMAT = b"\x01"
+_decoder = msgspec.msgpack.Decoder(TableDefinition)
+
+
+def definition_to_bytes(definition: TableDefinition) -> bytes:
+    """The stored form of a definition: a format byte, then a MessagePack map by field name, so that later fields can be added."""
+    return _FORMAT + msgspec.msgpack.encode(definition)
+
+
+def definition_from_bytes(data: bytes) -> TableDefinition:
+    """Opposite of `definition_to_bytes`. Raises SchemaError for a damaged definition or one of a later format."""
+    if data[:1] != _FORMAT:
+        raise SchemaError("the stored table definition has an unknown format: it was written by a later version, or is damaged")
+    try:
+        return _decoder.decode(data[1:])
+    except msgspec.MsgspecError as error:
+        raise SchemaError(f"the stored table definition is damaged: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """What has to be done in the store when one definition replaces another: names of attributes, in the order of the new definition."""
+
+    build: tuple[str, ...] = ()  # indexes that do not exist yet
+    rebuild: tuple[str, ...] = ()  # indexes whose entries are outdated: drop, then build
+    drop: tuple[str, ...] = ()  # indexes to remove
+    definition: bool = False  # anything at all differs, so the definition must be stored anew
+
+
+def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) -> DefinitionChange:
+    """The consequences of replacing `old` by `new` (schema-and-store §7). `empty`: the table has no records.
+
+    Raises SchemaError for what cannot be done with the keys that are there: the key attribute renamed, or keys of another kind.
+    """
+    if old.primary_key != new.primary_key:
+        raise SchemaError(f"the primary key of {new.name} cannot be changed from {old.primary_key} to {new.primary_key}")
+    old_kind, new_kind = key_kind(old), key_kind(new)
+    if old_kind != new_kind and ({old_kind, new_kind} == {"text", "number"} or not (empty or (old_kind, new_kind) == ("number", "any"))):
+        raise SchemaError(f"the primary key of {new.name} cannot be changed from type {key_type(old)} to {key_type(new)}")
+    if old.split_segments != new.split_segments and not empty:
+        raise SchemaError(f"@splitSegments of {new.name} cannot be changed while the table has records")
+    before = {attribute.name: attribute for attribute in old.attributes if attribute.indexed}
+    build, rebuild = [], []
+    for attribute in new.attributes:
+        if attribute.indexed:
+            previous = before.pop(attribute.name, None)
+            if previous is None:
+                build.append(attribute.name)
+            elif _index_identity(previous) != _index_identity(attribute):
+                rebuild.append(attribute.name)
+    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), old != new)
+
+
+def key_type(definition: TableDefinition) -> str:
+    """Declared type of the primary key, `Any` if untyped."""
+    attribute = definition.attribute(definition.primary_key)
+    return attribute.type if attribute is not None else "Any"
+
+
+def key_kind(definition: TableDefinition) -> str:
+    """`text`, `number` or `any`."""
+    return _KEY_KINDS.get(key_type(definition), "any")
+
+
+def may_be_key(attribute: Attribute) -> bool:
+    """Whether keys of this type exist: text and numbers (schema-and-store §6.2)."""
+    return attribute.type in _KEY_KINDS and not attribute.elements and attribute.stored
+
+
+def _index_identity(attribute: Attribute) -> tuple[object, ...]:
+    """What the entries of an ordinary index depend on besides the records. Without a version, the expression is the version."""
+    version = attribute.computed_from if attribute.computed_version is None else attribute.computed_version
+    return attribute.type, attribute.elements, attribute.computed_from is not None, version
+
+
+def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
+    """One definition from two declarations of the same table (schema-and-store §1.6): `first`, with the attributes only `second` has.
+
+    Raises SchemaError when they disagree about an attribute, a structure or an argument of the table that both of them set.
+    """
+    attributes = {attribute.name: attribute for attribute in first.attributes}
+    for attribute in second.attributes:
+        known = attributes.setdefault(attribute.name, attribute)
+        if not _same_attribute(known, attribute):
+            raise SchemaError(f"{second.name}.{attribute.name} is declared differently by another declaration of the table")
+    structures = {structure.name: structure for structure in first.structures}
+    for structure in second.structures:
+        if structures.setdefault(structure.name, structure) != structure:
+            raise SchemaError(f"type {structure.name}, used by {second.name}, is declared differently by another declaration of the table")
+    if first.primary_key != second.primary_key:
+        raise SchemaError(f"{second.name} has the primary key {second.primary_key} here, and {first.primary_key} in another declaration")
+    merged: dict[str, Any] = {}
+    for name in _UNITED:
+        ours, theirs, default = getattr(first, name), getattr(second, name), getattr(_DEFAULTS, name)
+        if ours != theirs and default not in (ours, theirs):
+            raise SchemaError(f"{second.name} is declared differently by another declaration of the table: {name}")
+        merged[name] = theirs if ours == default else ours
+    return replace(first, attributes=tuple(attributes.values()), structures=tuple(structures.values()), **merged)
+
+
+_DEFAULTS = TableDefinition("")
+_UNITED = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export")
+
+
+def _same_attribute(first: Attribute, second: Attribute) -> bool:
+    return first == second or replace(first, description="") == replace(second, description="")
