@@ -1,0 +1,292 @@
+"""A nested document -> the frozen `Config`: former names, types, defaults, rules between settings (contract: configuration §2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from svc.config.document import Document, modernise
+from svc.config.settings import (
+    BY_NAME,
+    OPTIONAL_SECTIONS,
+    PORTS,
+    SECTIONS,
+    SETTINGS,
+    SWITCHED_OFF,
+    TLS_FIELDS,
+    From,
+    Setting,
+    attribute_name,
+)
+from svc.config.values import fault_text, is_given, lookup, parse
+from svc.errors import ConfigError
+
+CONFIG_FILE = "svc-config.yaml"
+
+
+class Section:
+    """Settings as attributes: `config.http.max_header_size`. Read-only; the attributes are the contract's names in Python's spelling."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        vars(self).update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no setting '{name}' here, only {', '.join(sorted(vars(self)))}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("the configuration is read-only")
+
+    def __repr__(self) -> str:
+        return f"Section({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration of one run; how to read it stands at the top of `svc.config`."""
+
+    root: Path
+    document: Document
+    values: Mapping[str, Any] = field(repr=False)
+    components: Mapping[str, Any] = field(default_factory=dict)
+    tls_entries: tuple[Section, ...] = ()
+    operations_tls_entries: tuple[Section, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    file: Path | None = None
+    dev: bool = False
+
+    http: Section = field(init=False, repr=False)
+    operations_api: Section = field(init=False, repr=False)
+    authentication: Section = field(init=False, repr=False)
+    tls: Section = field(init=False, repr=False)
+    mqtt: Section = field(init=False, repr=False)
+    logging: Section = field(init=False, repr=False)
+    storage: Section = field(init=False, repr=False)
+    analytics: Section = field(init=False, repr=False)
+    local_studio: Section = field(init=False, repr=False)
+    node: Section = field(init=False, repr=False)
+    replication: Section | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sections = _sections(self.values)
+        for name in ("http", "operations_api", "authentication", "tls", "mqtt", "logging", "storage", "analytics", "local_studio", "node"):
+            object.__setattr__(self, name, sections[name])
+        object.__setattr__(self, "replication", sections["replication"] if isinstance(self.document.get("replication"), dict) else None)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @classmethod
+    def load(
+        cls,
+        root: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        dev: bool = False,
+        file: Path | None = None,
+    ) -> "Config":
+        """Read `<root>/svc-config.yaml` (or `file`), apply overrides and write them back: `overrides.load`."""
+        from svc.config.overrides import load  # it builds on this module
+
+        return load(root, environ=environ or {}, options=options or {}, dev=dev, file=file)
+
+    @classmethod
+    def from_document(cls, document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> "Config":
+        """Check a document and fill in the defaults. Raises ConfigError with a sentence per fault."""
+        return build(document, root, dev=dev, file=file)
+
+    def database_path(self, name: str) -> Path:
+        """The directory that holds the directory of this database."""
+        return self.values.get(f"databases.{name}.path") or self.values["storage.path"]  # type: ignore[no-any-return]
+
+
+def _sections(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn dotted names into nested Sections. `tls.logging` and the like are values, so no name is both a value and a section."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *parts, last = name.split(".")
+        node = tree
+        for part in parts:
+            node = node.setdefault(attribute_name(part), {})
+            if not isinstance(node, dict):
+                break
+        else:
+            node[attribute_name(last)] = _Leaf(value)
+    return {name: _closed(inner) for name, inner in tree.items()}
+
+
+class _Leaf:
+    """A value, told apart from a nested level even if it is a dict."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def _closed(node: object) -> object:
+    if isinstance(node, _Leaf):
+        return node.value
+    assert isinstance(node, dict)
+    return Section({name: _closed(inner) for name, inner in node.items()})
+
+
+def build(document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> Config:
+    """Check the document and fill in the defaults. `root` is absolute. Raises ConfigError with a sentence per fault.
+
+    Nothing is read or created on the disk. Unknown keys, former names and settings without effect become notes.
+    """
+    known, former = modernise(document)
+    notes = [("warn", sentence) for sentence in former]
+    faults: list[str] = []
+    components = _take_components(known, notes)
+    tls_entries = _tls_entries(known, "tls", root, faults)
+    operations_tls = _tls_entries(known.get("operationsApi"), "tls", root, faults, "operationsApi.")
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        if "<" not in setting.name:
+            _resolve(setting, known, root, values, faults, notes)
+    values["rootPath"] = root
+    for name in [name for name, switched in components.items() if switched is False and name in SWITCHED_OFF]:
+        values.update(SWITCHED_OFF[name])
+    _databases(known.get("databases"), root, values, faults, notes)
+    _unknown_keys(known, faults, notes)
+    if not faults:
+        _defaults_from_others(values)
+        _check_ports(values, known, faults)
+    if faults:
+        raise ConfigError(faults)
+    entries = tls_entries or (_tls_section({}, root),)
+    return Config(
+        root, document, MappingProxyType(values), MappingProxyType(components), entries, operations_tls or entries, tuple(notes), file, dev
+    )
+
+
+def _take_components(document: Document, notes: list[tuple[str, str]]) -> dict[str, Any]:
+    """Take the component entries out: unknown names that hold a mapping or a boolean, and booleans that switch a section of ours."""
+    components: dict[str, Any] = {}
+    for name in list(document):
+        value = document[name]
+        if isinstance(value, bool) and (name not in BY_NAME or BY_NAME[name].kind == "mapping"):
+            components[name] = document.pop(name)
+        elif name not in SECTIONS:
+            del document[name]
+            if isinstance(value, dict):
+                components[name] = value
+            else:
+                notes.append(("warn", f"Unknown setting '{name}' is ignored"))
+    return components
+
+
+def _resolve(
+    setting: Setting, document: Document, root: Path, values: dict[str, Any], faults: list[str], notes: list[tuple[str, str]]
+) -> None:
+    """Put the value of one setting, or its default, into `values`."""
+    path = setting.name.split(".")
+    given = lookup(document, path)
+    if given is None and is_given(document, path) and setting.null:
+        values[setting.name] = None
+    elif given is None:
+        values[setting.name] = default_of(setting, root)
+    else:
+        if not setting.applies and given != setting.default:
+            notes.append(("info", f"'{setting.name}' has no effect: {setting.sentence}"))
+        try:
+            values[setting.name] = parse(given, setting, root)
+        except ValueError as error:
+            faults.append(fault_text(setting.name, error))
+
+
+def default_of(setting: Setting, root: Path) -> Any:
+    """The default in program units; a `From` stays what it is until all values are known."""
+    if isinstance(setting.default, From) or setting.default is None:
+        return setting.default
+    return parse(setting.default, setting, root)
+
+
+def _defaults_from_others(values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, From):
+            source = values[value.name]
+            values[name] = source / value.below if value.below else source
+
+
+def _tls_section(given: Document, root: Path) -> Section:
+    return Section({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
+
+
+def _tls_entries(section: object, key: str, root: Path, faults: list[str], prefix: str = "") -> tuple[Section, ...]:
+    """`tls` may be a list of mappings: check each. The first one stays in the document, as the plain mapping the rows describe."""
+    if not isinstance(section, dict) or section.get(key) is None:
+        return ()
+    given = section[key]
+    entries = given if isinstance(given, list) else [given]
+    result = []
+    for number, entry in enumerate(entries):
+        name = f"{prefix}{key}[{number}]" if isinstance(given, list) else f"{prefix}{key}"
+        try:
+            result.append(_tls_section(parse(entry, Setting(name, "mapping", None, "", fields=TLS_FIELDS), root), root))
+        except ValueError as error:
+            faults.append(fault_text(name, error))
+    section[key] = entries[0] if entries and isinstance(entries[0], dict) else {}
+    return tuple(result)
+
+
+def _databases(section: object, root: Path, values: dict[str, Any], faults: list[str], notes: list[tuple[str, str]]) -> None:
+    if section is None:
+        return
+    if not isinstance(section, dict):
+        faults.append("'databases' must be a mapping")
+        return
+    row = BY_NAME["databases.<db>.path"]
+    for name, entry in section.items():
+        if not isinstance(entry, dict):
+            faults.append(f"'databases.{name}' must be a mapping")
+            continue
+        for key, value in entry.items():
+            if key == "path" and value is not None:
+                try:
+                    values[f"databases.{name}.path"] = parse(value, row, root)
+                except ValueError as error:
+                    faults.append(fault_text(f"databases.{name}.path", error))
+            elif key in ("auditPath", "tables"):
+                notes.append(("info", f"'databases.{name}.{key}' has no effect: {BY_NAME['databases.<db>.auditPath'].sentence}"))
+            elif key != "path":
+                notes.append(("warn", f"Unknown setting 'databases.{name}.{key}' is ignored"))
+
+
+def _check_ports(values: Mapping[str, Any], document: Document, faults: list[str]) -> None:
+    """All listening ports differ; null (not opened) and 0 (any free one) may repeat."""
+    opened = [
+        name for name in PORTS if values[name] and (name.partition(".")[0] not in OPTIONAL_SECTIONS or name.partition(".")[0] in document)
+    ]
+    for one, other in combinations(opened, 2):
+        if values[one] == values[other]:
+            faults.append(f"{one} and {other} cannot be the same value")
+
+
+_BRANCHES = frozenset(".".join(name.split(".")[:length]) for name in BY_NAME for length in range(1, name.count(".") + 1))
+
+
+def _unknown_keys(document: Document, faults: list[str], notes: list[tuple[str, str]], prefix: str = "") -> None:
+    """A `warn` note per key below our sections that is no setting; a section that is no mapping is a fault."""
+    for key, value in document.items():
+        name = f"{prefix}{key}"
+        if name in BY_NAME:
+            row = BY_NAME[name]
+            if row.fields and isinstance(value, dict):
+                _unknown_fields(row, value, notes, name)
+        elif name not in _BRANCHES:
+            notes.append(("warn", f"Unknown setting '{name}' is ignored"))
+        elif isinstance(value, dict):
+            if name != "databases":
+                _unknown_keys(value, faults, notes, f"{name}.")
+        elif value is not None and name != "databases":
+            faults.append(f"'{name}' must be a mapping")
+
+
+def _unknown_fields(row: Setting, value: Document, notes: list[tuple[str, str]], name: str) -> None:
+    known = {part.name for part in row.fields} | {part.name.partition(".")[0] for part in row.fields}
+    notes += [("warn", f"Unknown setting '{name}.{key}' is ignored") for key in value if key not in known]

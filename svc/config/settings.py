@@ -1,0 +1,406 @@
+"""SETTINGS: one row per setting of the service. Parsing, validation, overrides, help texts and `docs/settings.md` follow from it.
+
+Contract: configuration §2. A row that `applies` to nothing here is accepted and checked for its type, and has no effect.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+from svc.config.values import LEVELS
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A default that is the value of another setting, or a path below it."""
+
+    name: str
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `kind` names the parser in `values.PARSERS`; `default` is written as in the file (`"1d"`, a path below the root)."""
+
+    name: str
+    kind: str
+    default: object
+    sentence: str
+    unit: str = ""
+    null: bool = False
+    """Null is a value of its own (a port that is not opened), not a way to write "unset"."""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    fields: tuple["Setting", ...] = ()
+    applies: bool = True
+
+    def within(self, section: str) -> "Setting":
+        """The same row with the section in front of its name, for messages about a field of a mapping."""
+        return replace(self, name=f"{section}.{self.name}")
+
+
+def _level(name: str, default: object, sentence: str) -> Setting:
+    return Setting(name, "level", default, sentence, choices=LEVELS)
+
+
+def _unused(name: str, kind: str, sentence: str, default: object = None) -> Setting:
+    return Setting(name, kind, default, sentence, applies=False)
+
+
+LOGGING_FIELDS = (
+    _level("level", From("logging.level"), "Threshold of this log."),
+    Setting("path", "path", From("logging.path"), "The log file; wins over `root`."),
+    Setting("root", "path", From("logging.root"), "Directory of the log file."),
+    Setting("tag", "text", None, "A tag for each line."),
+    Setting("stdStreams", "bool", From("logging.stdStreams"), "Also to the standard streams."),
+    Setting("rotation.enabled", "bool", From("logging.rotation.enabled"), "Rotation of this file."),
+    Setting("rotation.compress", "bool", From("logging.rotation.compress"), "Compress rotated files."),
+    Setting("rotation.interval", "rotation interval", From("logging.rotation.interval"), "Rotate at this age."),
+    Setting("rotation.maxSize", "rotation size", From("logging.rotation.maxSize"), "Rotate beyond this size."),
+    Setting("rotation.path", "path", From("logging.rotation.path"), "Directory of rotated files."),
+    Setting("rotation.retention", "duration", From("logging.rotation.retention"), "Rotated files older than this are deleted."),
+)
+"""What each `logging` section of a subsystem or component may hold; what is unset is taken from the main `logging` section."""
+
+ACCESS_LOG_FIELDS = (
+    *LOGGING_FIELDS,
+    Setting("timing", "bool", True, "Print the duration of each request."),
+    Setting("headers", "bool", False, "Print the request headers, except `authorization` and `cookie`."),
+    Setting("id", "bool", True, "Print a running number."),
+)
+
+MTLS_FIELDS = (
+    Setting("user", "text", None, "Name of the user that every client with a valid certificate is.", null=True),
+    Setting("required", "bool", False, "Refuse the handshake without a valid client certificate."),
+    Setting("certificateVerification", "any", False, "Check whether certificates are revoked: true, false or a mapping."),
+)
+
+TLS_FIELDS = (
+    Setting("certificate", "path", "keys/certificate.pem", "The server's certificate chain, PEM."),
+    Setting("privateKey", "path", "keys/privateKey.pem", "Its private key, PEM."),
+    Setting("certificateAuthority", "path", "keys/ca.pem", "Authority that client certificates are checked against, PEM."),
+    Setting("host", "text", None, "Host name this entry serves (SNI); default: the names in the certificate.", null=True),
+    Setting("hosts", "texts", None, "Several host names this entry serves.", null=True),
+    Setting("ciphers", "text", None, "Ciphers in OpenSSL's notation; default: the library's.", null=True),
+    Setting("uses", "texts", None, "Purposes of this entry: `https`, `operations`, `mqtt`, `ca`; default: all.", null=True),
+    Setting("logging", "mapping", None, "Own log of TLS events.", fields=LOGGING_FIELDS, null=True),
+)
+
+
+def _log(section: str, what: str) -> Setting:
+    return Setting(
+        f"{section}.logging", "mapping", None, f"Own log of {what}: level, file, tag, rotation.", fields=LOGGING_FIELDS, null=True
+    )
+
+
+SETTINGS: tuple[Setting, ...] = (
+    # top level
+    Setting("rootPath", "path", "~/svc", "The directory everything of this installation lies in."),
+    Setting("componentsRoot", "path", "components", "Holds one directory per application."),
+    Setting("node.hostname", "text", "localhost", "Name of this node in analytics, certificates and the cluster."),
+    Setting("node.url", "text", None, "Address of this node for others.", null=True),
+    Setting("instances", "integer", 1, "Processes of this node; they share data and ports.", low=1),
+    _unused("ignoreScripts", "bool", "Packages run no scripts here.", True),
+    _unused("serialization.bigInt", "any", "Integers keep all their digits."),
+    # http
+    Setting("http.port", "port", 9926, "Plain HTTP for applications; null: not opened.", null=True),
+    Setting(
+        "http.securePort",
+        "port",
+        9927,
+        "HTTPS for applications; opened when certificate and key can be loaded; null: not opened.",
+        null=True,
+    ),
+    Setting("http.cors", "bool", True, "Answer cross-origin requests of browsers."),
+    Setting("http.corsAccessList", "texts", None, "Origins that may do so; null or `[null]`: all.", null=True),
+    Setting(
+        "http.corsAccessControlAllowHeaders", "text", "Accept, Content-Type, Authorization", "Request headers a preflight answer allows."
+    ),
+    Setting(
+        "http.compressionThreshold",
+        "size",
+        1200,
+        "Bodies longer than this, and streamed ones, are compressed if the client accepts it; 0: off.",
+        "bytes",
+        low=0,
+    ),
+    Setting("http.timeout", "duration", 120_000, "To receive a request and start its answer, then 408 or 503.", "ms", low=0),
+    Setting("http.headersTimeout", "duration", 60_000, "To receive all headers.", "ms", low=0),
+    Setting("http.keepAliveTimeout", "duration", 30_000, "After which an idle connection is closed.", "ms", low=0),
+    Setting("http.maxHeaderSize", "size", 16_394, "Longer header sections get 431, longer request lines 414.", "bytes", low=256),
+    Setting("http.maxRequestBodySize", "size", 1 << 30, "Larger bodies get 413.", "bytes", low=0),
+    Setting("http.requestQueueLimit", "duration", 20_000, "Writes that would wait longer than this get 503.", "ms", low=0),
+    Setting("http.mtls", "switch", False, "Client certificates on the HTTPS port.", fields=MTLS_FIELDS),
+    Setting("http.http2", "bool", True, "HTTP/2: by ALPN on TLS, by prior knowledge on the plain port."),
+    _unused("http.sessionAffinity", "text", "No request depends on the instance that answers it."),
+    Setting("http.logging", "mapping", None, "Access log; its presence switches it on.", fields=ACCESS_LOG_FIELDS, null=True),
+    # operationsApi
+    Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
+    Setting("operationsApi.network.securePort", "port", None, "HTTPS for operations; null: not opened.", null=True),
+    Setting("operationsApi.network.cors", "bool", True, "Answer cross-origin requests of browsers."),
+    Setting("operationsApi.network.corsAccessList", "texts", ["*"], "Origins that may do so; null or `['*']`: all.", null=True),
+    Setting(
+        "operationsApi.network.domainSocket",
+        "path",
+        "operations-server",
+        "Unix socket of the command line, used as super user; null: none.",
+        null=True,
+    ),
+    Setting("operationsApi.network.timeout", "duration", From("http.timeout"), "As `http.timeout`.", "ms", low=0),
+    Setting("operationsApi.network.headersTimeout", "duration", From("http.headersTimeout"), "As `http.headersTimeout`.", "ms", low=0),
+    Setting(
+        "operationsApi.network.keepAliveTimeout", "duration", From("http.keepAliveTimeout"), "As `http.keepAliveTimeout`.", "ms", low=0
+    ),
+    Setting("operationsApi.network.http2", "bool", From("http.http2"), "As `http.http2`."),
+    Setting("operationsApi.network.mtls", "switch", From("http.mtls"), "As `http.mtls`.", fields=MTLS_FIELDS),
+    Setting("operationsApi.tls", "mapping", None, "Certificate and keys of this server; default: `tls`.", fields=TLS_FIELDS, null=True),
+    Setting(
+        "operationsApi.componentFile.maxSize",
+        "size",
+        5_242_880,
+        "Larger files of applications are not sent by `get_component_file`.",
+        "bytes",
+        low=0,
+    ),
+    Setting("operationsApi.sysInfo.network", "bool", True, "`system_information` includes the network."),
+    Setting("operationsApi.sysInfo.disk", "bool", True, "`system_information` includes the disks."),
+    Setting(
+        "operationsApi.importRoots",
+        "paths",
+        ["import"],
+        "Directories from which `csv_file_load` may read for callers who are not super user.",
+    ),
+    # authentication
+    Setting("authentication.authorizeLocal", "bool", False, "Requests from this machine to the application ports are made as super user."),
+    Setting("authentication.cacheTTL", "duration", 30_000, "How long a verified credential is remembered.", "ms", low=0),
+    Setting("authentication.enableSessions", "bool", True, "Logins by cookie."),
+    Setting("authentication.operationTokenTimeout", "duration", "1d", "Life of an operation token.", "s", low=0),
+    Setting("authentication.refreshTokenTimeout", "duration", "30d", "Life of a refresh token.", "s", low=0),
+    Setting("authentication.hashFunction", "choice", "sha256", "How new passwords are stored.", choices=("sha256", "argon2id")),
+    Setting("authentication.cookie.domains", "texts", None, "Domains the session cookie is set for.", null=True),
+    Setting("authentication.cookie.expires", "duration", None, "Life of the session cookie.", "s", null=True),
+    Setting("authentication.failureDelay", "bool", True, "Repeated failed logins are answered more and more slowly."),
+    _log("authentication", "logins"),
+    # tls: a mapping, or a list of them for several host names
+    *(setting.within("tls") for setting in TLS_FIELDS),
+    # mqtt
+    Setting("mqtt.network.port", "port", 1883, "MQTT over TCP; null: not opened.", null=True),
+    Setting("mqtt.network.securePort", "port", 8883, "MQTT over TLS, opened as `http.securePort`; null: not opened.", null=True),
+    Setting("mqtt.network.mtls", "switch", False, "Client certificates on the TLS port.", fields=MTLS_FIELDS),
+    Setting("mqtt.webSocket", "bool", True, "MQTT over WebSocket on the `http` ports."),
+    Setting("mqtt.requireAuthentication", "bool", True, "Clients must log in."),
+    Setting("mqtt.maxPacketSize", "size", "100M", "Larger packets are refused.", "bytes", low=128),
+    _log("mqtt", "MQTT"),
+    # logging
+    _level("logging.level", "warn", "Lines below this level are not written; `notify` always is."),
+    Setting("logging.file", "bool", True, "Write the log file."),
+    Setting("logging.root", "path", "log", "Directory of the log files."),
+    Setting("logging.path", "path", From("logging.root", "svc.log"), "Full name of the log file; wins over `logging.root`."),
+    Setting("logging.stdStreams", "bool", False, "Also to the standard streams; always when `logging.file` is false and in development."),
+    Setting("logging.console", "bool", True, "What applications print goes into the log."),
+    Setting("logging.colors", "bool", True, "Colours on a terminal."),
+    Setting("logging.auditLog", "bool", True, "Keep the history of tables."),
+    Setting("logging.auditRetention", "duration", "3d", "How long that history is kept.", "ms", low=0),
+    Setting("logging.external", "mapping", None, "Log of the applications: level, file, tag.", fields=LOGGING_FIELDS, null=True),
+    Setting("logging.rotation.enabled", "bool", True, "Rotate log files when `interval` or `maxSize` is set."),
+    Setting("logging.rotation.compress", "bool", False, "Compress rotated files with gzip."),
+    Setting("logging.rotation.interval", "rotation interval", None, "Rotate at this age: a number and D, H or M (minutes).", null=True),
+    Setting("logging.rotation.maxSize", "rotation size", "64M", "Rotate beyond this size: a number and K, M or G.", null=True),
+    Setting("logging.rotation.path", "path", "log", "Directory of rotated files."),
+    Setting("logging.rotation.retention", "duration", "1M", "Rotated files older than this are deleted.", "s", low=0),
+    Setting("logging.auditAuthEvents.logFailed", "bool", False, "Log failed logins."),
+    Setting("logging.auditAuthEvents.logSuccessful", "bool", False, "Log successful logins."),
+    # storage, databases
+    Setting("storage.path", "path", "database", "Directory of the databases."),
+    Setting("storage.blobPaths", "paths", ["blobs"], "Directory of large values; several: spread evenly."),
+    Setting("storage.backupPath", "path", "backup", "Directory of managed backups."),
+    Setting(
+        "storage.writeAsync",
+        "bool",
+        False,
+        "Answer writes before they are on the disk: a power failure may lose the last ones, never consistency.",
+    ),
+    Setting("storage.maxTransactionQueueTime", "duration", "45s", "Writes that would wait longer than this get 503.", "s", low=0),
+    Setting("storage.caching", "bool", True, "Keep recently used records in memory."),
+    Setting(
+        "storage.compression",
+        "switch",
+        True,
+        "Compress records above `threshold` (4 KB).",
+        fields=(Setting("threshold", "size", 4096, "Smaller records are stored as they are."), _unused("dictionary", "any", "Not used.")),
+    ),
+    Setting("storage.compactOnStart", "bool", False, "Rewrite all databases once at the next start."),
+    Setting("storage.compactOnStartKeepBackup", "bool", False, "Keep the old files in `backup/` when doing so."),
+    Setting(
+        "storage.reclamation.threshold",
+        "number",
+        0.4,
+        "Free share of the volume below which caching tables are evicted harder.",
+        low=0,
+        high=1,
+    ),
+    Setting("storage.reclamation.interval", "duration", "1h", "How often it is checked.", "s", low=0),
+    Setting("storage.reclamation.evictionFactor", "number", 100_000, "How hard.", low=0),
+    Setting("storage.debugLongTransactions", "bool", False, "A `warn` line for each transaction open over 5 seconds."),
+    _unused("storage.engine", "text", "The engine is fixed."),
+    _unused("storage.noReadAhead", "bool", "Specific to another engine."),
+    _unused("storage.prefetchWrites", "bool", "Specific to another engine."),
+    _unused("storage.pageSize", "integer", "Specific to another engine."),
+    _unused("storage.overlappingSync", "bool", "Specific to another engine."),
+    _unused("storage.maxFreeSpaceToLoad", "integer", "Specific to another engine."),
+    _unused("storage.maxFreeSpaceToRetain", "integer", "Specific to another engine."),
+    _unused("storage.rocks", "mapping", "Specific to another engine."),
+    _log("storage", "the store"),
+    Setting("databases.<db>.path", "path", From("storage.path"), "Directory of this database; set it before the database exists."),
+    _unused("databases.<db>.auditPath", "path", "A database lies in one place."),
+    _unused("databases.<db>.tables.<t>.path", "path", "A database lies in one place."),
+    # analytics, localStudio
+    Setting(
+        "analytics.aggregatePeriod",
+        "duration",
+        60,
+        "Metrics are aggregated this often; 0: raw rows only; -1: nothing is recorded.",
+        "s",
+        low=-1,
+    ),
+    Setting(
+        "analytics.storageInterval", "integer", 10, "Every n-th aggregation measures table and volume sizes; 0: never.", "periods", low=0
+    ),
+    Setting("analytics.replicate", "bool", False, "Aggregates travel to the other nodes of a cluster."),
+    _log("analytics", "analytics"),
+    Setting("localStudio.enabled", "bool", True, "Web console at `/` of the operations port."),
+    # replication: absent = a cluster of one
+    Setting("replication.hostname", "text", From("node.hostname"), "Name of this node in the cluster."),
+    Setting("replication.url", "text", From("node.url"), "Address of this node for the others.", null=True),
+    Setting(
+        "replication.databases", "any", "*", "Databases that are replicated: `*`, names, or mappings with `name`, `replicateTo`, `sharded`."
+    ),
+    Setting("replication.replicateTo", "any", None, "Number of nodes, or their names, that hold each record.", null=True),
+    Setting(
+        "replication.routes",
+        "list",
+        [],
+        "The other nodes: addresses, or mappings with `hostname`, `port`, `startTime`, `revokedCertificates`.",
+    ),
+    Setting("replication.port", "port", None, "Plain exchange port, for development only.", null=True),
+    Setting("replication.securePort", "port", 9933, "Exchange port.", null=True),
+    Setting("replication.enableRootCAs", "bool", True, "Accept certificates of public authorities."),
+    Setting("replication.blobTimeout", "duration", 120_000, "To receive a large value.", "ms", low=0),
+    Setting("replication.blobSendDrainTimeout", "duration", 600_000, "To send a large value.", "ms", low=0),
+    Setting("replication.failOver", "bool", True, "Fetch over another node when one is unreachable."),
+    Setting("replication.shard", "any", None, "Shard of this node.", null=True),
+    Setting("replication.copyTablesToCatchUp", "bool", True, "Copy whole tables when the stream no longer reaches back far enough."),
+    Setting("replication.mtls.certificateVerification", "any", False, "Check whether certificates of nodes are revoked."),
+    Setting(
+        "replication.servers",
+        "texts",
+        None,
+        "Addresses of a message engine that runs elsewhere; default: each node runs its own.",
+        null=True,
+    ),
+    Setting("replication.credentials", "any", None, "How to log in there.", null=True),
+    Setting("replication.streamReplicas", "integer", None, "Copies of each stream inside the engine.", null=True, low=1),
+    Setting("replication.confirmTimeout", "duration", 30_000, "How long a write waits for the confirmations it asks for.", "ms", low=0),
+    _log("replication", "replication"),
+    # optional systems: absent = off
+    Setting("mcp", "mapping", None, "Model Context Protocol server.", null=True),
+    Setting("models", "mapping", None, "Models for embedding and generation.", null=True),
+    Setting("scheduler", "mapping", None, "Jobs that run at given times.", null=True),
+    Setting("waf", "mapping", None, "Filter for requests.", null=True),
+    # accepted without effect
+    _unused("threads.maxHeapMemory", "number", "Memory is not divided between threads."),
+    _unused("threads.heapSnapshotNearLimit", "bool", "Memory is not divided between threads."),
+    _unused("threads.debug", "switch", "Use a Python debugger."),
+    _unused("threads.preload", "any", "Use an application instead."),
+    _unused("threads.preloadRequire", "any", "Use an application instead."),
+    _unused("applications.lockdown", "any", "Applications run in the same interpreter."),
+    _unused("applications.moduleLoader", "any", "Applications run in the same interpreter."),
+    _unused("applications.dependencyLoader", "any", "Applications run in the same interpreter."),
+    _unused("applications.allowedSpawnCommands", "list", "Applications run in the same interpreter."),
+    _unused("license.region", "text", "There are no licences."),
+    _unused("license.mode", "text", "There are no licences."),
+)
+
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+SECTIONS = frozenset(setting.name.partition(".")[0] for setting in SETTINGS) | {"databases"}
+"""The top-level names that are ours; any other that holds a mapping is a component."""
+
+OPTIONAL_SECTIONS = frozenset({"replication"})
+
+PORTS = tuple(setting.name for setting in SETTINGS if setting.kind == "port")
+
+SWITCHED_OFF: dict[str, dict[str, object]] = {
+    "mqtt": {"mqtt.network.port": None, "mqtt.network.securePort": None, "mqtt.webSocket": False},
+    "localStudio": {"localStudio.enabled": False},
+    "analytics": {"analytics.aggregatePeriod": -1},
+}
+"""What `<section>: false` means for a built-in section."""
+
+DEVELOPMENT: dict[str, object] = {
+    "authentication.authorizeLocal": True,
+    "logging.level": "info",
+    "logging.stdStreams": True,
+    "http.corsAccessList": ["*"],
+    "operationsApi.network.corsAccessList": ["*"],
+    "instances": 1,
+}
+"""What `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (contract: configuration §4)."""
+
+LEGACY: dict[str, str] = {
+    "server_port": "operationsApi.network.port",
+    "operationsApi_port": "operationsApi.network.port",
+    "cors_on": "operationsApi.network.cors",
+    "cors_accesslist": "operationsApi.network.corsAccessList",
+    "cors_whitelist": "operationsApi.network.corsAccessList",
+    "server_timeout_ms": "operationsApi.network.timeout",
+    "server_keep_alive_timeout": "operationsApi.network.keepAliveTimeout",
+    "server_headers_timeout": "operationsApi.network.headersTimeout",
+    "local_studio_on": "localStudio.enabled",
+    "log_level": "logging.level",
+    "log_path": "logging.root",
+    "log_to_file": "logging.file",
+    "log_to_stdstreams": "logging.stdStreams",
+    "operation_token_timeout": "authentication.operationTokenTimeout",
+    "refresh_token_timeout": "authentication.refreshTokenTimeout",
+    "custom_functions_port": "http.port",
+    "custom_functions_directory": "componentsRoot",
+    "customFunctions_root": "componentsRoot",
+    "certificate": "tls.certificate",
+    "private_key": "tls.privateKey",
+    "certificate_authority": "tls.certificateAuthority",
+    "operationsapi_root": "rootPath",
+    "threads": "instances",
+    "threads_count": "instances",
+    "max_http_threads": "instances",
+    "max_svc_processes": "instances",
+    "http_threads": "instances",
+    "disable_transaction_log": "logging.auditLog",
+    "https_on": "operationsApi.network.securePort",
+    **{
+        f"customFunctions_network_{setting.name.removeprefix('http.')}": setting.name
+        for setting in SETTINGS
+        if setting.name.startswith("http.") and "." not in setting.name.removeprefix("http.")
+    },
+}
+"""Former names -> today's (contract: configuration §2.12). `disable_transaction_log` is inverted, `https_on` moves the port."""
+
+WITHOUT_EFFECT = ("clustering", "customFunctions_enabled", "ipc_server_port", "run_in_foreground", "node_env")
+
+
+@cache
+def override_names() -> dict[str, str]:
+    """Lower-case name with underscores -> dotted name or legacy name: what the environment and the command line may set."""
+    names = {old.lower(): old for old in LEGACY}
+    names.update((setting.name.replace(".", "_").lower(), setting.name) for setting in SETTINGS if "<" not in setting.name)
+    return names
+
+
+def attribute_name(part: str) -> str:
+    """The Python name of one part of a setting's name.
+
+    >>> attribute_name("corsAccessList"), attribute_name("cacheTTL"), attribute_name("http2")
+    ('cors_access_list', 'cache_ttl', 'http2')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part).lower()

@@ -1,0 +1,268 @@
+"""What may stand in the configuration file -> Python values: one parser per kind of setting (contract: configuration §2).
+
+A parser gets the value as YAML or JSON gave it, the setting it belongs to and the root directory. It returns the value that the program
+uses (seconds, bytes, absolute `Path`, tuple) or raises `ValueError` with the predicate of the sentence: `must be a boolean`.
+
+Durations come out in seconds whatever unit the file uses, sizes in bytes, so no reader has to remember a unit.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from svc.config.settings import Setting
+
+LEVELS = ("trace", "debug", "info", "warn", "error", "fatal", "notify")
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "M": 30 * 86_400}
+BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+ROTATION_SECONDS = {"M": 60, "H": 3600, "D": 86_400}
+
+_NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+
+
+class SettingFault(ValueError):
+    """A complete sentence about a bad value, where the contract fixes the whole text."""
+
+
+def whole(number: float) -> float | int:
+    """The same number as an int if it has no fraction."""
+    return int(number) if number == int(number) else number
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def parse_duration(value: object, unit: str = "s") -> float | int:
+    """Seconds from a number in `unit` (`s` or `ms`), or from text: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days).
+
+    >>> parse_duration("1d"), parse_duration(30000, "ms"), parse_duration("1M"), parse_duration(0.5)
+    (86400, 30, 2592000, 0.5)
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return whole(value / 1000) if unit == "ms" else whole(value)
+    match = _NUMBER_AND_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("must be a duration: a number, or a number followed by s, m, h, d, w or M (30 days)")
+    number, suffix = float(match[1]), match[2]
+    if not suffix:
+        return parse_duration(number, unit)
+    if suffix not in SECONDS:
+        raise ValueError(f"has an unknown unit of time '{suffix}', available are s, m, h, d, w and M (30 days)")
+    return whole(number * SECONDS[suffix])
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a number, or from text: a number and `K`, `M` or `G` (powers of 1024).
+
+    >>> parse_size("64M"), parse_size(1200)
+    (67108864, 1200)
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value)
+    match = _NUMBER_AND_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or (match[2] and match[2] not in BYTES):
+        raise ValueError("must be a size: a number of bytes, or a number followed by K, M or G")
+    return int(float(match[1]) * BYTES.get(match[2], 1))
+
+
+def _rotation(value: object, name: str, units: Mapping[str, int], unit_text: str, example: str) -> int:
+    match = _NUMBER_AND_UNIT.fullmatch(str(value)) if isinstance(value, (str, int, float)) else None
+    if match is None:
+        raise SettingFault(f"Invalid {name} value. Value should be a number followed by unit e.g. '{example}'")
+    if match[2] not in units:
+        raise SettingFault(f"Invalid {name} unit. Available units are {unit_text}")
+    return int(float(match[1]) * units[match[2]])
+
+
+def _path(value: object, root: Path) -> Path:
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise ValueError("must be a path")
+    return root / Path(value).expanduser()
+
+
+def _bool(value: object, setting: "Setting", root: Path) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be a boolean")
+    return value
+
+
+def _number(value: object, setting: "Setting", root: Path) -> object:
+    if not is_number(value):
+        raise ValueError("must be a number")
+    return value
+
+
+def _integer(value: object, setting: "Setting", root: Path) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or whole(value) != value:
+        raise ValueError("must be a whole number")
+    return int(value)
+
+
+def _port(value: object, setting: "Setting", root: Path) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65535:
+        raise ValueError("must be a port: a number from 0 to 65535")
+    return value
+
+
+def _text(value: object, setting: "Setting", root: Path) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+def _choice(value: object, setting: "Setting", root: Path) -> str:
+    if not isinstance(value, str) or value.lower() not in setting.choices:
+        raise ValueError(f"must be one of [{', '.join(setting.choices)}]")
+    return value.lower()
+
+
+def _list(value: object, setting: "Setting", root: Path) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        raise ValueError("must be a list")
+    return tuple(value)
+
+
+def _texts(value: object, setting: "Setting", root: Path) -> tuple[object, ...]:
+    if not isinstance(value, list) or any(not isinstance(item, str | None) for item in value):
+        raise ValueError("must be a list of texts")
+    return tuple(value)
+
+
+def _paths(value: object, setting: "Setting", root: Path) -> tuple[Path, ...]:
+    return tuple(_path(item, root) for item in (value if isinstance(value, list | tuple) else [value]))
+
+
+def _duration(value: object, setting: "Setting", root: Path) -> object:
+    return parse_duration(value, setting.unit or "s")
+
+
+def _mapping(value: object, setting: "Setting", root: Path) -> dict[str, Any]:
+    """A mapping; if the setting lists fields, the fields that are given, parsed, with dotted names."""
+    if not isinstance(value, dict):
+        raise ValueError("must be a mapping")
+    return parse_fields(value, setting, root) if setting.fields else value
+
+
+def _switch(value: object, setting: "Setting", root: Path) -> object:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a boolean or a mapping")
+    return _mapping(value, setting, root)
+
+
+def _any(value: object, setting: "Setting", root: Path) -> object:
+    return value
+
+
+def _rotation_size(value: object, setting: "Setting", root: Path) -> int:
+    return _rotation(value, setting.name, BYTES, "G, M or K", "10M")
+
+
+def _rotation_interval(value: object, setting: "Setting", root: Path) -> int:
+    return _rotation(value, setting.name, ROTATION_SECONDS, "D, H or M (minutes)", "10D")
+
+
+PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
+    "bool": _bool,
+    "number": _number,
+    "integer": _integer,
+    "port": _port,
+    "text": _text,
+    "choice": _choice,
+    "level": _choice,
+    "list": _list,
+    "texts": _texts,
+    "path": lambda value, setting, root: _path(value, root),
+    "paths": _paths,
+    "duration": _duration,
+    "size": lambda value, setting, root: parse_size(value),
+    "rotation size": _rotation_size,
+    "rotation interval": _rotation_interval,
+    "mapping": _mapping,
+    "switch": _switch,
+    "any": _any,
+}
+
+
+def parse(value: object, setting: "Setting", root: Path) -> Any:
+    """The value of `setting`, checked and in program units. Raises ValueError, or SettingFault with the whole sentence."""
+    result = PARSERS[setting.kind](value, setting, root)
+    if setting.low is not None and is_number(result) and result < setting.low:
+        raise ValueError(f"must be larger than or equal to {setting.low}")
+    if setting.high is not None and is_number(result) and result > setting.high:
+        raise ValueError(f"must be less than or equal to {setting.high}")
+    return result
+
+
+def fault_text(name: str, error: ValueError) -> str:
+    return str(error) if isinstance(error, SettingFault) else f"'{name}' {error}"
+
+
+def parse_fields(value: dict[str, Any], setting: "Setting", root: Path) -> dict[str, Any]:
+    """The fields of a mapping setting that are given, with dotted names; a null counts as not given unless null is a value."""
+    result: dict[str, Any] = {}
+    faults = []
+    for field in setting.fields:
+        found = lookup(value, field.name.split("."))
+        if found is None and not (field.null and is_given(value, field.name.split("."))):
+            continue
+        try:
+            result[field.name] = None if found is None else parse(found, field.within(setting.name), root)
+        except ValueError as error:
+            faults.append(fault_text(f"{setting.name}.{field.name}", error))
+    if faults:
+        raise SettingFault("; ".join(faults))
+    return result
+
+
+def lookup(document: object, path: Iterable[str]) -> Any:
+    """The value at `path`, or None if it, or a mapping on the way, does not exist."""
+    for part in path:
+        if not isinstance(document, dict) or part not in document:
+            return None
+        document = document[part]
+    return document
+
+
+def is_given(document: object, path: Iterable[str]) -> bool:
+    """Whether `path` exists, even with the value null."""
+    for part in path:
+        if not isinstance(document, dict) or part not in document:
+            return False
+        document = document[part]
+    return True
+
+
+def cast_text(text: str, kind: str) -> Any:
+    """The value a text from the environment, the command line or `set_configuration` stands for (contract: operations §8).
+
+    `true`, `false`, numbers and JSON objects and lists become what they say, `undefined` and `null` become null. A setting whose value
+    is text keeps it, so that a host name may consist of digits.
+
+    >>> cast_text("8080", "port"), cast_text("true", "bool"), cast_text('["*"]', "texts"), cast_text("12", "text")
+    (8080, True, ['*'], '12')
+    """
+    plain = text.strip()
+    if plain in ("undefined", "null"):
+        return None
+    if kind in ("text", "path", "choice", "level"):
+        return text
+    if plain.lower() in ("true", "false"):
+        return plain.lower() == "true"
+    if plain[:1] in ("{", "[") or _is_plain_number(plain):
+        try:
+            return json.loads(plain)
+        except ValueError:
+            return text
+    return text
+
+
+def _is_plain_number(text: str) -> bool:
+    return re.fullmatch(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", text, re.ASCII) is not None
