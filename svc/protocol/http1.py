@@ -1,0 +1,575 @@
+"""HTTP/1.1 and 1.0, the server's side of one connection: bytes -> events, answers -> bytes. The only home of h11.
+
+Heads are read in two lanes. `express` recognises the plain ones; h11 reads the others, and every later one on a connection that showed an odd one.
+Bodies with a length are counted, chunked ones are h11's. One fresh `h11.Connection` reads one message (making it costs 1 us), so the lanes meet at a
+message boundary with nothing to hand over but the bytes that are left. Both lanes share one writer, so the answer cannot depend on the lane.
+
+The lifecycle (RFC 9112 §9). Requests are answered in order; bytes of later ones wait in the buffer until the answer is complete.
+
+               WHOLE                                  DONE
+      +---------------------------+   +-----------------------------------------+
+      |                           v   |                                         v
+    IDLE --HEAD--> RECEIVING --BODY_END--> RECEIVED --ANSWER--> ANSWERING --DONE--> IDLE
+                      |                       |                     ^
+                      +--ANSWER--> EARLY -----|------BODY_END-------+
+                                              +--SWITCH--> SWITCHED
+
+    any of them --CLOSE--> CLOSED; IDLE, RECEIVING --FAULT--> FAILED; EARLY --FAULT--> CLOSED
+
+    IDLE       no request; the buffer holds less than a head, or what `next_events` will find
+    RECEIVING  the head was reported, its body is coming; nothing of the final answer is sent
+    EARLY      the same, but an answer has begun, which says `Connection: close`
+    RECEIVED   the whole request was reported; nothing of the final answer is sent
+    ANSWERING  the head of the answer is sent, its body is not complete
+    FAILED     the peer broke the protocol; `fail` may still answer; input is ignored
+    CLOSED     nothing more is read or written
+    SWITCHED   another protocol has taken over
+    ERROR      this object was misused
+
+A request answered before its body has come costs the connection: to read on would be to swallow up to a gigabyte that nobody wants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NoReturn
+
+import h11
+
+from svc.errors import PeerError
+from svc.messages import HeaderBlock, HeaderPairs
+from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
+from svc.protocol.express import recognise
+from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
+from svc.protocol.response_head import encode_fields, encode_trailers, status_line
+
+# h11 matches a chunk's size line and the trailer section with regular expressions that take time quadratic in a line's length (0.1-0.5 s at 16 KiB).
+# So a chunked body goes to it in slices, and what it may hold of an incomplete line is limited: no line reaches 1.5 KiB (4-9 ms).
+_CHUNKED_SLICE = 512
+_CHUNKED_LINE_MAX = 1024
+
+_BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
+_NEVER_IN_HEAD = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
+_CLOSE = "Connection: close\r\n"
+
+
+class State(IntEnum):
+    IDLE = 0
+    RECEIVING = 1
+    EARLY = 2
+    RECEIVED = 3
+    ANSWERING = 4
+    FAILED = 5
+    CLOSED = 6
+    SWITCHED = 7
+    ERROR = 8
+
+
+class Input(IntEnum):
+    HEAD = 0  # a request's head whose body is not complete
+    WHOLE = 1  # a request's head with its whole body
+    BODY_END = 2
+    ANSWER = 3  # the final answer's head is written
+    DONE = 4  # the answer is complete and the connection goes on
+    CLOSE = 5  # ... and is the last one; or there will be none
+    FAULT = 6  # the peer broke the protocol
+    SWITCH = 7
+
+
+TRANSITIONS: dict[State, dict[Input, State]] = {
+    State.IDLE: {
+        Input.HEAD: State.RECEIVING,
+        Input.WHOLE: State.RECEIVED,
+        Input.FAULT: State.FAILED,
+        Input.CLOSE: State.CLOSED,
+    },
+    State.RECEIVING: {
+        Input.BODY_END: State.RECEIVED,
+        Input.ANSWER: State.EARLY,
+        Input.FAULT: State.FAILED,
+        Input.CLOSE: State.CLOSED,
+    },
+    State.EARLY: {Input.BODY_END: State.ANSWERING, Input.FAULT: State.CLOSED, Input.CLOSE: State.CLOSED},
+    State.RECEIVED: {
+        Input.ANSWER: State.ANSWERING,
+        Input.DONE: State.IDLE,
+        Input.SWITCH: State.SWITCHED,
+        Input.CLOSE: State.CLOSED,
+    },
+    State.ANSWERING: {Input.DONE: State.IDLE, Input.CLOSE: State.CLOSED},
+    State.FAILED: {Input.CLOSE: State.CLOSED},
+    State.CLOSED: {Input.CLOSE: State.CLOSED},
+    State.SWITCHED: {},
+    State.ERROR: {},
+}
+# The same as rows to index: hashing an IntEnum calls Python code, indexing with it does not.
+_NEXT = tuple(tuple(TRANSITIONS[state].get(input, State.ERROR) for input in Input) for state in State)
+
+_IDLE, _RECEIVING, _EARLY, _RECEIVED, _ANSWERING, _FAILED, _CLOSED = list(State)[:7]
+_HEAD, _WHOLE, _BODY_END, _ANSWER, _DONE, _CLOSE_INPUT, _FAULT, _SWITCH = Input
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_header_size: int = 16394  # bytes of a head, request line and blank line included
+    max_body_size: int = 1 << 30  # bytes of a body, transfer coding removed
+
+
+class Http1:
+    """The driver. `stream_id` counts the requests of the connection from 1; an answer must name the request being answered.
+
+    Raises ValueError for a status, field name or field value that cannot be sent, before anything of that answer is written: another answer can
+    follow. Any other misuse is an AssertionError and leaves the state ERROR.
+    """
+
+    __slots__ = (
+        "_buffer", "_chunked_reader", "_draining", "_eof", "_http_version", "_is_silent", "_last", "_limits", "_max_head", "_method",
+        "_out", "_parsed", "_plain", "_remaining", "_searched", "_skipped_line", "_state", "_stream_id", "_to_send", "_trailers",
+        "_waits_for_continue", "_writes_chunks",
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits, express: bool = True) -> None:
+        self._limits = limits
+        self._max_head = limits.max_header_size
+        self._plain = express  # no odd head so far: the express lane is open
+        self._state = _IDLE
+        self._stream_id = 0
+        # Input.
+        self._buffer = bytearray()
+        self._searched = 0  # where the search for the end of the head goes on
+        self._skipped_line = False  # an empty line before this request was skipped
+        self._eof = False
+        # The request in hand.
+        self._method = ""
+        self._http_version = ""
+        self._parsed = _NO_BLOCK
+        self._remaining = 0  # bytes of its body yet to come; of a chunked one: that may yet come
+        self._chunked_reader: h11.Connection | None = None
+        self._trailers: HeaderPairs = []
+        self._waits_for_continue = False
+        # The answer.
+        self._out: list[bytes] = []
+        self._last = False  # the answer begun says that it is the last
+        self._writes_chunks = False
+        self._is_silent = False  # it has no body: send_body drops what it gets
+        self._to_send: int | None = None  # bytes that the announced length still wants; None: no length, or no body is sent
+        self._draining = False
+
+    # --- input ---------------------------------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """Bytes from the peer. Reports at most one request; what follows it waits for `next_events`."""
+        state = self._state
+        if state is _IDLE and self._plain and not self._buffer:
+            end = data.find(b"\r\n\r\n") + 4
+            if 4 <= end <= self._max_head:
+                found = recognise(data, end)
+                if found is not None:
+                    method, target, parsed = found
+                    stop = end + parsed.content_length  # type: ignore[operator]  # a plain request is not chunked
+                    if stop <= len(data) and stop - end <= self._limits.max_body_size:
+                        self._state = _NEXT[_IDLE][_WHOLE]
+                        self._method = method
+                        self._http_version = "1.1"
+                        self._parsed = parsed
+                        self._stream_id += 1
+                        if stop < len(data):
+                            self._buffer += data[stop:]
+                        return [RequestReceived(self._stream_id, method, target, parsed.block, "1.1", data[end:stop])]
+        if state >= _FAILED:
+            if state is State.SWITCHED:
+                self._misused("input belongs to the other protocol")
+            return []
+        self._buffer += data
+        return self.next_events()
+
+    def receive_eof(self) -> list[Event]:
+        """The peer's FIN. A complete request is still answered; the answer is then the last."""
+        self._eof = True
+        return self.next_events()
+
+    def next_events(self) -> list[Event]:
+        """After an answer is complete: what the bytes received meanwhile say. Cheap if there are none."""
+        events: list[Event] = []
+        try:
+            while (event := self._read()) is not None:
+                events.append(event)
+        except PeerError as error:
+            self._move(_FAULT)
+            self._forget_input()
+            events.append(ProtocolFailed(error))
+        if self._eof and self._state <= _EARLY:
+            if self._state is _IDLE and not self._buffer:
+                events.append(PeerClosed())
+            else:
+                # Nobody waits for an answer to half a request: not FAILED, in which one could be given.
+                events.append(ProtocolFailed(PeerError("The connection was closed in the middle of a request")))
+            self._close()
+        return events
+
+    def _read(self) -> Event | None:
+        """Consume the next thing in the buffer. None: more bytes, or an answer, are needed. Raises PeerError."""
+        state = self._state
+        if state is _IDLE:
+            return self._read_head() if self._buffer else None
+        if state is _RECEIVING or state is _EARLY:
+            return self._read_body()
+        return None
+
+    # --- heads ---------------------------------------------------------------------------------------------------------------------
+
+    def _read_head(self) -> Event | None:
+        buffer = self._buffer
+        self._method = ""
+        if buffer[0] <= 0x20:
+            # One empty line before a request is forgiven (RFC 9112 §2.2). Anything else here is not HTTP: TLS begins with 0x16.
+            if not b"\r\n".startswith(buffer[:2]) or self._skipped_line:
+                raise PeerError("This is not an HTTP request")
+            if len(buffer) == 1:
+                return None
+            del buffer[:2]
+            self._skipped_line = True
+            return self._read_head() if buffer else None
+        found = _BLANK_LINE.search(buffer, self._searched)
+        size = found.end() if found else len(buffer)
+        if size > self._max_head:
+            if buffer.find(b"\n", 0, self._max_head) < 0:
+                raise PeerError(f"The request line is longer than {self._max_head} bytes", 414)
+            raise PeerError(f"The header fields are longer than {self._max_head} bytes", 431)
+        if found is None:
+            self._searched = max(0, size - 2)
+            return None
+        head = bytes(buffer[:size])
+        del buffer[:size]
+        self._searched = 0
+        self._skipped_line = False
+        if self._plain:
+            plain = recognise(head, size)
+            if plain is not None:
+                method, target, parsed = plain
+                return self._begin_request(method, target, parsed, "1.1")
+            self._plain = False
+        return self._read_odd_head(head)
+
+    def _read_odd_head(self, head: bytes) -> Event:
+        """The h11 lane."""
+        if _NEVER_IN_HEAD.search(head):
+            raise PeerError("NUL, vertical tab, form feed or bare CR in the request head")
+        reader = h11.Connection(h11.SERVER, max_incomplete_event_size=_CHUNKED_LINE_MAX)
+        try:
+            reader.receive_data(head)
+            request = reader.next_event()
+        except h11.RemoteProtocolError as error:
+            if str(error).startswith("illegal request line"):
+                raise PeerError(explain_request_line(head)) from None
+            raise _translate(error) from None
+        assert isinstance(request, h11.Request)
+        method = request.method.decode("ascii")
+        self._method = method
+        if not request.http_version.startswith(b"1."):
+            raise PeerError(f"HTTP version {request.http_version.decode('ascii')} is not supported", 505)
+        # A higher minor version is treated as the highest we know (RFC 9110 §2.5).
+        version = "1.0" if request.http_version == b"1.0" else "1.1"
+        pairs = _decode_pairs(request.headers)
+        target = reduce_target(method, request.target.decode("ascii"), pairs)
+        parsed = interpret_block(pairs, version)
+        if parsed.content_length is None:
+            self._chunked_reader = reader
+        return self._begin_request(method, target, parsed, version)
+
+    def _begin_request(self, method: str, target: str, parsed: ParsedBlock, version: str) -> Event:
+        limit = self._limits.max_body_size
+        length = parsed.content_length
+        self._method = method
+        self._http_version = version
+        self._parsed = parsed
+        self._stream_id += 1
+        if length is not None:
+            if length > limit:
+                raise PeerError(f"The body is longer than {limit} bytes", 413)
+            if length <= len(self._buffer):
+                self._move(_WHOLE)
+                body = bytes(self._buffer[:length]) if length else b""
+                del self._buffer[:length]
+                return RequestReceived(self._stream_id, method, target, parsed.block, version, body)
+        self._move(_HEAD)
+        self._remaining = limit if length is None else length
+        self._waits_for_continue = parsed.expects_continue
+        return RequestReceived(self._stream_id, method, target, parsed.block, version, None, parsed.expects_continue)
+
+    # --- bodies --------------------------------------------------------------------------------------------------------------------
+
+    def _read_body(self) -> Event | None:
+        reader = self._chunked_reader
+        data = self._read_counted() if reader is None else self._read_chunks(reader)
+        if data:
+            self._waits_for_continue = False
+            return DataReceived(self._stream_id, data)
+        if self._chunked_reader is None and self._remaining == 0:
+            trailers, self._trailers = self._trailers, []
+            self._move(_BODY_END)
+            return RequestEnded(self._stream_id, trailers)
+        return None
+
+    def _read_counted(self) -> bytes:
+        buffer = self._buffer
+        data = bytes(buffer) if len(buffer) <= self._remaining else bytes(buffer[: self._remaining])
+        del buffer[: len(data)]
+        self._remaining -= len(data)
+        return data
+
+    def _read_chunks(self, reader: h11.Connection) -> bytes:
+        """All that the buffer holds of a chunked body. At its end there is no reader any more and nothing remaining."""
+        buffer = self._buffer
+        pieces: list[bytes] = []
+        try:
+            while True:
+                event = reader.next_event()
+                if type(event) is h11.Data:
+                    pieces.append(event.data)
+                    self._remaining -= len(event.data)
+                    if self._remaining < 0:
+                        raise PeerError(f"The body is longer than {self._limits.max_body_size} bytes", 413)
+                elif type(event) is h11.EndOfMessage:
+                    self._trailers = _decode_pairs(event.headers)
+                    self._chunked_reader = None
+                    self._remaining = 0
+                    buffer[:0] = reader.trailing_data[0]
+                    break
+                elif buffer:
+                    reader.receive_data(bytes(buffer[:_CHUNKED_SLICE]))
+                    del buffer[:_CHUNKED_SLICE]
+                else:
+                    break
+        except h11.RemoteProtocolError as error:
+            if error.error_status_hint == 431:
+                raise PeerError(f"A chunk size line or the trailer section is longer than {_CHUNKED_LINE_MAX} bytes", 431) from None
+            raise _translate(error) from None
+        return b"".join(pieces)
+
+    def _forget_input(self) -> None:
+        self._buffer.clear()
+        self._searched = 0
+        self._chunked_reader = None
+
+    # --- answers -------------------------------------------------------------------------------------------------------------------
+
+    def send_continue(self) -> None:
+        """100 Continue, if the peer still waits for it."""
+        if self._waits_for_continue and self._state is _RECEIVING:
+            self._waits_for_continue = False
+            self._out.append(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def send_informational(self, status: int, pairs: HeaderPairs) -> None:
+        """103 Early Hints and the like. Nothing is sent to HTTP/1.0 or after the head of the answer."""
+        if not 102 <= status <= 199:
+            raise ValueError(f"not an informational status to send: {status}")
+        if self._http_version != "1.0" and (self._state is _RECEIVED or self._state is _RECEIVING):
+            lines, _ = encode_fields(pairs)
+            self._out.append(f"{status_line(status)}{lines}\r\n".encode("latin-1"))
+
+    def respond(self, stream_id: int, status: int, pairs: HeaderPairs, body: bytes, date: str) -> None:
+        """The whole answer. `date` as in RFC 9110 §5.6.7; a `Date` among `pairs` wins over it.
+
+        To HEAD, 204 and 304 `body` is not sent; to HEAD its length still is, or the Content-Length among `pairs`.
+        """
+        state = self._state
+        if state is _RECEIVED and stream_id == self._stream_id and status >= 200:
+            last = not self._parsed.keep_alive or self._draining or self._eof
+        else:
+            last = self._check_answer(stream_id, status)
+        lines, own = encode_fields(pairs)
+        silent = self._method == "HEAD" or status == 204 or status == 304
+        if own is None and not silent:
+            head = f"{status_line(status)}{lines}Date: {date}\r\nContent-Length: {len(body)}\r\n{_CLOSE if last else ''}\r\n"
+        else:
+            own = own or {}
+            last = last or "close" in tokens(own.get("connection", ""))
+            length = None if status == 304 and not body else len(body)
+            if silent and not body:
+                length = _numeral(own.get("content-length")) or length
+            framing = "" if length is None or status == 204 else f"Content-Length: {length}\r\n"
+            head = f"{status_line(status)}{lines}Date: {own.get('date', date)}\r\n{framing}{_CLOSE if last else ''}\r\n"
+        self._out.append(head.encode("latin-1") if silent else head.encode("latin-1") + body)
+        if last:
+            self._close()
+        else:
+            self._move(_DONE)
+
+    def begin_response(self, stream_id: int, status: int, pairs: HeaderPairs, date: str, length: int | None = None) -> None:
+        """The head of an answer whose body follows in `send_body`. `length`: of the body in bytes, if it is known.
+
+        Without a length the body goes in chunks, to HTTP/1.0 until the connection is closed. To HEAD, 204 and 304 no body is sent.
+        """
+        last = self._check_answer(stream_id, status)
+        lines, own = encode_fields(pairs)
+        own = own or {}
+        if length is None:
+            length = _numeral(own.get("content-length"))
+        silent = self._method == "HEAD" or status == 204 or status == 304
+        chunked = length is None and self._http_version != "1.0" and status != 204 and status != 304
+        last = last or "close" in tokens(own.get("connection", ""))
+        framing = "Transfer-Encoding: chunked\r\n" if chunked else ""
+        if length is not None and status != 204:
+            framing = f"Content-Length: {length}\r\n"
+        head = f"{status_line(status)}{lines}Date: {own.get('date', date)}\r\n{framing}{_CLOSE if last else ''}\r\n"
+        self._out.append(head.encode("latin-1"))
+        self._move(_ANSWER)
+        self._last = last
+        self._is_silent = silent
+        self._writes_chunks = chunked and not silent
+        self._to_send = None if silent else length
+
+    def send_body(self, stream_id: int, data: bytes) -> None:
+        """A piece of the answer's body. Raises ValueError, and sends nothing, if the announced length is exceeded."""
+        self._check_begun(stream_id)
+        if not data or self._is_silent:
+            return
+        if self._writes_chunks:
+            self._out += (b"%x\r\n" % len(data), data, b"\r\n")
+            return
+        if self._to_send is not None:
+            if len(data) > self._to_send:
+                raise ValueError(f"{len(data) - self._to_send} bytes more than the announced Content-Length")
+            self._to_send -= len(data)
+        self._out.append(data)
+
+    def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
+        """The answer's body is complete. Trailers go only with chunks, else they are dropped (RFC 9110 §6.5).
+
+        Raises ValueError if the announced length is not reached; the connection is then at its end, as only that tells the peer.
+        """
+        self._check_begun(stream_id)
+        if self._to_send:
+            missing, self._to_send = self._to_send, None
+            self._close()
+            raise ValueError(f"{missing} bytes less than the announced Content-Length")
+        if self._writes_chunks:
+            self._out.append(b"0\r\n%b\r\n" % encode_trailers(trailers))
+        if self._last:
+            self._close()
+        else:
+            self._move(_DONE)
+
+    def switch_protocol(self, stream_id: int, pairs: HeaderPairs) -> SwitchTo:
+        """101: accept the offered `Upgrade` that `pairs` names. Only when `can_switch`. The bytes already read go with the command."""
+        if stream_id != self._stream_id or not self.can_switch:
+            self._misused("no Upgrade to accept")
+        lines, _ = encode_fields(pairs)
+        names = [value for name, value in pairs if name.lower() == "upgrade"]
+        if len(names) != 1:
+            raise ValueError("101 without one Upgrade field")
+        self._out.append(f"{status_line(101)}{lines}Connection: Upgrade\r\n\r\n".encode("latin-1"))
+        self._move(_SWITCH)
+        trailing = bytes(self._buffer)
+        self._forget_input()
+        return SwitchTo(names[0].lower(), trailing)
+
+    def fail(self, error: PeerError, pairs: HeaderPairs, body: bytes, date: str) -> None:
+        """Answer with `error` if nothing of a final answer was sent, and end the connection: after ProtocolFailed, or when time is up."""
+        state = self._state
+        if state >= _CLOSED:
+            return
+        if state is _IDLE:
+            self._method = ""
+        if state is not _EARLY and state is not _ANSWERING:
+            lines, _ = encode_fields(pairs)
+            head = f"{status_line(error.status_code)}{lines}Date: {date}\r\nContent-Length: {len(body)}\r\n{_CLOSE}\r\n".encode("latin-1")
+            self._out.append(head if self._method == "HEAD" else head + body)
+        self._close()
+
+    def drain(self) -> None:
+        """Graceful stop: the next answer to begin is the last."""
+        self._draining = True
+
+    def data_to_send(self) -> bytes:
+        """The output since the last call; the caller owns it from here."""
+        out = self._out
+        if not out:
+            return b""
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return data
+
+    # --- state ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def should_close(self) -> bool:
+        """Close the connection once all output is sent."""
+        return self._state is _CLOSED or self._state is State.ERROR
+
+    @property
+    def idle(self) -> bool:
+        """Between two requests, with nothing buffered."""
+        return self._state is _IDLE and not self._buffer
+
+    @property
+    def reading_head(self) -> bool:
+        """A head has begun and is not complete."""
+        return self._state is _IDLE and bool(self._buffer)
+
+    @property
+    def can_switch(self) -> bool:
+        """The request in hand is complete, unanswered, and offers another protocol."""
+        return self._state is _RECEIVED and self._parsed.upgrades
+
+    def check(self) -> None:
+        """Assert what the states guarantee."""
+        state = self._state
+        assert self._chunked_reader is None or state in (_RECEIVING, _EARLY), self
+        assert state not in (_FAILED, _CLOSED, State.SWITCHED) or not self._buffer, self
+        assert state is not _EARLY or self._last, self
+        assert self._remaining >= 0 or state in (_FAILED, _CLOSED), self
+        assert self._to_send is None or self._to_send >= 0, self
+        assert 0 <= self._searched <= len(self._buffer), self
+
+    def _move(self, input: Input) -> None:
+        """The one place where the state changes, but for the express lane, which knows the outcome."""
+        before = self._state
+        self._state = _NEXT[before][input]
+        if self._state is State.ERROR:
+            raise AssertionError(f"{input.name} in state {before.name}")
+
+    def _close(self) -> None:
+        self._move(_CLOSE_INPUT)
+        self._forget_input()
+
+    def _check_answer(self, stream_id: int, status: int) -> bool:
+        """An answer may begin now. True: it is the last."""
+        if stream_id != self._stream_id or (self._state is not _RECEIVED and self._state is not _RECEIVING):
+            self._misused("nothing to answer")
+        if status < 200:
+            raise ValueError(f"not a final status: {status}")
+        return not self._parsed.keep_alive or self._draining or self._eof or self._state is _RECEIVING
+
+    def _check_begun(self, stream_id: int) -> None:
+        if stream_id != self._stream_id or (self._state is not _ANSWERING and self._state is not _EARLY):
+            self._misused("no answer has begun")
+
+    def _misused(self, what: str) -> NoReturn:
+        before, self._state = self._state, State.ERROR
+        raise AssertionError(f"{what}, in state {before.name}")
+
+    def __repr__(self) -> str:
+        lane = "express" if self._plain else "h11"
+        return f"<Http1 {self._state.name} {lane} request {self._stream_id} buffered {len(self._buffer)}>"
+
+
+_NO_BLOCK = ParsedBlock(HeaderBlock([]), 0, keep_alive=True, expects_continue=False, upgrades=False)
+
+
+def _decode_pairs(headers: Iterable[tuple[bytes, bytes]]) -> HeaderPairs:
+    return [(name.decode("ascii"), value.decode("latin-1")) for name, value in headers]
+
+
+def _translate(error: h11.RemoteProtocolError) -> PeerError:
+    """h11's sentence without the bytes it quotes, which are for a log, and its status."""
+    text = str(error).partition(": bytearray(")[0]
+    return PeerError(text[:1].upper() + text[1:], error.error_status_hint)
+
+
+def _numeral(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
