@@ -1,0 +1,22 @@
+"""The log: levels, line format, files with rotation, standard streams (contract: configuration §5).
+
+    logs = Logs.from_config(config)
+    log = logs.get_logger("tls")       # `logs.logger` is the one without a tag
+    log.warn("Transaction open for", 5.2, "s")
+    log.error("Unexpected", exception) # exceptions print their traceback, mappings and lists as JSON
+
+A disabled level costs a call and one comparison; what is expensive to put together should ask `log.is_enabled("debug")` first. There is no
+global log: who logs is given a Logger, or uses the standard library's `logging.getLogger("svc.store")`, which `capture_logging` leads here.
+
+The server calls `logs.configure(config)` again when the `logging` section has changed, sets `logs.on_pending` so that lines are written
+within a second instead of at once, calls `logs.maintain()` every minute (rotation), `logs.reopen()` on SIGHUP and `logs.close()` last.
+
+Modules: `lines` (text of a line), `files` (one file: append, rotate, expire), `core` (Logger, Log, Logs), `access` (HTTP access log),
+`capture` (standard library logging, what applications print).
+"""
+
+from svc.logs.access import AccessLog
+from svc.logs.capture import capture_logging, capture_output, component
+from svc.logs.core import Logger, Logs
+
+__all__ = ["AccessLog", "Logger", "Logs", "capture_logging", "capture_output", "component"]

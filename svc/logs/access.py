@@ -1,0 +1,45 @@
+"""The HTTP access log (contract: configuration §5.5): one line per request, when `http.logging` is present."""
+
+from collections.abc import Iterable
+from itertools import count
+
+from svc.config import Config
+from svc.logs.core import ERROR, INFO, WARN, Logs
+
+HIDDEN_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+
+class AccessLog:
+    """Writes `GET /plant/7 HTTP/1.1 200 3.42ms id: 1042`: all requests at level `info`, status >= 400 at `warn`, >= 500 at `error`."""
+
+    __slots__ = ("_headers", "_ids", "_log", "_timing")
+
+    def __init__(self, logs: Logs, *, timing: bool = True, headers: bool = False, ids: bool = True) -> None:
+        self._log = logs.log("http")
+        self._timing = timing
+        self._headers = headers
+        self._ids = count(1) if ids else None
+
+    @classmethod
+    def from_config(cls, config: Config, logs: Logs) -> "AccessLog | None":
+        """The access log the configuration asks for, None for none."""
+        section = config["http.logging"]
+        if section is None:
+            return None
+        return cls(logs, timing=section.get("timing", True), headers=section.get("headers", False), ids=section.get("id", True))
+
+    def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """`url` as it was sent, `protocol` as `HTTP/1.1` or `HTTPS/1.1`."""
+        number = next(self._ids) if self._ids is not None else 0
+        level = INFO if status < 400 else WARN if status < 500 else ERROR
+        if level < self._log.threshold:
+            return
+        text = f"{method} {url} {protocol}"
+        if self._headers:
+            text += " " + ", ".join([f"{name}: {value}" for name, value in headers if name.lower() not in HIDDEN_HEADERS])
+        text += f" {status}"
+        if self._timing:
+            text += f" {seconds * 1000:.2f}ms"
+        if number:
+            text += f" id: {number}"
+        self._log.write(level, "http", ("http",), (text,))

@@ -1,0 +1,105 @@
+"""Output that does not come through a Logger: the standard library's `logging`, and what applications print.
+
+Applications and libraries use both. `capture_logging` and `capture_output` lead them into the log; each returns the function that undoes it.
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TextIO
+
+from svc.logs.core import DEBUG, ERROR, FATAL, INFO, TRACE, WARN, Logs
+
+component: ContextVar[str] = ContextVar("component", default="")
+"""The application whose code runs; set by the loader around imports and handlers. Becomes the tag of what is captured."""
+
+_TAGS = {"svc.store": "storage", "svc.cluster": "replication", "svc.analytics": "analytics", "svc.auth": "auth", "svc.apps": "apps"}
+"""Our own modules' loggers -> the tags of the contract."""
+
+_REENTERED: ContextVar[bool] = ContextVar("reentered", default=False)
+
+
+class _Handler(logging.Handler):
+    """Passes records of the standard library on to the main log, or to that of the running component."""
+
+    def __init__(self, logs: Logs) -> None:
+        super().__init__()
+        self._logs = logs
+
+    def emit(self, record: logging.LogRecord) -> None:
+        number = record.levelno
+        level = next((known for known in (FATAL, ERROR, WARN, INFO, DEBUG) if number >= known), TRACE)
+        log = self._logs.log(component.get())
+        if level < log.threshold:
+            return
+        try:
+            messages: list[object] = [record.getMessage()]
+        except (TypeError, ValueError):
+            messages = [record.msg, record.args]
+        if record.exc_info and record.exc_info[1] is not None:
+            messages = [f"{messages[0]}\n", record.exc_info[1]]
+        tags = tuple(tag for tag in (component.get(), _TAGS.get(record.name, record.name)) if tag and tag != "root")
+        log.write(level, "", tags, tuple(messages))
+
+
+def capture_logging(logs: Logs) -> Callable[[], None]:
+    """Send what the standard library's root logger receives to our log."""
+    root = logging.getLogger()
+    handler, level, handlers = _Handler(logs), root.level, root.handlers[:]
+    root.handlers[:] = [handler]
+    root.setLevel(logs.log("").threshold)
+
+    def undo() -> None:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+    return undo
+
+
+class _Output:
+    """Stands in for sys.stdout or sys.stderr: whole lines go into the log, and to the real stream unless the log goes there itself."""
+
+    def __init__(self, stream: TextIO, level: int, logs: Logs) -> None:
+        self._stream = stream
+        self._level = level
+        self._logs = logs
+        self._rest: dict[str, str] = {}
+
+    def write(self, text: str) -> int:
+        name = component.get()
+        log = self._logs.log(name)
+        if _REENTERED.get() or not name or not log.streams:
+            self._stream.write(text)
+        if _REENTERED.get() or not name:
+            return len(text)
+        *lines, rest = (self._rest.pop(name, "") + text).split("\n")
+        if rest:
+            self._rest[name] = rest
+        token = _REENTERED.set(True)
+        try:
+            for line in lines:
+                if line.strip() and self._level >= log.threshold:
+                    log.write(self._level, "", (name,), (line,))
+        finally:
+            _REENTERED.reset(token)
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+def capture_output(logs: Logs) -> Callable[[], None]:
+    """Copy what applications print into their log: standard output at `info`, standard error at `error`. Our own output is left alone."""
+    stdout, stderr = sys.stdout, sys.stderr
+    sys.stdout = _Output(stdout, INFO, logs)
+    sys.stderr = _Output(stderr, ERROR, logs)
+
+    def undo() -> None:
+        sys.stdout, sys.stderr = stdout, stderr
+
+    return undo

@@ -1,0 +1,76 @@
+"""The text of a log entry (contract: configuration §5.2).
+
+    2026-01-05T10:00:01.004Z [http/0] [info] [operation]: {"operation":"describe_all"}
+
+An entry begins with a line that starts with such a prefix; further lines of its message follow without one. No message can forge an entry:
+a line inside a message that looks like the start of one is moved right by a space.
+"""
+
+import json
+import re
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+START = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) \[([^\]/]*)/(\d+)\] \[(\w+)\]((?: \[[^\]\n]*\])*): ")
+"""The prefix of an entry in a file: time, thread, instance, level, tags."""
+
+_FORGED = re.compile(r"^(?=\d{4}-\d\d-\d\dT[\d:.]+Z \[|\[[^\]\n]*/\d+\] \[)", re.MULTILINE)
+_TAG_UNSAFE = re.compile(r"[\[\]\s]+")
+
+_COLORS = {"trace": "90", "debug": "36", "info": "32", "warn": "33", "error": "31", "fatal": "1;31", "notify": "1;34"}
+
+
+def timestamp(wall: float) -> str:
+    """Seconds since the epoch as UTC with milliseconds.
+
+    >>> timestamp(1767607200.123)
+    '2026-01-05T10:00:00.123Z'
+    """
+    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def message_text(messages: tuple[object, ...]) -> str:
+    """The arguments of one call joined by a space, safe against forged entries.
+
+    >>> message_text(("rows", 3, {"a": 1}))
+    'rows 3 {"a":1}'
+    >>> print(message_text(("first\\n2026-01-05T10:00:00.123Z [main/0] [info]: forged",)))
+    first
+     2026-01-05T10:00:00.123Z [main/0] [info]: forged
+    """
+    text = messages[0] if len(messages) == 1 and type(messages[0]) is str else " ".join([_as_text(message) for message in messages])
+    if "\n" in text or "\r" in text:
+        first, separator, rest = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").partition("\n")
+        text = first + separator + _FORGED.sub(" ", rest)
+    return text
+
+
+def _as_text(message: object) -> str:
+    if isinstance(message, str):
+        return message
+    if isinstance(message, BaseException):
+        return "".join(traceback.format_exception(message))
+    if isinstance(message, (Mapping, list, tuple)):
+        try:
+            return json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=_as_text)
+        except (TypeError, ValueError):
+            return repr(message)
+    return str(message)
+
+
+def tag_text(tag: str) -> str:
+    """A tag without the characters that delimit tags."""
+    return _TAG_UNSAFE.sub("_", tag)
+
+
+def prefix(thread: str, instance: int, level: str, tags: tuple[str, ...], *, color: bool = False) -> str:
+    """What stands between the time and the message.
+
+    >>> prefix("main", 0, "notify", ())
+    '[main/0] [notify]: '
+    >>> prefix("http", 2, "error", ("shop", "orders"))
+    '[http/2] [error] [shop] [orders]: '
+    """
+    shown = f"\x1b[{_COLORS[level]}m{level}\x1b[0m" if color else level
+    return f"[{thread}/{instance}] [{shown}]{''.join([f' [{tag}]' for tag in tags])}: "
