@@ -1,0 +1,332 @@
+r"""Records <-> bytes (contract: schema-and-store §5, §6.11; http §4.1, §7.2).
+
+A stored record ("raw") is a small header and a MessagePack map, the payload:
+
+    raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; 02 is kept for compressed payloads
+    raw[1:9]     version: ms since the epoch, double, big-endian. The ETag is made of these 8 bytes alone
+    raw[9:17]    LSN of the log entry that wrote it, 64 bits, big-endian
+    raw[17:25]   if flagged: expiry, ms since the epoch, double, big-endian
+    then         the payload: properties in the order in which the client sent them
+
+What MessagePack has no type for are extensions, so that nothing that can be stored changes its type on the way:
+
+    01           date: ms since the epoch, signed 64 bits, big-endian. MessagePack's own timestamp is not used: with it msgspec always
+                 makes datetimes, but most records are read to become JSON, where a date is text
+    42           integer beyond 64 bits: two's complement, big-endian
+    6d           object with keys that are not all text: MessagePack array k1, v1, k2, v2 ...
+    73           set: MessagePack array
+
+Values of plain types (`_PLAIN`) at the top level are the fast path: msgspec takes the record as it is. Anything else is rewritten first.
+Measured on a record of 8 attributes and 360 bytes: encode 0.6 us, decode 0.45 us, two attributes by `projection` 0.25 us.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final
+
+import msgspec
+from msgspec.msgpack import Decoder, Encoder, Ext
+
+from svc.errors import BadValue, StoreFailure
+
+Record = dict[str, Any]
+
+FORMAT = 0x10
+HAS_EXPIRY = 0x01
+COMPRESSED = 0x02
+FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
+PAYLOAD_AT = 17
+PAYLOAD_AT_WITH_EXPIRY = 25
+
+EXT_DATE = 0x01
+EXT_INTEGER = 0x42
+EXT_MAP = 0x6D
+EXT_SET = 0x73
+
+MISSING: Final = msgspec.UNSET  # false; stands for a property that a record does not have
+
+_pack_header = Struct(">BdQ").pack
+_pack_header_with_expiry = Struct(">BdQd").pack
+_unpack_double = Struct(">d").unpack_from
+_unpack_lsn = Struct(">Q").unpack_from
+_pack_ms = Struct(">q").pack
+_unpack_ms = Struct(">q").unpack
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
+_REMEMBERED = 4096  # entries of each of the memos below; when one is full, it starts anew
+
+# What reading damaged bytes may raise, the conversions of extensions included.
+_DAMAGE = (msgspec.MsgspecError, StructError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
+
+_encode_msgpack = Encoder().encode
+
+
+def version_of(raw: bytes) -> float:
+    """Ms since the epoch, with a fraction."""
+    return _unpack_double(raw, 1)[0]  # type: ignore[no-any-return]
+
+
+def lsn_of(raw: bytes) -> int:
+    return _unpack_lsn(raw, 9)[0]  # type: ignore[no-any-return]
+
+
+def expiry_of(raw: bytes) -> float | None:
+    """Ms since the epoch, None if the record stays."""
+    return _unpack_double(raw, 17)[0] if raw[0] & HAS_EXPIRY else None
+
+
+def etag_of(raw: bytes) -> str:
+    """The 11 characters of the strong entity tag, without quotes (http §4.1).
+
+    >>> etag_of(encode({}, 1767225600000.0, 1, None)), etag_of_version(1767225600000.0)
+    ('Qnm3baqAAAA', 'Qnm3baqAAAA')
+    """
+    return b2a_base64(raw[1:9]).translate(_URL_SAFE, b"=\n").decode()
+
+
+def etag_of_version(version: float) -> str:
+    return etag_of(_pack_header(FORMAT, version, 0))
+
+
+def encode(record: Record, version: float, lsn: int, expiry: float | None) -> bytes:
+    """Raises BadValue for what cannot be stored: values of foreign types, text with half a surrogate pair.
+
+    Tuples become lists; dates lose what is finer than a millisecond, and without zone they are UTC. `record` is not changed.
+    """
+    return frame(encode_payload(record), version, lsn, expiry)
+
+
+def frame(payload: bytes, version: float, lsn: int, expiry: float | None) -> bytes:
+    """A raw record around a payload: `raw_payload` is the way back."""
+    if expiry is None:
+        return _pack_header(FORMAT, version, lsn) + payload
+    return _pack_header_with_expiry(FORMAT_WITH_EXPIRY, version, lsn, expiry) + payload
+
+
+def encode_payload(value: object) -> bytes:
+    """The MessagePack form of a record, a patch, a message: of any value."""
+    try:
+        # One look at the types of all values costs 0.2 us; it is what keeps dates and sets from being stored as something else.
+        if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
+            return _encode_msgpack(value)
+        return _encode_msgpack(_storable_value(value, False))
+    except OverflowError:
+        return _encode_msgpack(_storable_value(value, True))
+    except UnicodeEncodeError:
+        raise BadValue("Text with an unpaired surrogate cannot be stored")
+    except RecursionError:
+        raise BadValue("A value nested this deep cannot be stored")
+
+
+def raw_payload(raw: bytes) -> bytes:
+    """The payload of a raw record, for the log and for `decode_payload`."""
+    if raw[0] == FORMAT:
+        return raw[PAYLOAD_AT:]
+    if raw[0] == FORMAT_WITH_EXPIRY:
+        return raw[PAYLOAD_AT_WITH_EXPIRY:]
+    raise StoreFailure("A stored record has a format that this version cannot read")
+
+
+def decode(raw: bytes) -> Record:
+    """Python values: dates as aware datetimes in UTC. Raises StoreFailure if the bytes are damaged."""
+    # The common format is tested here, which saves a call: a tenth of the whole.
+    try:
+        return _decode_record(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw))
+    except _DAMAGE:
+        raise _damaged()
+
+
+def decode_json(raw: bytes) -> Record:
+    """The same, ready for `msgspec.json.encode`: dates as ISO text with ms and Z, sets as lists, keys of objects as text."""
+    try:
+        return _decode_record_json(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw))
+    except _DAMAGE:
+        raise _damaged()
+
+
+def decode_payload(payload: bytes) -> Any:
+    """The value that `encode_payload` took."""
+    try:
+        return _decode_value(payload)
+    except _DAMAGE:
+        raise _damaged()
+
+
+def decode_payload_json(payload: bytes) -> Any:
+    """The value that `encode_payload` took, as `decode_json` gives it."""
+    try:
+        return _decode_value_json(payload)
+    except _DAMAGE:
+        raise _damaged()
+
+
+def projection(names: tuple[str, ...], json: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
+    """A function raw -> the values of these top-level properties in this order, MISSING for those the record does not have.
+
+    It decodes nothing else: 2 of 8 properties cost half of the whole record. Made once for each set of names, and remembered.
+    """
+    known = _projections.get((names, json))
+    if known is None:
+        if len(_projections) >= _REMEMBERED:
+            _projections.clear()
+        known = _projections[names, json] = _make_projection(names, json)
+    return known
+
+
+def iso_text(ms: int) -> str:
+    """The JSON form of a date.
+
+    >>> iso_text(1704485247955), iso_text(-1)
+    ('2024-01-05T20:07:27.955Z', '1969-12-31T23:59:59.999Z')
+    """
+    # Dates of records cluster: the text of a minute is formatted once (and 0.3 us instead of 1 us from then on).
+    minute, rest = divmod(ms, 60_000)
+    text = _minutes.get(minute)
+    if text is None:
+        if len(_minutes) >= _REMEMBERED:
+            _minutes.clear()
+        moment = _EPOCH + timedelta(minutes=minute)
+        text = _minutes[minute] = f"{moment.year:04}-{moment.month:02}-{moment.day:02}T{moment.hour:02}:{moment.minute:02}:"
+    seconds, rest = divmod(rest, 1000)
+    return f"{text}{seconds:02}.{rest:03}Z"
+
+
+def to_ms(moment: datetime) -> int:
+    """Whole ms since the epoch, rounded down; without zone it is UTC."""
+    return ((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    return _EPOCH + ms * _MILLISECOND
+
+
+_projections: dict[tuple[tuple[str, ...], bool], Callable[[bytes], tuple[Any, ...]]] = {}
+_minutes: dict[int, str] = {}
+_iso_texts: dict[bytes, str] = {}
+
+
+def _make_projection(names: tuple[str, ...], json: bool) -> Callable[[bytes], tuple[Any, ...]]:
+    different = tuple(dict.fromkeys(names))
+    # Property names may be anything, field names must be identifiers.
+    fields = {f"f{number}": name for number, name in enumerate(different)}
+    struct = msgspec.defstruct("Projection", [(field, Any, MISSING) for field in fields], rename=fields, gc=False)
+    decode_struct = Decoder(struct, ext_hook=_from_extension_json if json else _from_extension).decode
+    as_tuple = msgspec.structs.astuple
+
+    def project(raw: bytes) -> tuple[Any, ...]:
+        try:
+            return as_tuple(decode_struct(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw)))
+        except _DAMAGE:
+            raise _damaged()
+
+    if different == names:
+        return project
+    places = [different.index(name) for name in names]
+
+    def project_repeated(raw: bytes) -> tuple[Any, ...]:
+        values = project(raw)
+        return tuple([values[place] for place in places])
+
+    return project_repeated
+
+
+def _storable_value(value: Any, big: bool) -> Any:
+    """`_storable`, but an object stays a map whatever its keys are: the payload of a record always is one."""
+    if isinstance(value, dict):
+        return {name: _storable(element, big) for name, element in value.items()}
+    return _storable(value, big)
+
+
+def _storable(value: Any, big: bool) -> Any:
+    """A copy that msgspec encodes as this module defines. `big`: it contains integers beyond 64 bits."""
+    kind = type(value)
+    if kind is int:
+        return _big_integer(value) if big and not -(1 << 63) <= value < 1 << 64 else value
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {str(key): _storable(element, big) for key, element in value.items()}
+        return Ext(EXT_MAP, encode_payload([part for pair in value.items() for part in pair]))
+    if isinstance(value, (list, tuple)):
+        return [_storable(element, big) for element in value]
+    if isinstance(value, datetime):
+        return Ext(EXT_DATE, _pack_ms(to_ms(value)))
+    if isinstance(value, (set, frozenset)):
+        # In an order that does not depend on the process: equal sets are equal bytes.
+        return Ext(EXT_SET, _encode_msgpack([msgspec.Raw(element) for element in sorted(map(encode_payload, value))]))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    # Subclasses: enumerations, numbers and texts of other libraries.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return _storable(int(value), big)
+    if isinstance(value, float):
+        return float(value)
+    raise BadValue(f"A value of type {kind.__name__} cannot be stored")
+
+
+def _big_integer(value: int) -> Ext:
+    return Ext(EXT_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+
+
+def _from_extension(code: int, data: memoryview) -> Any:
+    if code == EXT_DATE:
+        return from_ms(_unpack_ms(data)[0])
+    if code == EXT_INTEGER:
+        return int.from_bytes(data, "big", signed=True)
+    if code == EXT_MAP:
+        parts = _decode_value(data)
+        return dict(zip(map(_hashable, parts[::2]), parts[1::2], strict=True))
+    if code == EXT_SET:
+        return set(map(_hashable, _decode_value(data)))
+    raise ValueError(f"unknown extension {code}")
+
+
+def _from_extension_json(code: int, data: memoryview) -> Any:
+    if code == EXT_DATE:
+        packed = data.tobytes()
+        text = _iso_texts.get(packed)
+        if text is None:
+            if len(_iso_texts) >= _REMEMBERED:
+                _iso_texts.clear()
+            text = _iso_texts[packed] = iso_text(_unpack_ms(packed)[0])
+        return text
+    if code == EXT_INTEGER:
+        return int.from_bytes(data, "big", signed=True)
+    if code == EXT_MAP:
+        parts = _decode_value_json(data)
+        return dict(zip(map(_text_key, parts[::2]), parts[1::2], strict=True))
+    if code == EXT_SET:
+        return _decode_value_json(data)
+    raise ValueError(f"unknown extension {code}")
+
+
+def _hashable(value: Any) -> Any:
+    """Lists are stored where a set or the keys of an object had tuples or frozensets."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return frozenset(value) if isinstance(value, set) else value
+
+
+def _text_key(key: Any) -> str:
+    return key if isinstance(key, str) else msgspec.json.encode(key).decode().strip('"')
+
+
+def _damaged() -> StoreFailure:
+    return StoreFailure("A stored record is damaged")
+
+
+_decode_record: Callable[[bytes], Record] = Decoder(dict, ext_hook=_from_extension).decode
+_decode_record_json: Callable[[bytes], Record] = Decoder(dict, ext_hook=_from_extension_json).decode
+_decode_value: Callable[[Any], Any] = Decoder(ext_hook=_from_extension).decode
+_decode_value_json: Callable[[Any], Any] = Decoder(ext_hook=_from_extension_json).decode
