@@ -1,0 +1,1 @@
+"""Who asks, and what may they do (contract: security)."""

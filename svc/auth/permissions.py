@@ -1,0 +1,217 @@
+"""What a role may do with the records of a table (contract: security §5.2, §5.3, §5.6).
+
+A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated anew when the table's definition is
+another object than it was, and a changed role is another `Role`. So asking costs a few dict look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from svc.auth.system import SYSTEM, USER_SECRETS, USER_TABLE
+from svc.errors import AccessViolation, Problem
+from svc.store.records import decode
+from svc.store.schema import TableDefinition
+
+if TYPE_CHECKING:
+    from svc.auth.users import User
+    from svc.store import Database
+
+# The only tables of the system database that take records from callers (security §5.3 rule 8).
+_WRITABLE_SYSTEM_TABLES = frozenset({"svc_nodes", "svc_role", USER_TABLE})
+
+_MANAGED_TIMES = frozenset({"__createdtime__", "__updatedtime__"})
+
+_MANAGED_TIME_WRITTEN = (
+    "Internal timestamp attributes - '__createdtime__' and '__updatedtime__' - cannot be inserted to or updated by svc users."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRights:
+    read: bool = False
+    insert: bool = False
+    update: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableRights:
+    """Rights on one table. `attributes` None: every attribute, also undeclared ones, as the table; else those listed, the rest has none.
+
+    `all`: everything is allowed, nothing needs a second look. `readable`: the names that may be seen where `attributes` is given.
+    `managed`: attributes whose values only the store sets.
+    """
+
+    read: bool = False
+    insert: bool = False
+    update: bool = False
+    delete: bool = False
+    attributes: Mapping[str, AttributeRights] | None = None
+    all: bool = False
+    readable: frozenset[str] = frozenset()
+    managed: frozenset[str] = _MANAGED_TIMES
+
+    def check_write(self, record: Mapping[str, Any], *, insert: bool, user: User | None = None) -> None:
+        """Whether the properties of a record sent by a caller may be written. Raises 403 (401 without a user) for the first that may not.
+
+        `insert`: the record is new, else it exists. The rights on the table itself are the caller's business.
+        """
+        attributes = self.attributes
+        if attributes is None:
+            return
+        for name in record:
+            if name in self.managed:
+                raise Problem(_MANAGED_TIME_WRITTEN, 403)
+            right = attributes.get(name)
+            if right is None or not (right.insert if insert else right.update):
+                raise AccessViolation(user)
+
+    def keep_forbidden(self, record: dict[str, Any], stored: bytes | Mapping[str, Any] | None) -> dict[str, Any]:
+        """What a PUT of `record` over `stored` may store: attributes without the right to update stay as they are. Changes `record`.
+
+        `stored`: the record now, raw or decoded, None if there is none: then nothing is changed.
+        """
+        attributes = self.attributes
+        if attributes is None or stored is None:
+            return record
+        before = decode(stored) if isinstance(stored, bytes) else stored
+        for name in [name for name in record if name not in before and not _may_update(attributes, name)]:
+            del record[name]
+        record.update((name, value) for name, value in before.items() if not _may_update(attributes, name))
+        return record
+
+
+NO_RIGHTS = TableRights()
+ALL_RIGHTS = TableRights(True, True, True, True, all=True)
+_READ_ONLY = TableRights(read=True)
+
+
+def _may_update(attributes: Mapping[str, AttributeRights], name: str) -> bool:
+    right = attributes.get(name)
+    return right is not None and right.update
+
+
+class Role:
+    """A role as stored, and its rights. `access`: a free mapping for applications, None if the role has none."""
+
+    __slots__ = ("_databases", "_rights", "access", "id", "permission", "role", "super_user")
+
+    def __init__(
+        self, role_id: str, name: str, permission: Mapping[str, Any], access: Any = None, databases: Mapping[str, Database] | None = None
+    ) -> None:
+        """`databases`: where the definitions are found that rights are evaluated against."""
+        self.id = role_id
+        self.role = name
+        self.permission = permission
+        self.access = access
+        self.super_user = permission.get("super_user") is True
+        self._databases: Mapping[str, Database] = {} if databases is None else databases
+        self._rights: dict[tuple[str, str], tuple[TableDefinition, TableRights]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Role {self.role}>"
+
+    def as_record(self) -> dict[str, Any]:
+        record = {"id": self.id, "role": self.role, "permission": self.permission}
+        if self.access is not None:
+            record["access"] = self.access
+        return record
+
+    def rights(self, database: str, table: str) -> TableRights:
+        """NO_RIGHTS for a table that does not exist, so that nobody learns whether it does."""
+        if self.super_user and database != SYSTEM:
+            return ALL_RIGHTS
+        owner = self._databases.get(database)
+        found = None if owner is None else owner.tables.get(table)
+        if found is None:
+            return NO_RIGHTS
+        definition = found.definition
+        known = self._rights.get((database, table))
+        if known is not None and known[0] is definition:
+            return known[1]
+        evaluated = evaluate(self.permission, definition, database)
+        self._rights[database, table] = (definition, evaluated)
+        return evaluated
+
+
+def rights(user: User | None, database: str, table: str) -> TableRights:
+    """What `user` may do with the records of a table. Anonymous callers and users without a valid role may do nothing."""
+    if user is None or user.role is None:
+        return NO_RIGHTS
+    return user.role.rights(database, table)
+
+
+def evaluate(permission: Mapping[str, Any], definition: TableDefinition, database: str) -> TableRights:
+    """The rights that a permission object gives on a table. Pure. What is malformed gives nothing."""
+    if permission.get("super_user") is True:
+        return ALL_RIGHTS if database != SYSTEM else _system_rights(definition)
+    if database == SYSTEM:
+        return NO_RIGHTS
+    structure = permission.get("structure_user")
+    if structure is True or (isinstance(structure, (list, tuple)) and database in structure):
+        return ALL_RIGHTS
+    given = _mapping(_mapping(_mapping(permission.get(database)).get("tables")).get(definition.name))
+    read, insert, update, delete = (given.get(name) is True for name in ("read", "insert", "update", "delete"))
+    listed = given.get("attribute_permissions")
+    if not listed:
+        return TableRights(read, insert, update, delete, all=read and insert and update and delete, managed=_managed(definition))
+    attributes = _attribute_rights(listed, definition, AttributeRights(read, insert, update))
+    return TableRights(
+        read,
+        insert,
+        update,
+        delete,
+        attributes,
+        readable=frozenset(name for name, right in attributes.items() if right.read),
+        managed=_managed(definition),
+    )
+
+
+def _attribute_rights(listed: Any, definition: TableDefinition, table: AttributeRights) -> dict[str, AttributeRights]:
+    """Rules 2 and 4: the listed attributes that exist, within the table's rights, and the primary key with whatever any of them has."""
+    given = (
+        {entry.get("attribute_name"): entry for entry in listed if isinstance(entry, Mapping)} if isinstance(listed, (list, tuple)) else {}
+    )
+    managed = _managed(definition)
+    result: dict[str, AttributeRights] = {}
+    for attribute in definition.attributes:
+        entry = given.get(attribute.name)
+        if entry is None:
+            continue
+        settable = attribute.name not in managed
+        result[attribute.name] = AttributeRights(
+            table.read and entry.get("read") is True,
+            settable and table.insert and entry.get("insert") is True,
+            settable and table.update and entry.get("update") is True,
+        )
+    # Also when nothing is left of the key's own entry: a record is no use without its key.
+    result[definition.primary_key] = AttributeRights(
+        any(right.read for right in result.values()),
+        any(right.insert for right in result.values()),
+        any(right.update for right in result.values()),
+    )
+    return result
+
+
+def _system_rights(definition: TableDefinition) -> TableRights:
+    """A super user's rights on a table of the system database (rule 8)."""
+    if definition.name not in _WRITABLE_SYSTEM_TABLES:
+        return _READ_ONLY
+    if definition.name != USER_TABLE:
+        return ALL_RIGHTS
+    # Secrets can be neither read nor, as clear text, written: passwords are set where they are hashed.
+    attributes = {
+        attribute.name: AttributeRights() if attribute.name in USER_SECRETS else AttributeRights(True, True, True)
+        for attribute in definition.attributes
+    }
+    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - USER_SECRETS, managed=_managed(definition))
+
+
+def _managed(definition: TableDefinition) -> frozenset[str]:
+    return _MANAGED_TIMES | {attribute.name for attribute in definition.attributes if attribute.created_time or attribute.updated_time}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

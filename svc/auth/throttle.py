@@ -1,0 +1,53 @@
+"""How long a repeated failure has to wait (contract: security §10)."""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import blake2b
+
+from svc.clock import Clock
+
+FREE_FAILURES = 5
+FIRST_DELAY = 0.1  # seconds; doubles with each further failure
+LONGEST_DELAY = 5.0
+FORGOTTEN_AFTER = 900.0  # seconds since the last failure
+MAX_ENTRIES = 10_000  # the oldest goes first; each costs its maker a password hash, so flushing them takes minutes
+
+
+class FailureDelays:
+    """Failures per user name and address. Names are kept as keyed hashes: of one size, and of no use to who reads the memory."""
+
+    __slots__ = ("_failures", "_key", "_now")
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.monotonic
+        self._key = secrets.token_bytes(16)
+        self._failures: dict[bytes, tuple[int, float]] = {}  # in order of the last failure
+
+    def key(self, username: str, address: str) -> bytes:
+        return blake2b(f"{username}\0{address}".encode(), key=self._key, digest_size=16).digest()
+
+    def delay(self, key: bytes) -> float:
+        """Seconds to wait before the next attempt is looked at; mostly 0."""
+        found = self._failures.get(key)
+        if found is None:
+            return 0.0
+        failures, last = found
+        if self._now() - last >= FORGOTTEN_AFTER:
+            del self._failures[key]
+            return 0.0
+        if failures < FREE_FAILURES:
+            return 0.0
+        return float(min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(failures - FREE_FAILURES, 16)))
+
+    def failed(self, key: bytes) -> None:
+        failures, _ = self._failures.pop(key, (0, 0.0))
+        if len(self._failures) >= MAX_ENTRIES:
+            del self._failures[next(iter(self._failures))]
+        self._failures[key] = (failures + 1, self._now())
+
+    def succeeded(self, key: bytes) -> None:
+        self._failures.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._failures)

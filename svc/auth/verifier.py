@@ -1,0 +1,213 @@
+"""User name and password -> User, without a password hash on the loop's thread and with as few as possible at all.
+
+    known already          the credential was verified less than `cache_ttl` ago: one hash of the header, one dict look-up
+    being verified         join the verification under way: one run for all that wait
+    else                   a `Pending`, to be run on a helper thread
+
+A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
+again: the same hash means the same password, and only the rights are read anew. Thus a change takes effect with the next request, and one changed
+user among thousands does not make all others pay for a password hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from hashlib import blake2b
+
+from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
+from svc.auth.throttle import FailureDelays
+from svc.auth.users import User, UserDirectory
+from svc.clock import SYSTEM_CLOCK, Clock
+from svc.errors import Overloaded, Problem
+
+CACHE_ENTRIES = 10_000
+MAX_OUTSTANDING = 256  # verifications under way or waiting: some seconds of work for the helper threads
+MAX_OUTSTANDING_PER_NAME = 8  # ... for one user name from one address; identical ones count once
+
+_log = logging.getLogger("svc.auth")
+
+
+def login_failed() -> Problem:
+    return Problem("Login failed", 401)
+
+
+class Verified:
+    """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched."""
+
+    __slots__ = ("expires", "generation", "stored", "user", "username")
+
+    def __init__(self, username: str, stored: str, user: User, generation: int, expires: float) -> None:
+        self.username = username
+        self.stored = stored
+        self.user = user
+        self.generation = generation
+        self.expires = expires  # clock.monotonic()
+
+
+class Pending:
+    """A verification to be run elsewhere. All requests with the same credential get the same object.
+
+    Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
+    loop's thread, once; if there will be no result, call `abandon()`.
+    """
+
+    __slots__ = ("_task", "_verifier", "attempt", "delay", "digest", "stored", "username", "work")
+
+    def __init__(self, verifier: Verifier, digest: bytes, attempt: bytes, username: str, stored: str | None, delay: float) -> None:
+        self._verifier = verifier
+        self._task: asyncio.Task[User | Problem] | None = None
+        self.digest = digest
+        self.attempt = attempt  # user name and address, as `FailureDelays` counts them
+        self.username = username
+        self.stored = stored
+        self.delay = delay
+        self.work: Callable[[], Verification]
+
+    def finish(self, result: Verification) -> User:
+        """The user, or Problem: 401 for a wrong password or an inactive user, 503 if the stored password changed in the meantime."""
+        return self._verifier.finish(self, result)
+
+    def abandon(self) -> None:
+        self._verifier.release(self)
+
+    async def wait(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> User:
+        """Run it, or wait for the run under way. A waiter that is cancelled leaves the others alone."""
+        if self._task is None:
+            self._task = loop.create_task(self._run(loop, executor))
+        outcome = await asyncio.shield(self._task)
+        if isinstance(outcome, Problem):
+            raise outcome.with_traceback(None)
+        return outcome
+
+    async def _run(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> User | Problem:
+        try:
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            return self.finish(await loop.run_in_executor(executor, self.work))
+        except Problem as problem:
+            return problem
+        finally:
+            self.abandon()
+
+
+class Verifier:
+    """The verified credentials of one directory. Several `Identifier`s may share one."""
+
+    def __init__(
+        self,
+        directory: UserDirectory,
+        *,
+        cache_ttl: float = 30.0,
+        clock: Clock = SYSTEM_CLOCK,
+        hash_function: str = DEFAULT_HASH_FUNCTION,
+        failure_delay: bool = True,
+    ) -> None:
+        """`cache_ttl` in seconds, 0 = every request is verified. `hash_function`: what better hashes and dummies are made with."""
+        self.directory = directory
+        self._cache_ttl = cache_ttl
+        self._now = clock.monotonic
+        self._hash_function = hash_function
+        self._delays = FailureDelays(clock) if failure_delay else None
+        self._key = secrets.token_bytes(32)
+        self._verified: dict[bytes, Verified] = {}  # by digest; oldest first
+        self._pending: dict[bytes, Pending] = {}  # by digest
+        self._attempts: dict[bytes, int] = {}  # outstanding per user name and address
+
+    def digest(self, credential: str) -> bytes:
+        """What a credential is known by here: the memory holds no clear text longer than a verification takes."""
+        return blake2b(credential.encode(), key=self._key, digest_size=32).digest()
+
+    def known(self, digest: bytes) -> Verified | None:
+        """The verified credential, its user up to date; None if it has to be verified (again)."""
+        verified = self._verified.get(digest)
+        if verified is None:
+            return None
+        if verified.expires > self._now() and (verified.generation == self.directory.generation or self._refresh(verified)):
+            return verified
+        del self._verified[digest]
+        return None
+
+    def begin(self, digest: bytes, username: str, password: str, address: str) -> Pending:
+        """Start a verification or join the one under way. Raises Overloaded when too many are outstanding."""
+        pending = self._pending.get(digest)
+        if pending is not None:
+            return pending
+        attempt = self._attempt(username, address)
+        outstanding = self._attempts.get(attempt, 0)
+        if len(self._pending) >= MAX_OUTSTANDING or outstanding >= MAX_OUTSTANDING_PER_NAME:
+            raise Overloaded("Too many logins at the same time")
+        credentials = self.directory.credentials(username)
+        stored = None if credentials is None else credentials.password
+        delay = 0.0 if self._delays is None else self._delays.delay(attempt)
+        pending = Pending(self, digest, attempt, username, stored, delay)
+        pending.work = partial(
+            verify_password, password, stored, None if credentials is None else credentials.hash_function, self._hash_function
+        )
+        self._pending[digest] = pending
+        self._attempts[attempt] = outstanding + 1
+        return pending
+
+    def finish(self, pending: Pending, result: Verification) -> User:
+        self.release(pending)
+        directory = self.directory
+        credentials = directory.credentials(pending.username)
+        user = directory.get_user(pending.username)
+        if not result.matches or credentials is None or user is None:
+            self._failed(pending)
+            raise login_failed()
+        if credentials.password != pending.stored:
+            raise Overloaded("The password was changed at the same time")
+        if not user.active:
+            self._failed(pending)
+            raise Problem("Cannot complete request: User is inactive", 401)
+        if self._delays is not None:
+            self._delays.succeeded(pending.attempt)
+        stored = credentials.password
+        if result.replacement is not None and self._keep(pending.username, result.replacement):
+            stored = result.replacement
+        if self._cache_ttl > 0:
+            while len(self._verified) >= CACHE_ENTRIES:
+                del self._verified[next(iter(self._verified))]
+            self._verified[pending.digest] = Verified(pending.username, stored, user, directory.generation, self._now() + self._cache_ttl)
+        return user
+
+    def release(self, pending: Pending) -> None:
+        """The verification is over, one way or the other. Idempotent."""
+        if self._pending.get(pending.digest) is not pending:
+            return
+        del self._pending[pending.digest]
+        left = self._attempts[pending.attempt] - 1
+        if left:
+            self._attempts[pending.attempt] = left
+        else:
+            del self._attempts[pending.attempt]
+
+    def _attempt(self, username: str, address: str) -> bytes:
+        return self.digest(f"{username}\0{address}") if self._delays is None else self._delays.key(username, address)
+
+    def _failed(self, pending: Pending) -> None:
+        if self._delays is not None:
+            self._delays.failed(pending.attempt)
+
+    def _refresh(self, verified: Verified) -> bool:
+        credentials = self.directory.credentials(verified.username)
+        user = self.directory.get_user(verified.username)
+        if credentials is None or credentials.password != verified.stored or user is None or not user.active:
+            return False
+        verified.user = user
+        verified.generation = self.directory.generation
+        return True
+
+    def _keep(self, username: str, stored: str) -> bool:
+        """Store a better hash. A store that cannot take it now is no reason to refuse the login."""
+        try:
+            self.directory.store_hash(username, stored)
+        except Problem as problem:
+            _log.warning("the stronger password hash of a user could not be stored: %s", problem.message)
+            return False
+        return True
