@@ -1,0 +1,12 @@
+"""The store: databases, tables, indexes and the transaction log, on LMDB. The only importer of lmdb and sortedcontainers."""
+
+from svc.store.database import Database
+from svc.store.index import Index
+from svc.store.log import LogEntry
+from svc.store.records import MISSING
+from svc.store.store import Store
+from svc.store.table import Table
+from svc.store.transaction import Transaction
+from svc.store.writes import Precondition
+
+__all__ = ["MISSING", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction"]

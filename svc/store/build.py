@@ -1,0 +1,51 @@
+"""Building an index from the records that are there, a slice at a time (contract: schema-and-store §7).
+
+Every write maintains the index meanwhile, for records before and behind the point reached alike. Entering a record again changes
+nothing, so the index is right when the last record has been passed. How far it is, is stored with each slice.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from svc.store.definitions import build_key
+from svc.store.env import Txn
+from svc.store.keys import after, index_keys
+from svc.store.records import MISSING, projection
+
+if TYPE_CHECKING:
+    from svc.store.index import Index
+    from svc.store.table import Table
+
+SLICE = 100  # records
+
+
+def build_slice(txn: Txn, table: Table, index: Index) -> bool:
+    """Enter the next records into the index; True when there are none left, and the index is built.
+
+    The caller commits, and sets `index.progress` when that has succeeded. Another process may have gone on, or finished, since.
+    """
+    definitions = table.database.definitions
+    note = build_key(table.number, index.attribute)
+    done = txn.get(note, None, definitions)
+    if done is None:
+        return True
+    value_of = projection((index.attribute,))
+    cursor = txn.cursor(table.primary)
+    pairs: list[tuple[bytes, bytes]] = []
+    last = done
+    seen = 0
+    if cursor.set_range(after(done)) if done else cursor.first():
+        for stored, raw in islice(cursor.iternext(), SLICE):
+            value = value_of(raw)[0]
+            pairs += [(key, stored) for key in index_keys(None if value is MISSING else value)]
+            last = stored
+            seen += 1
+    pairs.sort()
+    txn.cursor(index.handle).putmulti(pairs)
+    if seen < SLICE:
+        txn.delete(note, b"", definitions)
+        return True
+    txn.put(note, last, True, True, False, definitions)
+    return False

@@ -1,0 +1,357 @@
+"""One database: its tables, its definitions, its log, and what its turn has written so far.
+
+Schema changes are made in a write transaction of their own, whose lock no other process holds at the same time; others notice the
+grown generation at their next look and read the definitions again. None of that blocks readers.
+
+A store (LMDB's named one) is never removed while the service runs, only emptied: a snapshot that is still being read may have its handle,
+and LMDB does not survive the use of a handle that was closed. A table or index made again takes up the emptied store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svc.clock import Clock
+from svc.errors import StoreFailure
+from svc.store.build import build_slice
+from svc.store.definitions import (
+    DEFINITIONS_STORE,
+    EXPIRY_STORE,
+    FORMAT_KEY,
+    GENERATION_KEY,
+    NEXT_TABLE_KEY,
+    STORE_FORMAT,
+    TABLE_PREFIX,
+    StoredTable,
+    build_key,
+    check_definition,
+    index_store,
+    indexed_attributes,
+    primary_store,
+    sequence_key,
+    table_key,
+)
+from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.index import Index, IndexCaches
+from svc.store.log import HISTORY_STORE, LOG_STORE, LogEntry, TransactionLog
+from svc.store.schema import Attribute, TableDefinition, compare
+from svc.store.sequence import KeySequence
+from svc.store.table import Table
+
+if TYPE_CHECKING:
+    from svc.store.store import Store
+    from svc.store.writes import IndexChange
+
+logger = logging.getLogger("svc.store")
+
+BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
+
+
+class Database:
+    """`tables` is live: it has what this and, after their next look, other processes define."""
+
+    def __init__(self, store: Store, name: str, path: Path, *, map_bytes: int, write_async: bool) -> None:
+        self.store = store
+        self.name = name
+        self.node: str = store.node
+        self.audit: bool = store.audit
+        self.clock: Clock = store.clock
+        self.caches: IndexCaches = store.caches
+        self.tables: dict[str, Table] = {}
+        self.used_sequences: set[KeySequence] = set()
+        self.entries: list[LogEntry] = []  # written in this turn, not yet committed
+        self._index_changes: list[IndexChange] = []
+        self._handles: dict[str, Handle] = {}
+        self._made: list[str] = []  # stores made by the schema change under way
+        self._generation = -1
+        self.env = Environment(path, map_bytes=map_bytes, write_async=write_async)
+        try:
+            self._open()
+        except BaseException:
+            self.env.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Database {self.name}>"
+
+    # -- reading
+
+    def snapshot(self) -> Txn:
+        """The read transaction that all reads of this turn share. Valid until the turn's end or the next schema change."""
+        return self.env.snapshot()
+
+    def open_snapshot(self) -> Txn:
+        """A private read transaction, for results that outlive a turn. The caller calls `abort()`; until then it pins pages."""
+        return self.env.open_snapshot()
+
+    # -- the turn's writes
+
+    def writer(self) -> Txn:
+        """The turn's write transaction. Of several databases, the store opens them in the order of their names."""
+        self.store.open_writers((self,))
+        return self.env.writer()
+
+    def begin_writing(self) -> None:
+        """Called by the store, in the right order."""
+        if not self.env.has_writer:
+            self.env.writer()
+            self.store.saw_version(self.log.last_version)
+
+    def written(self, entries: list[LogEntry], index_changes: list[IndexChange]) -> None:
+        """A transaction's writes have become part of the turn."""
+        self.entries += entries
+        self._index_changes += index_changes
+        self.log.last_version = entries[-1].version
+
+    def commit(self) -> list[LogEntry]:
+        """Make the turn's writes durable and bring the caches up to them; returns the new log entries.
+
+        Raises NoSpace or StoreFailure; then nothing of the turn exists, and memory is as before it.
+        """
+        entries, changes = self.entries, self._index_changes
+        self.entries, self._index_changes = [], []
+        try:
+            if self.used_sequences:
+                writer = self.env.writer()
+                for sequence in self.used_sequences:
+                    sequence.save(writer)
+                self.env.touch()
+            self.env.commit()
+        except LmdbError as error:
+            self._undo()
+            raise store_problem(error, self.env.path) from error
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            self.used_sequences.clear()
+        for index, key, stored, added in changes:
+            cache = index.cache
+            if cache is not None:
+                if added:
+                    cache.add(key, stored)
+                else:
+                    cache.remove(key, stored)
+        return entries
+
+    def _undo(self) -> None:
+        self.env.abort()
+        snapshot = self.env.snapshot()
+        self.log.catch_up(snapshot)
+
+    # -- definitions
+
+    def define_table(self, definition: TableDefinition) -> Table:
+        """Make a table, or give it a new definition (schema-and-store §7). Commits, and what the turn has written before it.
+
+        Indexes of a table with many records are built in the background; until then they are not `ready`.
+        Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored.
+        """
+        check_definition(definition)
+        with self._changing() as writer:
+            table = self.tables.get(definition.name)
+            if table is None:
+                table = self._create(writer, definition)
+            elif table.definition != definition:
+                self._change(writer, table, definition)
+        return table
+
+    def learn_attributes(self, table: Table, record: Mapping[str, object]) -> None:
+        """A dynamic table gets the attributes of this record that it does not have, each with an index (schema-and-store §6.10)."""
+        unknown = [name for name in record if name not in table.attributes]
+        if unknown:
+            learned = tuple(Attribute(name, indexed=True) for name in unknown)
+            self.define_table(replace(table.definition, attributes=table.definition.attributes + learned))
+
+    def drop_table(self, name: str) -> None:
+        """Remove a table with its records and indexes; its entries stay in the log. Nothing happens if there is none. Commits."""
+        with self._changing() as writer:
+            table = self.tables.get(name)
+            if table is None:
+                return
+            for index in table.index_list:
+                self._drop_index(writer, table, index)
+            writer.drop(table.primary, False)
+            table.forget_expiries(writer)
+            writer.delete(table_key(name), b"", self.definitions)
+            writer.delete(sequence_key(table.number), b"", self.definitions)
+            self._raise_generation(writer)
+        del self.tables[name]
+        logger.info("database %s: dropped the table %s", self.name, name)
+
+    def rebuild_index(self, table: Table, attribute: str) -> None:
+        """Empty an index and build it again from the records, in the background if there are many. Commits."""
+        with self._changing() as writer:
+            self._start_build(writer, table, table.indexes[attribute])
+
+    @contextmanager
+    def _changing(self) -> Iterator[Txn]:
+        """A schema change: all of it, or none in the store nor in memory."""
+        self.store.flush()
+        self.begin_writing()  # from here on no other process can change what we look at
+        try:
+            yield self.env.writer()
+            self.env.commit()
+        except BaseException as error:
+            self.env.abort()
+            for name in self._made:
+                del self._handles[name]
+            self._made.clear()
+            self._read_definitions()
+            if isinstance(error, LmdbError):
+                raise store_problem(error, self.env.path) from error
+            raise
+        self._made.clear()
+
+    def _create(self, writer: Txn, definition: TableDefinition) -> Table:
+        next_number = writer.get(NEXT_TABLE_KEY, None, self.definitions)
+        number = 1 if next_number is None else int.from_bytes(next_number, "big")
+        stored = StoredTable(number, definition)
+        primary = self._make_store(primary_store(definition.name))
+        handles = {name: self._make_store(index_store(definition.name, name), duplicates=True) for name in indexed_attributes(definition)}
+        writer.put(NEXT_TABLE_KEY, (number + 1).to_bytes(8, "big"), True, True, False, self.definitions)
+        writer.put(table_key(definition.name), stored.to_bytes(), True, True, False, self.definitions)
+        self._raise_generation(writer)
+        table = self.tables[definition.name] = Table(self, stored, primary, handles)
+        return table
+
+    def _change(self, writer: Txn, table: Table, definition: TableDefinition) -> None:
+        change = compare(table.definition, definition, empty=writer.stat(table.primary)["entries"] == 0)
+        wanted = indexed_attributes(definition)
+        for name, index in table.indexes.items():
+            if name not in wanted:
+                self._drop_index(writer, table, index)
+        outdated = (wanted.keys() - table.indexes.keys()) | (wanted.keys() & set(change.rebuild))
+        table.redefine(definition, {name: self._make_store(index_store(table.name, name), duplicates=True) for name in wanted})
+        for name in outdated:
+            self._start_build(writer, table, table.indexes[name])
+        writer.put(table_key(table.name), StoredTable(table.number, definition).to_bytes(), True, True, False, self.definitions)
+        self._raise_generation(writer)
+
+    def _drop_index(self, writer: Txn, table: Table, index: Index) -> None:
+        index.drop_cache()
+        writer.drop(index.handle, False)
+        writer.delete(build_key(table.number, index.attribute), b"", self.definitions)
+
+    def _start_build(self, writer: Txn, table: Table, index: Index) -> None:
+        """Empty the index; build it now if the table is small, else leave a note that it has to be built."""
+        index.drop_cache()
+        writer.drop(index.handle, False)
+        writer.put(build_key(table.number, index.attribute), b"", True, True, False, self.definitions)
+        index.progress = b""
+        if writer.stat(table.primary)["entries"] <= BUILD_AT_ONCE:
+            while not build_slice(writer, table, index):
+                pass
+            index.progress = None
+        else:
+            logger.info("database %s: building the index %s.%s in the background", self.name, table.name, index.attribute)
+        self._raise_generation(writer)
+
+    def _make_store(self, name: str, *, duplicates: bool = False) -> Handle:
+        handle = self._handles.get(name)
+        if handle is None:
+            handle = self._handles[name] = self.env.create_store(name, duplicates=duplicates)
+            self._made.append(name)
+        return handle
+
+    def _raise_generation(self, writer: Txn) -> None:
+        self._generation += 1
+        writer.put(GENERATION_KEY, self._generation.to_bytes(8, "big"), True, True, False, self.definitions)
+        self.env.touch()
+
+    def announce_change(self) -> None:
+        """Make other processes read the definitions again after the turn's commit."""
+        self._raise_generation(self.env.writer())
+
+    # -- opening, and following other processes
+
+    def _open(self) -> None:
+        self.definitions, entries, history, self.expiry = self._open_core()
+        self.log = TransactionLog(self.env, entries, history)
+        self.env.on_foreign_commit = self._follow
+        self._follow()
+
+    def _open_core(self) -> list[Handle]:
+        """The handles of the stores that every database has; made, all at once, if it is new."""
+        names = (DEFINITIONS_STORE, LOG_STORE, HISTORY_STORE, EXPIRY_STORE)
+        handles = self.env.open_stores(names)
+        if None in handles:
+            # If another process is faster, this finds what that one made.
+            writer = self.env.writer()
+            handles = [self.env.create_store(name, duplicates=name == EXPIRY_STORE) for name in names]
+            if writer.get(FORMAT_KEY, None, handles[0]) is None:
+                writer.put(FORMAT_KEY, STORE_FORMAT, True, True, False, handles[0])
+                writer.put(GENERATION_KEY, bytes(8), True, True, False, handles[0])
+            self.env.commit()
+        found = self.env.snapshot().get(FORMAT_KEY, None, handles[0])
+        if found != STORE_FORMAT:
+            raise StoreFailure(f"The database {self.name} has the format {found!r}, which this version does not know")
+        return [handle for handle in handles if handle is not None]
+
+    def _follow(self) -> None:
+        """Another process has committed: drop what its writes may have outdated, read the definitions again if they changed."""
+        for table in self.tables.values():
+            for index in table.index_list:
+                index.drop_cache()
+        snapshot = self.env.snapshot()
+        self.log.catch_up(snapshot)
+        generation = snapshot.get(GENERATION_KEY, None, self.definitions)
+        if generation is None or int.from_bytes(generation, "big") != self._generation:
+            self._read_definitions()
+
+    def _read_definitions(self) -> None:
+        snapshot = self.env.snapshot()
+        self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
+        cursor = snapshot.cursor(self.definitions)
+        found: dict[str, StoredTable] = {}
+        building: dict[str, dict[str, bytes | None]] = {}
+        if cursor.set_range(TABLE_PREFIX):
+            for key, data in cursor.iternext():
+                if not key.startswith(TABLE_PREFIX):
+                    break
+                stored = StoredTable.from_bytes(data)
+                name = stored.definition.name
+                found[name] = stored
+                building[name] = {
+                    attribute: snapshot.get(build_key(stored.number, attribute), None, self.definitions)
+                    for attribute in indexed_attributes(stored.definition)
+                }
+        names = [primary_store(name) for name in found]
+        names += [index_store(name, attribute) for name, attributes in building.items() for attribute in attributes]
+        missing = [name for name in names if name not in self._handles]
+        if missing:
+            for name, handle in zip(missing, self.env.open_stores(missing), strict=True):
+                if handle is None:
+                    raise StoreFailure(f"The database {self.name} lacks the store {name}: it is damaged, restore a backup")
+                self._handles[name] = handle
+        for name in self.tables.keys() - found.keys():
+            for index in self.tables.pop(name).index_list:
+                index.drop_cache()
+        for name, stored in found.items():
+            handles = {attribute: self._handles[index_store(name, attribute)] for attribute in building[name]}
+            table = self.tables.get(name)
+            if table is None or table.number != stored.number:
+                table = self.tables[name] = Table(self, stored, self._handles[primary_store(name)], handles)
+            elif table.definition != stored.definition:
+                table.redefine(stored.definition, handles)
+            for attribute, index in table.indexes.items():
+                index.progress = building[name][attribute]
+
+    def check(self) -> None:
+        """Assert that every table agrees with its indexes and the log is whole. Reads everything."""
+        snapshot = self.snapshot()
+        self.log.check(snapshot)
+        for table in self.tables.values():
+            table.check(snapshot)
+
+    def close(self) -> None:
+        """Undo what is not committed, and close."""
+        for table in self.tables.values():
+            for index in table.index_list:
+                index.drop_cache()
+        self.env.close()

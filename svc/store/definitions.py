@@ -1,0 +1,105 @@
+"""What a database knows of its tables, and under which names it keeps it. Pure: touches no store.
+
+The store `$definitions` of a database holds:
+
+    format              version of the layout of the whole database, text
+    generation          8 bytes: grows with every change here, so that other processes see that they must read again
+    next table          8 bytes: number of the table that is made next
+    table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
+    build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
+    keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct as Layout
+
+from svc.errors import SchemaError
+from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
+
+DEFINITIONS_STORE = "$definitions"
+EXPIRY_STORE = "$expiry"
+
+STORE_FORMAT = b"1"
+FORMAT_KEY = b"format"
+GENERATION_KEY = b"generation"
+NEXT_TABLE_KEY = b"next table"
+TABLE_PREFIX = b"table:"
+
+MAX_NAME_BYTES = 250  # the log keeps a table's name behind a length of one byte
+
+_NUMBER = Layout(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table as its database knows it. `number` is never given to another table."""
+
+    number: int
+    definition: TableDefinition
+
+    def to_bytes(self) -> bytes:
+        return _NUMBER.pack(self.number) + definition_to_bytes(self.definition)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StoredTable:
+        """Raises SchemaError for a damaged definition or one of a later format."""
+        return cls(_NUMBER.unpack_from(data)[0], definition_from_bytes(data[_NUMBER.size :]))
+
+
+def table_key(name: str) -> bytes:
+    return TABLE_PREFIX + name.encode()
+
+
+def build_key(number: int, attribute: str) -> bytes:
+    return f"build:{number}:{attribute}".encode()
+
+
+def sequence_key(number: int) -> bytes:
+    return f"keys:{number}".encode()
+
+
+def primary_store(table: str) -> str:
+    return table + "/"
+
+
+def index_store(table: str, attribute: str) -> str:
+    return f"{table}/{attribute}"
+
+
+def indexed_attributes(definition: TableDefinition) -> dict[str, Attribute]:
+    """The attributes that have a sorted index, by name: those that are indexed and whose values are in the records."""
+    return {
+        attribute.name: attribute
+        for attribute in definition.attributes
+        if attribute.indexed and attribute.stored and attribute.name != definition.primary_key
+    }
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise SchemaError for a name that cannot name a database, table or attribute."""
+    if not name or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise SchemaError(f"The name of {what} must have 1 to {MAX_NAME_BYTES} bytes")
+    if "/" in name or "`" in name or "\0" in name:
+        raise SchemaError(f'The name "{name}" of {what} contains a slash, a backtick or a null character')
+
+
+def check_database_name(name: str) -> None:
+    """The same for a database, whose name is also that of a directory."""
+    check_name(name, "a database")
+    if name.startswith("."):
+        raise SchemaError(f'The name "{name}" of a database begins with a dot')
+
+
+def check_definition(definition: TableDefinition) -> None:
+    """Raise SchemaError for what no store can hold, whatever was there before."""
+    check_name(definition.name, "a table")
+    if definition.name.startswith("$"):
+        raise SchemaError(f'The name "{definition.name}" of a table begins with $')
+    seen: set[str] = set()
+    for attribute in definition.attributes:
+        check_name(attribute.name, f'an attribute of "{definition.name}"')
+        if attribute.name in seen:
+            raise SchemaError(f'The table "{definition.name}" has two attributes "{attribute.name}"')
+        seen.add(attribute.name)

@@ -1,0 +1,284 @@
+"""Opens LMDB, maps its errors, and owns a turn's transactions (design §4, §6).
+
+One `Environment` is one LMDB environment, which is one database. Within a turn of the loop it hands out at most two transactions:
+
+- the *snapshot*, a read transaction that all reads of the turn share. It ends with the turn, because a long reader keeps LMDB from
+  reusing pages;
+- the *writer*, the write transaction of the turn. Each request writes in a child of it (`child`), so that one request can be undone
+  alone; `commit` makes all of them durable with one fsync.
+
+Rules that LMDB sets and this module keeps:
+
+1. One child at a time, and its parent must not be touched while it lives. Children are therefore used synchronously.
+2. While the writer is open no other process can commit. While it is not, any may: the snapshot and the writer compare LMDB's
+   transaction id with the one this process has seen (`current`), and call `on_foreign_commit` first when they differ.
+3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
+4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
+
+No `writemap`: with it a full disk is a SIGBUS instead of an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from svc.errors import NoSpace, Problem, StoreFailure
+
+if TYPE_CHECKING:
+    Txn = lmdb.Transaction[bytes]
+    Cursor = lmdb.Cursor[bytes]
+    Handle = lmdb._Database
+else:
+    Txn, Cursor, Handle = lmdb.Transaction, lmdb.Cursor, object
+
+log = logging.getLogger("svc.store")
+
+LmdbError = lmdb.Error
+
+MAP_BYTES = 1 << 40  # address space, not disk: the file grows as needed
+MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction; a child costs 0.4 us more than with 64
+MAX_READERS = 1024  # snapshots open at one time, in all processes
+SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
+
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def store_problem(error: lmdb.Error | OSError, path: Path | str) -> Problem:
+    """The answer to a request that met this error: NoSpace or StoreFailure, with the remedy. The log gets the path and the cause."""
+    if isinstance(error, lmdb.MapFullError):
+        log.critical("database %s: its map is full (%s); open it with a larger map", path, error)
+        return NoSpace("No space left for this write: the database has reached the size of its map")
+    code = error.errno if isinstance(error, OSError) else error.code
+    if code in _FULL:
+        log.critical("database %s: no space left on its volume (%s); free space there, writing goes on by itself", path, error)
+        return NoSpace("No space left for this write: the volume of the database is full")
+    log.error("database %s: %s: %s", path, type(error).__name__, error)
+    if isinstance(error, lmdb.ReadersFullError):
+        return StoreFailure("Too many results are being read at the same time, try again later")
+    if isinstance(error, lmdb.DbsFullError):
+        return StoreFailure(f"The database holds {MAX_STORES} tables and indexes, which is the limit: use another database")
+    if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
+        return StoreFailure("The database file is damaged or of another kind: restore a backup")
+    if isinstance(error, lmdb.PanicError):
+        return StoreFailure("The database stopped after a failed disk write: check its volume, then restart the service")
+    return StoreFailure("The database could not be read or written: check its volume and the log of the service")
+
+
+def _ignore() -> None:
+    """Nobody wants to know of other processes' commits yet."""
+
+
+class Environment:
+    """One LMDB environment in the directory `path`, made if it is missing.
+
+    `on_foreign_commit` is called, with neither snapshot nor writer open, when another process has committed since the last look.
+    Raises StoreFailure or NoSpace if the environment cannot be opened.
+    """
+
+    __slots__ = ("_dirty", "_env", "_snapshot", "_writer", "current", "on_foreign_commit", "path")
+
+    def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, write_async: bool = False) -> None:
+        self.path = path
+        self._snapshot: Txn | None = None
+        self._writer: Txn | None = None
+        self._dirty = False
+        self.on_foreign_commit: Callable[[], None] = _ignore
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._env = lmdb.open(
+                str(path),
+                map_size=map_bytes,
+                max_dbs=MAX_STORES,
+                max_readers=MAX_READERS,
+                max_spare_txns=SPARE_TRANSACTIONS,
+                mode=0o600,
+                sync=not write_async,
+                metasync=not write_async,
+                writemap=False,
+            )
+            self._env.reader_check()  # forget the snapshots of processes that were killed
+        except (lmdb.Error, OSError) as error:
+            raise store_problem(error, path) from error
+        self.current = self._env.info()["last_txnid"]
+
+    # -- reading
+
+    def snapshot(self) -> Txn:
+        """The read transaction that all reads of this turn share. Valid until `end_snapshot` or `commit`."""
+        if self._snapshot is None:
+            self._snapshot = self.open_snapshot()
+        return self._snapshot
+
+    def open_snapshot(self) -> Txn:
+        """A read transaction of the caller's own, for results that outlive a turn. The caller aborts it."""
+        try:
+            while True:
+                txn = self._env.begin()
+                if txn.id() == self.current:
+                    return txn
+                txn.abort()
+                self._catch_up()
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+
+    def end_snapshot(self) -> None:
+        """Drop the turn's snapshot, if there is one."""
+        if self._snapshot is not None:
+            self._snapshot.abort()
+            self._snapshot = None
+
+    def is_snapshot(self, txn: Txn) -> bool:
+        """Whether `txn` is this turn's snapshot: the state that caches reflect."""
+        return txn is self._snapshot
+
+    def _catch_up(self) -> None:
+        # First the id, then what it stands for: a commit in between is noticed at the next look.
+        self.end_snapshot()
+        self.current = self._env.info()["last_txnid"]
+        self.on_foreign_commit()
+        self.end_snapshot()
+
+    # -- writing
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether the turn's write transaction is open: other processes wait for it."""
+        return self._writer is not None
+
+    def writer(self) -> Txn:
+        """The write transaction of this turn, begun now if need be. Waits for other processes' writers."""
+        if self._writer is None:
+            try:
+                while True:
+                    writer = self._env.begin(write=True)
+                    if writer.id() == self.current + 1:
+                        break
+                    writer.abort()
+                    self._catch_up()
+            except lmdb.Error as error:
+                raise store_problem(error, self.path) from error
+            self._writer = writer
+        return self._writer
+
+    def child(self) -> Txn:
+        """A child of the writer, for the writes of one request. End it with `keep` or with its own `abort`."""
+        try:
+            return self._env.begin(None, self.writer(), True)
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+
+    def keep(self, child: Txn) -> None:
+        """Make a child's writes part of the turn."""
+        try:
+            child.commit()
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+        self._dirty = True
+
+    def touch(self) -> None:
+        """The writer itself was written to: `commit` has something to do."""
+        self._dirty = True
+
+    @property
+    def is_dirty(self) -> bool:
+        return self._dirty
+
+    def commit(self) -> None:
+        """End the turn's writer: its writes are on disk when this returns. Without any, nothing is written and nobody waits.
+
+        Raises NoSpace or StoreFailure; then none of the turn's writes exists. The snapshot is dropped either way.
+        """
+        self.end_snapshot()
+        writer, dirty = self._writer, self._dirty
+        self._writer, self._dirty = None, False
+        if writer is None:
+            return
+        if not dirty:
+            # LMDB gives the id of an empty commit to the next one: it must not count as seen.
+            writer.abort()
+            return
+        written = writer.id()
+        try:
+            writer.commit()
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+        self.current = written
+
+    def abort(self) -> None:
+        """Undo the writes of the turn."""
+        writer, self._writer, self._dirty = self._writer, None, False
+        if writer is not None:
+            writer.abort()
+
+    # -- stores
+
+    def open_stores(self, names: Iterable[str]) -> list[Handle | None]:
+        """The handles of stores that exist; None for each that does not. Not while a writer is open (rule 3)."""
+        assert self._writer is None, "a store of another transaction cannot be opened while this one is under way"
+        self.end_snapshot()
+        handles: list[Handle | None] = []
+        try:
+            # A handle lives on only if its transaction commits, and py-lmdb's read transactions never do: they are recycled.
+            txn = self._env.begin(write=True)
+            for name in names:
+                try:
+                    handles.append(self._env.open_db(name.encode(), txn, create=False))
+                except lmdb.NotFoundError:
+                    handles.append(None)
+            txn.commit()
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+        return handles
+
+    def create_store(self, name: str, *, duplicates: bool = False) -> Handle:
+        """The handle of a store, made by the open writer if it is missing; void unless that commits. Ends the snapshot (rule 3).
+
+        `duplicates`: a key may have several values, which are sorted and at most 511 bytes long.
+        """
+        self.end_snapshot()
+        try:
+            handle = self._env.open_db(name.encode(), self.writer(), dupsort=duplicates)
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+        self._dirty = True
+        return handle
+
+    # -- the whole
+
+    def free_stale_readers(self) -> int:
+        """Forget the snapshots of processes that died; returns how many. They would keep pages from being reused."""
+        return self._env.reader_check()
+
+    def used_bytes(self) -> int:
+        """Bytes of the data file that hold pages."""
+        return (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+
+    def flags(self) -> dict[str, bool]:
+        """How LMDB was opened, for the test that pins what durability rests on."""
+        return dict(self._env.flags())  # type: ignore[arg-type]
+
+    def sync(self) -> None:
+        """Flush what `write_async` left to the operating system."""
+        try:
+            self._env.sync(True)
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+
+    def copy(self, target: Path) -> None:
+        """Write a gap-free copy of the committed state into the empty directory `target`."""
+        try:
+            self._env.copy(str(target), compact=True)
+        except (lmdb.Error, OSError) as error:
+            raise store_problem(error, target) from error
+
+    def close(self) -> None:
+        """Undo what is not committed and close. Private snapshots become unusable."""
+        self.end_snapshot()
+        self.abort()
+        self._env.close()

@@ -1,0 +1,341 @@
+"""Secondary indexes: a durable LMDB store per index, and a sorted copy of it in memory (design §4; contract: schema-and-store §10).
+
+The durable index is a store with duplicates: index key (`keys.index_key` of the value) -> stored primary key, sorted by both. It changes
+in the transaction of the record, so it never disagrees with it.
+
+The cache is a `SortedList` of the same entries, each as one bytes object:
+
+    index key, primary key, length of the primary key (2 bytes, big-endian)
+
+No index key is the beginning of another (`keys`, invariant 2), so these bytes sort as the pairs do; one object per entry takes 70 bytes
+instead of 160 for a tuple of two. The cache answers counts and range scans of the turn's snapshot. Results never depend on it:
+
+1. A complete cache holds exactly the entries of the durable index as of the last commit that this process has seen. It changes after
+   that commit, never before; when another process has committed it is dropped.
+2. A cache that is still being loaded holds exactly the entries up to and including `loaded`. Changes behind that point are left out,
+   for the rest is read later, from a newer snapshot.
+3. Only reads of the turn's own snapshot use it. A scan that outlives its turn has a snapshot of its own and reads LMDB.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedList
+
+from svc.errors import IndexRebuilding
+from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.keys import is_cut, split
+
+if TYPE_CHECKING:
+    from svc.store.schema import Attribute
+
+COUNT_CAP = 10_000  # entries: beyond this many, and more than one value, a count without cache may stop; 10,000 steps take 3 ms
+AT_ONCE = 4_000  # entries: a smaller index is loaded at its first use, within 5 ms; a larger one by `IndexCaches.load`
+_CHUNK = 500  # entries loaded between two looks at the clock
+_OVERHEAD = 33 + 10  # bytes: an empty bytes object; its place in a list that is on average 80 % full
+_SHRUNK = 0.8  # a refused index is tried again when it has shrunk to this share
+_LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
+
+
+class IndexCache:
+    """The entries of one index in memory. See the head of this module for what it promises."""
+
+    __slots__ = ("complete", "entries", "loaded", "size")
+
+    def __init__(self) -> None:
+        self.entries: SortedList = SortedList()
+        self.size = 0  # bytes, estimated
+        self.loaded = b""
+        self.complete = False
+
+    def extend(self, pairs: Iterator[tuple[bytes, bytes]], limit: int) -> bool:
+        """Load up to `limit` more entries, which follow `loaded`; False when there were fewer."""
+        loaded = [key + primary + _LENGTHS[len(primary)] for key, primary in islice(pairs, limit)]
+        if loaded:
+            self.entries.update(loaded)
+            self.size += sum(map(len, loaded)) + _OVERHEAD * len(loaded)
+            self.loaded = loaded[-1]
+        self.complete = len(loaded) < limit
+        return not self.complete
+
+    def add(self, key: bytes, primary: bytes) -> None:
+        entry = key + primary + _LENGTHS[len(primary)]
+        if self.complete or entry <= self.loaded:
+            entries = self.entries
+            entries.add(entry)
+            self.size += len(entry) + _OVERHEAD
+
+    def remove(self, key: bytes, primary: bytes) -> None:
+        entry = key + primary + _LENGTHS[len(primary)]
+        if self.complete or entry <= self.loaded:
+            self.entries.remove(entry)
+            self.size -= len(entry) + _OVERHEAD
+
+    def count(self, low: bytes | None, high: bytes | None) -> int:
+        entries = self.entries
+        first: int = 0 if low is None else entries.bisect_left(_bound(low))
+        end: int = len(entries) if high is None else entries.bisect_left(_bound(high))
+        return max(end - first, 0)
+
+    def scan(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        found = self.entries.irange(
+            None if low is None else _bound(low), None if high is None else _bound(high), (True, False), reverse=reverse
+        )
+        for entry in found:
+            primary_at = -2 - (entry[-2] << 8 | entry[-1])
+            yield entry[:primary_at], entry[primary_at:-2]
+
+
+def _bound(key: bytes) -> bytes:
+    """Where entries whose index key is >= `key` begin.
+
+    That is `key` itself, unless it continues a whole index key, as `keys.after` does: then it stands behind all entries of that one.
+    """
+    if key[-1:] == b"\0" and is_cut(key[:-1] or b"\0"):
+        return key[:-1] + b"\xff"
+    try:
+        whole, rest = split(key)
+    except ValueError:
+        return key
+    return whole + b"\xff" if rest else key
+
+
+class Index:
+    """One secondary index of a table.
+
+    `ready` is False until it has been built; then a scan raises IndexRebuilding. `multi`: the attribute holds, or may hold, lists, so a
+    primary key may occur several times. Scans and counts include entries of records that have expired but are not yet removed.
+    """
+
+    __slots__ = ("_caches", "_store_name", "attribute", "cache", "env", "handle", "multi", "progress", "refused", "shape", "waiting")
+
+    def __init__(self, env: Environment, caches: IndexCaches, attribute: Attribute, store_name: str, handle: Handle) -> None:
+        self.env = env
+        self._caches = caches
+        self._store_name = store_name
+        self.attribute = attribute.name
+        self.shape = attribute.type, attribute.elements
+        self.multi = attribute.elements or attribute.type == "Any"
+        self.handle = handle
+        self.progress: bytes | None = None  # while it is built: the stored primary key up to which it is done; None = ready
+        self.cache: IndexCache | None = None
+        self.waiting = False  # for its cache to be loaded
+        self.refused = 0  # entries it had when it did not fit the memory budget
+
+    def __repr__(self) -> str:
+        state = "ready" if self.ready else "being built"
+        return f"<Index {self._store_name}, {state}{', cached' if self.cache is not None else ''}>"
+
+    @property
+    def ready(self) -> bool:
+        return self.progress is None
+
+    def scan(
+        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(index key, stored primary key) with low <= index key < high, in order of both; `reverse` reverses both.
+
+        On the turn's snapshot the iterator must not outlive the turn.
+        """
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        cache = self._cache_for(txn)
+        if cache is not None:
+            return cache.scan(low, high, reverse)
+        return self.scan_store(txn, low, high, reverse=reverse)
+
+    def count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
+        """The number of entries with low <= index key < high. O(log n) with the cache, and exact.
+
+        Without it the counting stops after COUNT_CAP entries if more than one value is in the range: what it returns is then a lower
+        bound that is at least COUNT_CAP.
+        """
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        if low is None and high is None:
+            return txn.stat(self.handle)["entries"]
+        cache = self._cache_for(txn)
+        if cache is not None:
+            return cache.count(low, high)
+        return self.count_store(txn, low, high)
+
+    def scan_store(
+        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The same as `scan`, always from LMDB, built or not."""
+        try:
+            cursor = txn.cursor(self.handle)
+            if reverse:
+                # set_range stands on the first duplicate of its key: one step back leaves the key.
+                if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):
+                    return
+                for item in cursor.iterprev():
+                    if low is not None and item[0] < low:
+                        return
+                    yield item
+            else:
+                if not (cursor.first() if low is None else cursor.set_range(low)):
+                    return
+                for item in cursor.iternext():
+                    if high is not None and item[0] >= high:
+                        return
+                    yield item
+        except LmdbError as error:
+            raise store_problem(error, self._store_name) from error
+
+    def count_store(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
+        """The same as `count`, always from LMDB: one step per distinct value."""
+        try:
+            cursor = txn.cursor(self.handle)
+            found = cursor.first() if low is None else cursor.set_range(low)
+            total = 0
+            while found and (high is None or cursor.key() < high):
+                if total >= COUNT_CAP:
+                    return total
+                total += cursor.count()
+                found = cursor.next_nodup()
+            return total
+        except LmdbError as error:
+            raise store_problem(error, self._store_name) from error
+
+    def size(self, txn: Txn) -> int:
+        """Bytes of its pages."""
+        stat = txn.stat(self.handle)
+        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+
+    def _cache_for(self, txn: Txn) -> IndexCache | None:
+        if not self.env.is_snapshot(txn):
+            return None
+        cache = self.cache
+        if cache is None:
+            if self.waiting:
+                return None
+            return self._caches.ask(self, txn)
+        if cache.complete:
+            self._caches.touch(self)
+            return cache
+        return None
+
+    def load(self, txn: Txn, limit: int) -> bool:
+        """Load up to `limit` more entries of the turn's snapshot into the cache; False when it is complete."""
+        cache = self.cache
+        assert cache is not None and self.env.is_snapshot(txn)
+        cursor = txn.cursor(self.handle)
+        if cache.loaded:
+            primary_at = -2 - (cache.loaded[-2] << 8 | cache.loaded[-1])
+            key, primary = cache.loaded[:primary_at], cache.loaded[primary_at:-2]
+            if cursor.set_range_dup(key, primary):
+                found = cursor.next() if cursor.item() == (key, primary) else True
+            else:
+                # No such key any more, or none of its entries is as high: go on with the next key.
+                found = cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup())
+        else:
+            found = cursor.first()
+        return cache.extend(cursor.iternext() if found else iter(()), limit)
+
+    def drop_cache(self) -> None:
+        self._caches.drop(self)
+
+    def check_cache(self, txn: Txn) -> None:
+        """Assert that the cache, as far as it is loaded, has exactly the entries of the durable index. Reads both."""
+        cache = self.cache
+        if cache is None or not self.env.is_snapshot(txn):
+            return
+        stored = [key + primary + _LENGTHS[len(primary)] for key, primary in self.scan_store(txn)]
+        if not cache.complete:
+            stored = stored[: bisect_left(stored, cache.loaded + b"\0")]
+        assert list(cache.entries) == stored, f"the cache of {self._store_name} differs from the index"
+        assert cache.size == sum(map(len, stored)) + _OVERHEAD * len(stored), f"the size of the cache of {self._store_name} is wrong"
+
+
+class IndexCaches:
+    """The memory budget that all index caches of a store share; the least recently used one goes first.
+
+    A small index is loaded when it is first asked for; larger ones wait in a queue for `load`, which works in slices.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget  # bytes
+        self._recent: dict[Index, None] = {}  # least recently used first
+        self._queue: list[Index] = []
+
+    @property
+    def used(self) -> int:
+        """Bytes, estimated."""
+        return sum(index.cache.size for index in self._recent if index.cache is not None)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._queue)
+
+    def touch(self, index: Index) -> None:
+        recent = self._recent
+        del recent[index]
+        recent[index] = None
+
+    def ask(self, index: Index, txn: Txn) -> IndexCache | None:
+        """The cache of an index that has none: loaded now if it is small, else put in the queue; None for now or for good."""
+        entries = txn.stat(index.handle)["entries"]
+        if index.refused:
+            if entries > index.refused * _SHRUNK:
+                return None
+            index.refused = 0
+        # LMDB fills its pages to between a half and the whole, so the pages of an index bound what its entries take here.
+        if index.size(txn) // 2 + entries * _OVERHEAD > self.budget:
+            index.refused = entries
+            return None
+        if entries > AT_ONCE:
+            index.waiting = True
+            self._queue.append(index)
+            return None
+        index.cache = cache = IndexCache()
+        self._recent[index] = None
+        index.load(txn, entries + 1)
+        self._make_room(index)
+        return index.cache and cache
+
+    def load(self, may_go_on: Callable[[], bool]) -> bool:
+        """Load what waits, from the turn's snapshots, as long as `may_go_on()`; True if something still waits."""
+        while self._queue:
+            index = self._queue[0]
+            txn = index.env.snapshot()
+            if not index.waiting:
+                continue  # another process had committed: its caches were dropped, and with them what waits
+            if index.cache is None:
+                index.cache = IndexCache()
+                self._recent[index] = None
+            while index.load(txn, _CHUNK):
+                if not may_go_on():
+                    break
+            self._make_room(index)
+            if index.cache is None or index.cache.complete:
+                self._forget_waiting(index)
+            if not may_go_on():
+                break
+        return bool(self._queue)
+
+    def drop(self, index: Index) -> None:
+        """Give up the cache of an index, loaded or waiting."""
+        index.cache = None
+        self._recent.pop(index, None)
+        if index.waiting:
+            self._forget_waiting(index)
+
+    def _forget_waiting(self, index: Index) -> None:
+        index.waiting = False
+        self._queue.remove(index)
+
+    def _make_room(self, index: Index) -> None:
+        """Evict others, and in the end `index` itself, until the budget is kept."""
+        while self.used > self.budget:
+            oldest = next(iter(self._recent))
+            if oldest is index and len(self._recent) > 1:
+                self.touch(index)
+                continue
+            if oldest is index and index.cache is not None:
+                index.refused = len(index.cache.entries)
+            self.drop(oldest)

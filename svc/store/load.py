@@ -1,0 +1,81 @@
+"""Bulk load: many records with one commit a batch.
+
+A batch is one transaction: its records share a version, and it is stored as a whole or not at all. What makes it fast is order. Records,
+index entries and history entries of the batch are each sorted and written through one cursor, so that LMDB finds most places next to the
+one before; log entries are appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from svc.errors import ValidationError
+from svc.store.env import LmdbError, store_problem
+from svc.store.keys import MAX_STORED, encode_primary, storage_key
+from svc.store.writes import WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.table import Table
+
+BATCH = 4096  # records
+
+
+def load(
+    table: Table,
+    records: Iterable[dict[str, Any]],
+    *,
+    batch: int = BATCH,
+    progress: Callable[[int], None] | None = None,
+    validate: bool = True,
+    user: str | None = None,
+) -> Iterator[int]:
+    """Store `records`, in place of those with the same keys; yields the number stored so far after each batch's commit.
+
+    A record without a key gets one. Of several records with one key in a batch the last one counts, and it has one log entry.
+    `validate`: check and complete the records as native values; otherwise the caller has done it. The records belong to the load.
+    Raises the Problem that undid a batch; batches before it stay.
+    """
+    store = table.database.store
+    pending = iter(records)
+    done = 0
+    while chunk := list(islice(pending, batch)):
+        prepared = _prepare(table, chunk, done, validate)
+        store.open_writers((table.database,))
+        writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
+        try:
+            writes.put_many(table, prepared)
+        except LmdbError as error:
+            writes.undo()
+            raise store_problem(error, table.database.env.path) from error
+        except BaseException:
+            writes.undo()
+            raise
+        writes.keep()
+        store.flush_or_raise(table.database)
+        done += len(chunk)
+        if progress is not None:
+            progress(done)
+        yield done
+
+
+def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> list[tuple[bytes, bytes, dict[str, Any]]]:
+    """(stored key, encoded key, record) in the order of the stored keys, each key once."""
+    primary_key, check = table.primary_key, table.validator.record
+    if table.definition.dynamic:
+        table.database.learn_attributes(table, {name: None for record in chunk for name in record})
+    prepared: dict[bytes, tuple[bytes, bytes, dict[str, Any]]] = {}
+    for number, record in enumerate(chunk, done + 1):
+        if validate:
+            try:
+                record = check(record, source="native")
+            except ValidationError as error:
+                raise ValidationError(tuple(f"Record {number}: {failure}" for failure in error.errors))
+        key = record.get(primary_key)
+        if key is None:
+            record[primary_key] = key = table.new_key()
+        encoded = encode_primary(key)
+        stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
+        prepared[stored] = (stored, encoded, record)
+    return [prepared[stored] for stored in sorted(prepared)]

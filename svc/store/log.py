@@ -1,0 +1,347 @@
+"""The transaction log: every change of a record, in commit order (design §4; contract: schema-and-store §13).
+
+It is written in the transaction that makes the change, and it is the outbox for subscriptions, for the caches of sibling instances, for
+replication and for history. Two stores per database:
+
+`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are dense: each entry's is one more than the entry's before. None is used twice,
+because the newest entry is never removed, however old it is.
+
+`$history`: table number (4 bytes), record key, LSN (8 bytes) -> nothing. One record's history is one seek. The key is the encoded primary
+key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash: 511 bytes with the rest, which is all that LMDB takes.
+
+An entry is one byte of format and what that format says. Format 1, numbers big-endian:
+
+    offset  size
+    0       1     format: 1
+    1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
+    2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given
+    3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
+    4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
+    8       8     transaction: LSN of the first entry of the same transaction
+    16      8     LSN of the entry that last wrote the same record, 0 if none is known
+    24      8     wall time of the commit, double, ms since the epoch
+    32      8     version, double, ms since the epoch; the same for all entries of a transaction
+    40      1     length of the table's name
+    41      1     length of the node's name
+    42      2     length of the user's name
+    44      2     length of the key
+    46      4     length of the names
+    50      4     length of the value
+    54            name of the table, name of the origin node, name of the user: UTF-8
+                  key: the primary key as `keys` encodes it, whole
+                  names: MessagePack array of the attributes that changed
+                  value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
+                  {"__op__": "add", "value": n}; message: the message; delete and expire: none
+                  image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
+
+A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record.
+`expire` removes what its expiry had made invisible before; nobody asked for it, so it has no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from struct import Struct as Layout
+
+import msgspec
+
+from svc.errors import StoreFailure
+from svc.store.env import Cursor, Environment, Handle, Txn
+from svc.store.keys import Key, decode_key
+
+PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
+KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
+OPERATIONS = ("", "insert", "update", "upsert")
+
+LOG_STORE = "$log"
+HISTORY_STORE = "$history"
+
+FORMAT = 1
+_USER, _VALUE, _IMAGE = 1, 2, 4
+
+_HEADER = Layout(">BBBBIQQddBBHHII")
+_LSN = Layout(">Q")
+_TABLE = Layout(">I")
+_pack_header, _unpack_header, _HEADER_SIZE = _HEADER.pack, _HEADER.unpack_from, _HEADER.size
+_pack_lsn = _LSN.pack
+_WALL = Layout(">d")
+_WALL_OFFSET = 24
+
+_WHOLE_KEY = 495
+_KEPT_KEY = 483
+
+_encode_names = msgspec.msgpack.Encoder().encode
+_decode_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
+
+
+class LogEntry(msgspec.Struct, gc=False):
+    """One change of one record. `key`, `value` and `image` are as stored: `keys.decode_key`, `records.decode`."""
+
+    lsn: int
+    transaction: int  # LSN of the first entry of the same transaction
+    wall_ms: float
+    version: float
+    table: str
+    table_number: int
+    key: bytes
+    kind: int
+    user: str | None
+    node: str
+    previous: int  # LSN, 0 = none known
+    value: bytes | None
+    changed: tuple[str, ...]
+    image: bytes | None
+    operation: int = 0
+
+    @property
+    def id(self) -> Key:
+        """The primary key."""
+        return decode_key(self.key)  # type: ignore[return-value]
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """The bytes of format 1; the LSN is not among them, it is the entry's key."""
+    table, node, key, user, value, image = entry.table.encode(), entry.node.encode(), entry.key, entry.user, entry.value, entry.image
+    names = _encode_names(entry.changed)
+    flags = 0
+    if user is None:
+        user_name = b""
+    else:
+        flags = _USER
+        user_name = user.encode()
+    if value is None:
+        value = b""
+    else:
+        flags |= _VALUE
+    if image is None:
+        image = b""
+    else:
+        flags |= _IMAGE
+    header = _pack_header(
+        FORMAT,
+        entry.kind,
+        flags,
+        entry.operation,
+        entry.table_number,
+        entry.transaction,
+        entry.previous,
+        entry.wall_ms,
+        entry.version,
+        len(table),
+        len(node),
+        len(user_name),
+        len(key),
+        len(names),
+        len(value),
+    )
+    return b"".join((header, table, node, user_name, key, names, value, image))
+
+
+def decode_entry(lsn: int, data: bytes) -> LogEntry:
+    """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know."""
+    if data[0] != FORMAT:
+        raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
+    (
+        _,
+        kind,
+        flags,
+        operation,
+        table_number,
+        transaction,
+        previous,
+        wall_ms,
+        version,
+        table_size,
+        node_size,
+        user_size,
+        key_size,
+        names_size,
+        value_size,
+    ) = _unpack_header(data)
+    node_at = _HEADER_SIZE + table_size
+    user_at = node_at + node_size
+    key_at = user_at + user_size
+    names_at = key_at + key_size
+    value_at = names_at + names_size
+    image_at = value_at + value_size
+    return LogEntry(
+        lsn,
+        transaction,
+        wall_ms,
+        version,
+        data[_HEADER_SIZE:node_at].decode(),
+        table_number,
+        data[key_at:names_at],
+        kind,
+        data[user_at:key_at].decode() if flags & _USER else None,
+        data[node_at:user_at].decode(),
+        previous,
+        data[value_at:image_at] if flags & _VALUE else None,
+        _decode_names(data[names_at:value_at]),
+        data[image_at:] if flags & _IMAGE else None,
+        operation,
+    )
+
+
+def history_prefix(table_number: int, key: bytes) -> bytes:
+    """What the history keys of one record begin with; the LSN follows."""
+    if len(key) > _WHOLE_KEY:
+        key = key[:_KEPT_KEY] + blake2b(key, digest_size=16).digest()
+    return _TABLE.pack(table_number) + key
+
+
+def history_key(table_number: int, key: bytes, lsn: int) -> bytes:
+    return history_prefix(table_number, key) + _pack_lsn(lsn)
+
+
+class TransactionLog:
+    """The log of one database.
+
+    `last_lsn`, `last_version`: of the newest entry, as far as this process knows. The writer of the turn must be open before they are
+    relied upon: then nobody else can append. Whoever undoes a transaction puts back the `last_lsn` it found.
+    """
+
+    __slots__ = ("_entries", "_env", "_history", "last_lsn", "last_version")
+
+    def __init__(self, env: Environment, entries: Handle, history: Handle) -> None:
+        self._env = env
+        self._entries = entries
+        self._history = history
+        self.last_lsn = 0
+        self.last_version = 0.0
+
+    def catch_up(self, txn: Txn) -> None:
+        """Read the newest entry again, because another process or a failed commit may have changed which it is."""
+        newest = self.newest(txn)
+        self.last_lsn, self.last_version = (newest.lsn, newest.version) if newest is not None else (0, 0.0)
+
+    def append(self, txn: Txn, entry: LogEntry) -> None:
+        """Write an entry whose LSN is the next one, and count it."""
+        lsn = entry.lsn
+        assert lsn == self.last_lsn + 1, "log sequence numbers must be dense"
+        packed = _pack_lsn(lsn)
+        txn.put(packed, encode_entry(entry), True, True, True, self._entries)
+        txn.put(history_prefix(entry.table_number, entry.key) + packed, b"", True, True, False, self._history)
+        self.last_lsn = lsn
+
+    def append_many(self, txn: Txn, entries: list[LogEntry]) -> None:
+        """The same for a batch: entries with the next LSNs, in order of LSN and of history key alike."""
+        if not entries:
+            return
+        assert entries[0].lsn == self.last_lsn + 1 and entries[-1].lsn == self.last_lsn + len(entries), "log sequence numbers must be dense"
+        txn.cursor(self._entries).putmulti([(_pack_lsn(entry.lsn), encode_entry(entry)) for entry in entries], append=True)
+        txn.cursor(self._history).putmulti([(history_key(entry.table_number, entry.key, entry.lsn), b"") for entry in entries])
+        self.last_lsn += len(entries)
+
+    # -- reading
+
+    def newest(self, txn: Txn) -> LogEntry | None:
+        cursor = txn.cursor(self._entries)
+        return _entry_at(cursor) if cursor.last() else None
+
+    def oldest(self, txn: Txn) -> LogEntry | None:
+        cursor = txn.cursor(self._entries)
+        return _entry_at(cursor) if cursor.first() else None
+
+    def get(self, txn: Txn, lsn: int) -> LogEntry | None:
+        data = txn.get(_pack_lsn(lsn), None, self._entries)
+        return None if data is None else decode_entry(lsn, data)
+
+    def read(self, txn: Txn, first: int = 0, end: int | None = None, *, reverse: bool = False) -> Iterator[LogEntry]:
+        """The entries with first <= LSN < end, oldest first, or newest first with `reverse`."""
+        cursor = txn.cursor(self._entries)
+        low, high = _pack_lsn(first), _pack_lsn((1 << 64) - 1 if end is None else end)
+        if reverse:
+            found = cursor.prev() if cursor.set_range(high) else cursor.last()
+            while found and cursor.key() >= low:
+                yield _entry_at(cursor)
+                found = cursor.prev()
+        else:
+            found = cursor.set_range(low)
+            while found and cursor.key() < high:
+                yield _entry_at(cursor)
+                found = cursor.next()
+
+    def read_record_history(self, txn: Txn, table_number: int, key: bytes, *, reverse: bool = False) -> Iterator[LogEntry]:
+        """The entries of one record that are still in the log, oldest first, or newest first with `reverse`."""
+        prefix = history_prefix(table_number, key)
+        cursor = txn.cursor(self._history)
+        found = _seek_last(cursor, prefix) if reverse else cursor.set_range(prefix + bytes(8))
+        while found:
+            stored = cursor.key()
+            if not stored.startswith(prefix) or len(stored) != len(prefix) + 8:
+                return
+            entry = self.get(txn, _LSN.unpack(stored[-8:])[0])
+            if entry is not None and entry.key == key:
+                yield entry
+            found = cursor.prev() if reverse else cursor.next()
+
+    def last_of(self, txn: Txn, table_number: int, key: bytes) -> int:
+        """LSN of the newest entry of a record, 0 if the log has none. O(log n)."""
+        prefix = history_prefix(table_number, key)
+        cursor = txn.cursor(self._history)
+        if _seek_last(cursor, prefix):
+            stored = cursor.key()
+            if stored.startswith(prefix) and len(stored) == len(prefix) + 8:
+                lsn: int = _LSN.unpack(stored[-8:])[0]
+                return lsn
+        return 0
+
+    def has_history(self, txn: Txn, table_number: int) -> bool:
+        """Whether the log has an entry of this table."""
+        prefix = _TABLE.pack(table_number)
+        cursor = txn.cursor(self._history)
+        return cursor.set_range(prefix) and cursor.key().startswith(prefix)
+
+    def count(self, txn: Txn) -> int:
+        return txn.stat(self._entries)["entries"]
+
+    def size(self, txn: Txn) -> int:
+        """Bytes of the pages that hold entries and history."""
+        total = 0
+        for handle in (self._entries, self._history):
+            stat = txn.stat(handle)
+            total += (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+        return total
+
+    # -- retention
+
+    def prune(self, txn: Txn, before_ms: float, limit: int) -> int:
+        """Remove up to `limit` of the oldest entries whose wall time is before `before_ms`; returns how many.
+
+        Stops at the first entry that is young enough, and always leaves the newest one.
+        """
+        removed = 0
+        cursor = txn.cursor(self._entries)
+        while removed < limit and cursor.first():
+            lsn, data = _LSN.unpack(cursor.key())[0], cursor.value()
+            if lsn >= self.last_lsn or _WALL.unpack_from(data, _WALL_OFFSET)[0] >= before_ms:
+                break
+            entry = decode_entry(lsn, data)
+            cursor.delete()
+            txn.delete(history_key(entry.table_number, entry.key, lsn), b"", self._history)
+            removed += 1
+        return removed
+
+    def check(self, txn: Txn) -> None:
+        """Assert that LSNs are dense, that every entry is in the history of its record, and nothing else is there. Reads it all."""
+        expected: int | None = None
+        count = 0
+        for entry in self.read(txn):
+            assert expected is None or entry.lsn == expected, f"the log jumps to {entry.lsn}, {expected} is missing"
+            assert txn.get(history_key(entry.table_number, entry.key, entry.lsn), None, self._history) is not None, (
+                f"entry {entry.lsn} is missing in the history of its record"
+            )
+            expected = entry.lsn + 1
+            count += 1
+        assert txn.stat(self._history)["entries"] == count, "the history has entries that the log has not"
+
+
+def _entry_at(cursor: Cursor) -> LogEntry:
+    return decode_entry(_LSN.unpack(cursor.key())[0], cursor.value())
+
+
+def _seek_last(cursor: Cursor, prefix: bytes) -> bool:
+    """Go to the last key that can begin with `prefix` and an LSN; False if the store has none that small."""
+    return cursor.prev() if cursor.set_range(prefix + b"\xff" * 8) else cursor.last()

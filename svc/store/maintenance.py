@@ -1,0 +1,177 @@
+"""Background work of the store, in slices between requests: caches, index builds, expired records, old log entries.
+
+Each slice is one write transaction of its own with one commit, so it costs an fsync; what it did is durable when it ends. Several
+processes on one directory may all do it: each looks, with the writer's lock held, at what is stored, and finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from svc.errors import Problem
+from svc.store.build import build_slice
+from svc.store.writes import WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.store import Store
+    from svc.store.table import Table
+
+logger = logging.getLogger("svc.store")
+
+EXPIRY_SCAN = 60.0  # seconds between two looks for expired records in a table that does not say
+SHORTEST_SCAN = 1.0  # seconds
+PRUNE_INTERVAL = 10.0  # seconds between two looks at the age of the oldest log entry
+PRUNE_BATCH = 100  # entries
+EXPIRE_BATCH = 100  # records
+READER_INTERVAL = 60.0  # seconds between two looks for snapshots of dead processes
+RETRY_AFTER = 5.0  # seconds without background work after a failed commit
+
+
+class Maintenance:
+    """The background work of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._next_prune = 0.0  # monotonic
+        self._next_reader_check = 0.0
+        self._paused_until = 0.0
+        self._deadline = 0.0
+
+    def run(self, budget: float) -> bool:
+        """Work for about `budget` seconds; True if there is more to do at once."""
+        store, clock = self._store, self._store.clock
+        now = clock.monotonic()
+        self._deadline = now + budget
+        more = store.caches.load(self._may_go_on) if store.caches.has_work else False
+        if now < self._paused_until:
+            return more
+        try:
+            for database in list(store.databases.values()):
+                more |= self._build_indexes(database)
+                more |= self._remove_expired(database)
+            if now >= self._next_prune:
+                more |= self._prune_logs()
+        except Problem:
+            # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
+            self._paused_until = now + RETRY_AFTER
+            return more
+        if now >= self._next_reader_check:
+            self._next_reader_check = now + READER_INTERVAL
+            for database in store.databases.values():
+                database.env.free_stale_readers()
+        return more
+
+    def _may_go_on(self) -> bool:
+        return self._store.clock.monotonic() < self._deadline
+
+    # -- indexes
+
+    def _build_indexes(self, database: Database) -> bool:
+        for table in list(database.tables.values()):
+            for index in table.index_list:
+                while not index.ready:
+                    if not self._may_go_on():
+                        return True
+                    self._build(database, table, index.attribute)
+        return False
+
+    def _build(self, database: Database, table: Table, attribute: str) -> None:
+        """Build as much of one index as the time allows."""
+        database.writer()
+        index = table.indexes.get(attribute)  # opening the writer may have shown a new definition
+        if index is None or index.ready:
+            return
+        finished = False
+        child = database.env.child()
+        try:
+            while not finished:
+                finished = build_slice(child, table, index)
+                if not self._may_go_on():
+                    break
+        except BaseException:
+            child.abort()
+            raise
+        database.env.keep(child)
+        if finished:
+            database.announce_change()
+        self._store.flush_or_raise(database)
+        if finished:
+            index.progress = None
+            logger.info("database %s: the index %s.%s is built", database.name, table.name, attribute)
+
+    # -- expired records
+
+    def _remove_expired(self, database: Database) -> bool:
+        now = self._store.clock.wall()
+        for table in list(database.tables.values()):
+            if table.next_scan is None:
+                table.next_scan = next_scan(now, scan_interval(table))
+            if now < table.next_scan:
+                continue
+            before_ms = now * 1000 - table.eviction_ms
+            while table.expired_keys(database.snapshot(), before_ms, 1):
+                if not self._may_go_on():
+                    return True
+                self._expire(database, table, before_ms)
+            table.next_scan = next_scan(now, scan_interval(table))
+        return False
+
+    def _expire(self, database: Database, table: Table, before_ms: float) -> None:
+        store = self._store
+        database.writer()
+        writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
+        try:
+            for stored in table.expired_keys(writes.txn, before_ms, EXPIRE_BATCH):
+                writes.expire(table, stored, before_ms)
+        except BaseException:
+            writes.undo()
+            raise
+        writes.keep()
+        self._store.flush_or_raise(database)
+
+    # -- the log
+
+    def _prune_logs(self) -> bool:
+        store = self._store
+        before_ms = (store.clock.wall() - store.log_retention) * 1000
+        for database in list(store.databases.values()):
+            while True:
+                oldest = database.log.oldest(database.snapshot())
+                if oldest is None or oldest.wall_ms >= before_ms or oldest.lsn == database.log.last_lsn:
+                    break
+                if not self._may_go_on():
+                    return True
+                database.writer()
+                child = database.env.child()
+                try:
+                    database.log.prune(child, before_ms, PRUNE_BATCH)
+                except BaseException:
+                    child.abort()
+                    raise
+                database.env.keep(child)
+                self._store.flush_or_raise(database)
+        self._next_prune = store.clock.monotonic() + PRUNE_INTERVAL
+        return False
+
+
+def scan_interval(table: Table) -> float:
+    """Seconds between two removals of expired records (schema-and-store §2)."""
+    definition = table.definition
+    interval = definition.scan_interval
+    if interval is None:
+        interval = EXPIRY_SCAN if definition.expiration is None else (definition.expiration + definition.eviction) / 4
+    return max(interval, SHORTEST_SCAN)
+
+
+def next_scan(now: float, interval: float) -> float:
+    """The next whole number of intervals after the start of the local year, in wall time.
+
+    >>> start = datetime(2026, 1, 1).timestamp()
+    >>> next_scan(start + 61, 60) - start, next_scan(start + 60, 60) - start
+    (120.0, 120.0)
+    """
+    start = datetime(datetime.fromtimestamp(now).year, 1, 1).timestamp()
+    return start + ((now - start) // interval + 1) * interval

@@ -1,0 +1,259 @@
+"""The store of a node: its databases, the turn, and the versions of what is written.
+
+A turn of the loop is: any number of reads from shared snapshots and of applied transactions, then `commit_turn` if `has_pending`, then
+`end_turn`. The commit is one per database that was written to, so one fsync, however many requests share it.
+
+Two processes that each hold one database's writer and wait for the other's would wait for ever. Therefore writers are opened in the order
+of the databases' names; who needs an earlier one first commits what it has (`open_writers`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf, nextafter
+from pathlib import Path
+
+from svc.clock import SYSTEM_CLOCK, Clock
+from svc.errors import Problem, StoreFailure
+from svc.store.database import Database
+from svc.store.definitions import check_database_name
+from svc.store.env import MAP_BYTES
+from svc.store.index import IndexCaches
+from svc.store.log import LogEntry
+from svc.store.maintenance import Maintenance
+from svc.store.transaction import Transaction
+
+logger = logging.getLogger("svc.store")
+
+CACHE_BYTES = 64 << 20
+LOG_RETENTION = 3 * 86400.0  # seconds
+_CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
+
+Listener = Callable[[Database, list[LogEntry]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStats:
+    """Sizes in bytes."""
+
+    size: int
+    log_size: int
+    log_entries: int
+    tables: dict[str, int]  # name -> size of its records
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """A snapshot of the store's figures, in bytes and counts."""
+
+    cache_bytes: int
+    cache_budget: int
+    commits: int
+    failed_commits: int
+    transactions: int
+    databases: dict[str, DatabaseStats]
+
+
+class Store:
+    """The databases under the directory `path`, each opened at once: that reads definitions, no records.
+
+    `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
+    `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
+    `log_retention`: seconds that log entries are kept. Raises StoreFailure if a database cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        node: str = "localhost",
+        write_async: bool = False,
+        cache_bytes: int = CACHE_BYTES,
+        map_bytes: int = MAP_BYTES,
+        audit: bool = True,
+        log_retention: float = LOG_RETENTION,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.path = path
+        self.node = node
+        self.audit = audit
+        self.clock = clock
+        self.log_retention = log_retention
+        self.caches = IndexCaches(cache_bytes)
+        self.on_commit: list[Listener] = []
+        self.databases: dict[str, Database] = {}
+        self._write_async = write_async
+        self._map_bytes = map_bytes
+        self._version = 0.0
+        self._writing: list[Database] = []  # whose writers are open, in the order of their names
+        self._applied: list[Transaction] = []  # wait for a commit
+        self._finished: list[tuple[Transaction, Problem | None]] = []  # wait to be told
+        self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
+        self._commits = self._failed_commits = self._transactions = 0
+        self._maintenance = Maintenance(self)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        except OSError as error:
+            raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
+        try:
+            for name in names:
+                self.open_database(name)
+        except BaseException:
+            self.close()
+            raise
+        behind_ms = self._version - clock.wall() * 1000
+        if behind_ms > _CLOCK_TOLERANCE_MS:
+            logger.error(
+                "the clock is %.3f s behind the newest entry of the transaction log: set it; versions go on from there", behind_ms / 1000
+            )
+
+    def open_database(self, name: str) -> Database:
+        """The database of this name, made if there is none. Raises SchemaError for a name that cannot be one."""
+        database = self.databases.get(name)
+        if database is None:
+            check_database_name(name)
+            if not (self.path / name).exists():
+                self.flush()
+            database = Database(self, name, self.path / name, map_bytes=self._map_bytes, write_async=self._write_async)
+            self.databases[name] = database
+            self.saw_version(database.log.last_version)
+        return database
+
+    # -- the turn
+
+    def begin(self, user: str | None = None) -> Transaction:
+        """A transaction for the writes of one request."""
+        return Transaction(self, user)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether `commit_turn` has something to do."""
+        return bool(self._writing or self._applied or self._finished)
+
+    def open_writers(self, databases: Iterable[Database]) -> None:
+        """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far."""
+        missing = [database for database in databases if not database.env.has_writer]
+        if not missing:
+            return
+        writing = self._writing
+        missing.sort(key=lambda database: database.name)
+        if writing and writing[-1].name > missing[0].name:
+            self.flush()
+            missing = sorted(databases, key=lambda database: database.name)
+        for database in missing:
+            database.begin_writing()
+            writing.append(database)
+
+    def applied(self, transaction: Transaction) -> None:
+        """A transaction waits for the turn's commit."""
+        self._applied.append(transaction)
+
+    def flush_or_raise(self, database: Database) -> None:
+        """`flush`, for those who write without a Transaction: raises what undid their writes to `database`."""
+        problem = self.flush().get(database)
+        if problem is not None:
+            raise problem
+
+    def flush(self) -> dict[Database, Problem]:
+        """Commit what the turn has written, now. Who waits for it is told by `commit_turn`, not from here.
+
+        Returns the problems of the databases that could not be committed.
+        """
+        failed: dict[Database, Problem] = {}
+        writing, self._writing = self._writing, []
+        for database in writing:
+            try:
+                entries = database.commit()
+            except Problem as problem:
+                failed[database] = problem
+                self._failed_commits += 1
+                continue
+            self._commits += 1
+            if entries:
+                self._published.append((database, entries))
+        for transaction in self._applied:
+            undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None
+            self._finished.append((transaction, undone_by))
+        self._transactions += len(self._applied)
+        self._applied.clear()
+        return failed
+
+    def commit_turn(self) -> None:
+        """Make the turn's writes durable, drop its snapshots, tell listeners what was written and each transaction how it went.
+
+        Problems of the store go to the transactions they undid; an exception of a listener is logged and hinders nobody.
+        """
+        self.flush()
+        self.end_turn()
+        published, self._published = self._published, []
+        for database, entries in published:
+            for listener in self.on_commit:
+                try:
+                    listener(database, entries)
+                except Exception:
+                    logger.exception("a listener failed on the log entries of %s", database.name)
+        finished, self._finished = self._finished, []
+        for transaction, problem in finished:
+            told, transaction.on_done = transaction.on_done, None
+            if told is not None:
+                try:
+                    told(problem)
+                except Exception:
+                    logger.exception("the end of a transaction could not be handled")
+
+    def end_turn(self) -> None:
+        """Drop the shared snapshots: what is read after this is read as of then."""
+        for database in self.databases.values():
+            database.env.end_snapshot()
+
+    # -- versions
+
+    def next_version(self) -> float:
+        """ms since the epoch, greater than every version before it on this node. The writers must be open, so that others' are known."""
+        now_ms = self.clock.wall() * 1000
+        if now_ms <= self._version:
+            now_ms = nextafter(self._version, inf)
+        self._version = now_ms
+        return now_ms
+
+    def saw_version(self, version: float) -> None:
+        """A version that the next ones must exceed."""
+        if version > self._version:
+            self._version = version
+
+    # -- background, figures, end
+
+    def maintenance(self, budget: float) -> bool:
+        """Do background work for about `budget` seconds: see `maintenance`. True if there is more to do at once. Commits what it does."""
+        return self._maintenance.run(budget)
+
+    def stats(self) -> StoreStats:
+        figures: dict[str, DatabaseStats] = {}
+        for name, database in self.databases.items():
+            txn = database.snapshot()
+            figures[name] = DatabaseStats(
+                database.env.used_bytes(),
+                database.log.size(txn),
+                database.log.count(txn),
+                {table.name: table.size(txn) for table in database.tables.values()},
+            )
+        return StoreStats(self.caches.used, self.caches.budget, self._commits, self._failed_commits, self._transactions, figures)
+
+    def sync(self) -> None:
+        """Flush to disk what `write_async` left to the operating system."""
+        for database in self.databases.values():
+            database.env.sync()
+
+    def check(self) -> None:
+        """Assert every invariant of every database. Reads everything."""
+        for database in self.databases.values():
+            database.check()
+
+    def close(self) -> None:
+        """Undo what is not committed, and close all databases."""
+        for database in self.databases.values():
+            database.close()
+        self.databases.clear()

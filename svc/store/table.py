@@ -1,0 +1,270 @@
+"""One table: its records by key, its indexes, and their agreement.
+
+Records are stored as `records` encodes them, under their encoded primary key; a key too long for LMDB is stored as its beginning and a
+hash (`keys.storage_key`), and the record tells the whole. *Stored key* always means these bytes: it is what scans and indexes yield and
+what `get_by` takes.
+
+`$expiry` holds, for every record that has an expiry, table number (4 bytes) and expiry (double, ms) -> stored key. It makes the removal
+of expired records a range scan. Expired records are invisible from the moment of their expiry; until they are removed they still take
+space and are in the indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from svc.errors import ClientError
+from svc.store.definitions import StoredTable, indexed_attributes
+from svc.store.env import Handle, LmdbError, Txn, store_problem
+from svc.store.index import Index
+from svc.store.keys import (
+    MAX_STORED,
+    Key,
+    decode_key,
+    encode_key,
+    index_keys,
+    is_hashed,
+    storage_high,
+    storage_key,
+    storage_low,
+)
+from svc.store.records import MISSING, decode, expiry_of, projection
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.sequence import KeySequence
+from svc.store.validation import Validator
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+
+_EXPIRY_KEY = Layout(">Id")
+_TEXT_KEYS = frozenset(("ID", "String"))
+_NUMBER_KEYS = frozenset(("Int", "Long", "BigInt", "Any"))
+
+
+class Table:
+    """A table of `database`. It stays the same object when its definition changes."""
+
+    def __init__(self, database: Database, stored: StoredTable, primary: Handle, index_handles: dict[str, Handle]) -> None:
+        self.database = database
+        self.number = stored.number
+        self.name = stored.definition.name
+        self.primary = primary
+        self.indexes: dict[str, Index] = {}
+        self.next_scan: float | None = None  # wall time, s: when expired records are removed next
+        self.redefine(stored.definition, index_handles)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.database.name}.{self.name}>"
+
+    def redefine(self, definition: TableDefinition, index_handles: dict[str, Handle]) -> None:
+        """Take over a definition. Indexes whose store is the same stay what they are, with their caches."""
+        self.definition = definition
+        self.primary_key = definition.primary_key
+        self.attributes: dict[str, Attribute] = {attribute.name: attribute for attribute in definition.attributes}
+        self.validator = Validator(definition)
+        self.audit = self.database.audit if definition.audit is None else definition.audit
+        self.expiration_ms = None if definition.expiration is None else definition.expiration * 1000
+        self.eviction_ms = definition.eviction * 1000
+        self.expires_by_attribute = any(attribute.expires_at for attribute in definition.attributes)
+        # Names of the attributes that `validator.stamp` sets; most tables have none, and then it need not be called.
+        self.stamps = tuple(a.name for a in definition.attributes if a.created_time or a.updated_time)
+        old, self.indexes = self.indexes, {}
+        for name, attribute in indexed_attributes(definition).items():
+            index = old.pop(name, None)
+            if index is None or index.handle is not index_handles[name] or index.shape != (attribute.type, attribute.elements):
+                if index is not None:
+                    index.drop_cache()
+                index = Index(self.database.env, self.database.caches, attribute, f"{self.name}/{name}", index_handles[name])
+            self.indexes[name] = index
+        for index in old.values():
+            index.drop_cache()
+        self.index_list = list(self.indexes.values())
+        key = self.attributes.get(self.primary_key)
+        self._key_type = "Any" if key is None else key.type
+        self._sequence: KeySequence | None = None
+        self._key_of = projection((self.primary_key,))
+
+    def declares(self, name: str) -> bool:
+        """Whether the definition has an attribute of this name."""
+        return name in self.attributes
+
+    # -- reading
+
+    def get_raw(self, key: Key, txn: Txn | None = None) -> bytes | None:
+        """The record with this primary key, undecoded; None if there is none or it has expired. Default: the turn's snapshot."""
+        data = encode_key(key)
+        return self._live(data if len(data) < MAX_STORED else storage_key(data), self.database.env.snapshot() if txn is None else txn)
+
+    def get_by(self, key: bytes, txn: Txn) -> bytes | None:
+        """The same by the stored key that scans and indexes yield, or by an encoded one."""
+        if len(key) < MAX_STORED:
+            return self._live(key, txn)
+        # An encoded key of exactly MAX_STORED bytes looks like a stored one.
+        raw = self._live(key, txn) if len(key) == MAX_STORED else None
+        return self._live(storage_key(key), txn) if raw is None else raw
+
+    def _live(self, stored: bytes, txn: Txn) -> bytes | None:
+        try:
+            raw = txn.get(stored, None, self.primary)
+        except LmdbError as error:
+            raise store_problem(error, self.name) from error
+        if raw is None:
+            return None
+        expiry = expiry_of(raw)
+        return raw if expiry is None or expiry > self.database.clock.wall() * 1000 else None
+
+    def scan(
+        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(stored key, raw) of the records with low <= encoded key < high in key order; expired ones are skipped.
+
+        Keys over 509 bytes that agree in their first 494 come in a fixed but arbitrary order.
+        """
+        now_ms = self.database.clock.wall() * 1000
+        start = None if low is None else storage_low(low)
+        end = None if high is None else storage_high(high)
+        exact = start == low and end == high
+        try:
+            cursor = txn.cursor(self.primary)
+            if reverse:
+                if not (cursor.last() if end is None or not cursor.set_range(end) else cursor.prev()):
+                    return
+                items = cursor.iterprev()
+            else:
+                if not (cursor.first() if start is None else cursor.set_range(start)):
+                    return
+                items = cursor.iternext()
+            for item in items:
+                stored, raw = item
+                if reverse:
+                    if start is not None and stored < start:
+                        return
+                elif end is not None and stored >= end:
+                    return
+                expiry = expiry_of(raw)
+                if expiry is not None and expiry <= now_ms:
+                    continue
+                if (not exact or is_hashed(stored)) and not self._within(stored, raw, low, high):
+                    continue
+                yield item
+        except LmdbError as error:
+            raise store_problem(error, self.name) from error
+
+    def _within(self, stored: bytes, raw: bytes, low: bytes | None, high: bytes | None) -> bool:
+        key = encode_key(self.key_of(raw)) if is_hashed(stored) else stored
+        return (low is None or low <= key) and (high is None or key < high)
+
+    def key_of(self, raw: bytes) -> Key:
+        """The primary key of an undecoded record; a list key as a tuple."""
+        key = self._key_of(raw)[0]
+        if isinstance(key, list):
+            return decode_key(encode_key(key))  # type: ignore[return-value]
+        return key  # type: ignore[no-any-return]
+
+    def encoded_key(self, stored: bytes, record: dict[str, Any]) -> bytes:
+        """The whole encoded key of a record that is stored under `stored`."""
+        return encode_key(record[self.primary_key]) if is_hashed(stored) else stored
+
+    def record_count(self, txn: Txn | None = None) -> int:
+        """The exact number of records. O(1), but for records that have expired and are not yet removed: these are counted off."""
+        txn = self.database.env.snapshot() if txn is None else txn
+        expired = 0
+        cursor = txn.cursor(self.database.expiry)
+        end = _EXPIRY_KEY.pack(self.number, self.database.clock.wall() * 1000)
+        found = cursor.set_range(_EXPIRY_KEY.pack(self.number, 0.0))
+        while found and cursor.key() <= end:
+            expired += cursor.count()
+            found = cursor.next_nodup()
+        return txn.stat(self.primary)["entries"] - expired
+
+    def size(self, txn: Txn | None = None) -> int:
+        """Bytes of the pages of the primary store."""
+        stat = (self.database.env.snapshot() if txn is None else txn).stat(self.primary)
+        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+
+    # -- keys
+
+    def new_key(self, prefix: str = "") -> Key:
+        """A key for a record that comes without one: text for text keys, the next integer otherwise (schema-and-store §6.5).
+
+        `prefix` is put in front of a text key. Raises ClientError if keys of this type have to be given.
+        """
+        kind = self._key_type
+        if kind in _TEXT_KEYS or (prefix and kind == "Any"):
+            return prefix + str(uuid4())
+        if prefix or kind not in _NUMBER_KEYS:
+            raise ClientError(f"A record of {self.name} needs a value for its primary key {self.primary_key}")
+        if self._sequence is None:
+            self._sequence = KeySequence(self, small=kind == "Int")
+        return self._sequence.next_key()
+
+    # -- writing, for `writes` and `load`
+
+    def add_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
+        txn.put(_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored, True, True, False, self.database.expiry)
+
+    def remove_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
+        txn.delete(_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored, self.database.expiry)
+
+    def forget_expiries(self, txn: Txn) -> None:
+        """Remove all that `$expiry` knows of this table."""
+        cursor = txn.cursor(self.database.expiry)
+        prefix = _EXPIRY_KEY.pack(self.number, 0.0)[:4]
+        while cursor.set_range(prefix) and cursor.key().startswith(prefix):
+            cursor.delete(True)
+
+    def expired_keys(self, txn: Txn, before_ms: float, limit: int) -> list[bytes]:
+        """Up to `limit` stored keys of records whose expiry is before `before_ms`, earliest first."""
+        found: list[bytes] = []
+        cursor = txn.cursor(self.database.expiry)
+        end = _EXPIRY_KEY.pack(self.number, max(before_ms, 0.0))
+        if cursor.set_range(_EXPIRY_KEY.pack(self.number, 0.0)):
+            for key, stored in cursor.iternext():
+                if key > end or len(found) == limit:
+                    break
+                found.append(stored)
+        return found
+
+    def load(
+        self, records: Iterable[dict[str, Any]], *, batch: int = 4096, progress: Callable[[int], None] | None = None, validate: bool = True
+    ) -> Iterator[int]:
+        """Store many records; see `load.load`."""
+        from svc.store.load import load
+
+        return load(self, records, batch=batch, progress=progress, validate=validate)
+
+    # -- invariants
+
+    def check(self, txn: Txn | None = None) -> None:
+        """Assert that indexes, expiry and caches agree with the records. Reads the whole table."""
+        txn = self.database.env.snapshot() if txn is None else txn
+        expected: dict[str, set[tuple[bytes, bytes]]] = {name: set() for name in self.indexes}
+        expiries = set()
+        for stored, raw in txn.cursor(self.primary).iternext():
+            record = decode(raw)
+            key = encode_key(record[self.primary_key])
+            assert stored == storage_key(key), f"{self!r}: the record {key!r} is stored under another key"
+            expiry = expiry_of(raw)
+            if expiry is not None:
+                expiries.add((_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored))
+            for name, entries in expected.items():
+                entries.update((entry, stored) for entry in index_keys(record.get(name)))
+        for name, index in self.indexes.items():
+            if index.ready:
+                assert list(index.scan_store(txn)) == sorted(expected[name]), f"{index!r} differs from the records"
+                index.check_cache(txn)
+        low, high = _EXPIRY_KEY.pack(self.number, 0.0), _EXPIRY_KEY.pack(self.number + 1, 0.0)
+        found = set()
+        cursor = txn.cursor(self.database.expiry)
+        if cursor.set_range(low):
+            for item in cursor.iternext():
+                if item[0] >= high:
+                    break
+                found.add(item)
+        assert found == expiries, f"{self!r}: the expiry store differs from the records"
+
+
+__all__ = ["MISSING", "Table"]

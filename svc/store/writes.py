@@ -1,0 +1,358 @@
+"""The writes of one transaction in one database, while they are applied.
+
+A `WriteSet` lives as long as its child transaction: it reads what is stored, tests preconditions, merges, stamps, and writes record,
+indexes, expiry and log entry together. Only indexes whose value changed are touched. Nothing outside the child changes until the
+turn's commit; `undo` therefore has to put back no more than the log's counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from svc.errors import PreconditionFailed, RecordExists
+from svc.store.keys import MAX_STORED, index_keys, storage_key
+from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry
+from svc.store.records import decode, encode, etag_of, expiry_of, lsn_of, version_of
+from svc.store.validation import Add
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.index import Index
+    from svc.store.table import Table
+
+Tags = tuple[str, ...] | Literal["*"]
+
+IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """What must hold of the stored record for a write to happen (http §4.2), tested inside the transaction that writes.
+
+    Tags are entity tags without quotes; `if_match` holds strong ones only. `if_unmodified_since`: seconds since the epoch.
+    """
+
+    if_match: Tags | None = None
+    if_none_match: Tags | None = None
+    if_unmodified_since: float | None = None
+    must_not_exist: bool = False
+
+    def check(self, raw: bytes | None) -> None:
+        """Raise RecordExists or PreconditionFailed unless the record `raw`, None if there is none, satisfies it."""
+        if self.must_not_exist and raw is not None:
+            raise RecordExists
+        if self.if_match is not None:
+            if raw is None or (self.if_match != "*" and etag_of(raw) not in self.if_match):
+                raise PreconditionFailed("The record does not match If-Match")
+        elif self.if_unmodified_since is not None and raw is not None and version_of(raw) // 1000 > self.if_unmodified_since:
+            raise PreconditionFailed("The record was modified after If-Unmodified-Since")
+        if self.if_none_match is not None and raw is not None and (self.if_none_match == "*" or etag_of(raw) in self.if_none_match):
+            raise PreconditionFailed("The record matches If-None-Match")
+
+
+CREATE = Precondition(must_not_exist=True)
+
+
+class WriteSet:
+    """`version`, `wall_ms`: of the transaction. `entries`, `index_changes`: what became of it, for listeners and caches."""
+
+    __slots__ = ("_first", "_log", "database", "entries", "index_changes", "operation", "txn", "user", "version", "wall_ms")
+
+    def __init__(self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0) -> None:
+        self.database = database
+        self.txn = database.env.child()
+        self._log = database.log
+        self._first = self._log.last_lsn + 1
+        self.version = version
+        self.wall_ms = wall_ms
+        self.user = user
+        self.operation = operation
+        self.entries: list[LogEntry] = []
+        self.index_changes: list[IndexChange] = []
+
+    def keep(self) -> None:
+        """Make it part of the turn; if that is impossible, undo it and raise."""
+        if not self.entries:
+            self.undo()
+            return
+        try:
+            self.database.env.keep(self.txn)
+        except BaseException:
+            self._log.last_lsn = self._first - 1
+            raise
+        self.database.written(self.entries, self.index_changes)
+
+    def undo(self) -> None:
+        self.txn.abort()
+        self._log.last_lsn = self._first - 1
+
+    # -- the kinds of write
+
+    def put(
+        self, table: Table, key: bytes, record: dict[str, Any], precondition: Precondition | None, expires_at: float | None = None
+    ) -> None:
+        """Store `record`, which must hold its key, in place of what was there."""
+        stored = key if len(key) < MAX_STORED else storage_key(key)
+        old_raw = self.txn.get(stored, None, table.primary)
+        live = old_raw is not None and not self._is_expired(old_raw)
+        if precondition is not None:
+            precondition.check(old_raw if live else None)
+        old = None if old_raw is None else decode(old_raw)
+        if table.stamps:
+            table.validator.stamp(record, self.version, old if live else None)
+        expiry = self._expiry(table, record, expires_at)
+        self._write(table, PUT, key, stored, old_raw, old, record, None, expiry)
+
+    def patch(self, table: Table, key: bytes, id: Any, changes: Mapping[str, Any], precondition: Precondition | None) -> None:
+        """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
+        stored = key if len(key) < MAX_STORED else storage_key(key)
+        old_raw = self.txn.get(stored, None, table.primary)
+        live = old_raw is not None and not self._is_expired(old_raw)
+        if precondition is not None:
+            precondition.check(old_raw if live else None)
+        old = None if old_raw is None else decode(old_raw)
+        if old is None or not live:
+            record = merge({}, changes)
+            record[table.primary_key] = id
+            record = table.validator.record(record, source="native")
+            if table.stamps:
+                table.validator.stamp(record, self.version, None)
+            self._write(table, PATCH, key, stored, old_raw, old, record, record, self._expiry(table, record, None))
+            return
+        record = merge(old, changes)
+        record[table.primary_key] = old[table.primary_key]
+        increments = [name for name, value in changes.items() if type(value) is Add]
+        if increments:
+            table.validator.merged(record, increments)
+        if table.stamps:
+            table.validator.stamp(record, self.version, old)
+        expiry = self._expiry(table, record, None)
+        if expiry is None and not table.expires_by_attribute and old_raw is not None:
+            expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
+        logged = {name: {"__op__": "add", "value": value.value} if type(value) is Add else value for name, value in changes.items()}
+        for name in table.stamps:
+            if name in record:
+                logged[name] = record[name]
+        self._write(table, PATCH, key, stored, old_raw, old, record, logged, expiry)
+
+    def put_many(self, table: Table, prepared: list[tuple[bytes, bytes, dict[str, Any]]]) -> None:
+        """Store many records: (stored key, encoded key, record), sorted by stored key, each key once."""
+        txn, log, version, wall_ms = self.txn, self._log, self.version, self.wall_ms
+        user, node, name, number, audit = self.user, self.database.node, table.name, table.number, table.audit
+        primary_cursor = txn.cursor(table.primary)
+        found = dict(primary_cursor.getmulti([item[0] for item in prepared])) if txn.stat(table.primary)["entries"] else {}
+        has_history = log.has_history(txn, number)
+        indexes = [(index, index.attribute) for index in table.index_list]
+        added: list[list[tuple[bytes, bytes]]] = [[] for _ in indexes]
+        lsn = first = log.last_lsn + 1
+        rows: list[tuple[bytes, bytes]] = []
+        entries = self.entries
+        for stored, key, record in prepared:
+            old_raw = found.get(stored)
+            if old_raw is None:
+                if table.stamps:
+                    table.validator.stamp(record, version, None)
+                expiry = self._expiry(table, record, None)
+                raw = encode(record, version, lsn, expiry)
+                changed = tuple(record)
+                previous = log.last_of(txn, number, key) if has_history else 0
+                for (_, attribute), pairs in zip(indexes, added, strict=True):
+                    for entry in index_keys(record.get(attribute)):
+                        pairs.append((entry, stored))
+                if expiry is not None:
+                    table.add_expiry(txn, stored, expiry)
+            else:
+                old = decode(old_raw)
+                if table.stamps:
+                    table.validator.stamp(record, version, None if self._is_expired(old_raw) else old)
+                expiry = self._expiry(table, record, None)
+                raw = encode(record, version, lsn, expiry)
+                changed = changed_names(old, record)
+                previous = lsn_of(old_raw)
+                for index, attribute in indexes:
+                    if attribute in changed:
+                        self._reindex(index, stored, index_keys(old.get(attribute)), index_keys(record.get(attribute)))
+                self._change_expiry(table, stored, expiry_of(old_raw), expiry)
+            rows.append((stored, raw))
+            image = old_raw if audit else None
+            entries.append(LogEntry(lsn, first, wall_ms, version, name, number, key, PUT, user, node, previous, raw, changed, image))
+            lsn += 1
+        primary_cursor.putmulti(rows)
+        for (index, _), pairs in zip(indexes, added, strict=True):
+            pairs.sort()
+            txn.cursor(index.handle).putmulti(pairs)
+            self.index_changes += [(index, entry, stored, True) for entry, stored in pairs]
+        log.append_many(txn, entries)
+
+    def delete(self, table: Table, key: bytes, precondition: Precondition | None) -> bool:
+        """Remove a record; False, and nothing is written, if there is none."""
+        stored = key if len(key) < MAX_STORED else storage_key(key)
+        raw = self.txn.get(stored, None, table.primary)
+        live = raw is not None and not self._is_expired(raw)
+        if precondition is not None:
+            precondition.check(raw if live else None)
+        if raw is None or not live:
+            return False
+        self._remove(table, DELETE, key, stored, raw, decode(raw))
+        return True
+
+    def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
+        """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""
+        raw = self.txn.get(stored, None, table.primary)
+        expiry = None if raw is None else expiry_of(raw)
+        if raw is None or expiry is None or expiry > before_ms:
+            return False
+        record = decode(raw)
+        self._remove(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
+        return True
+
+    # -- what they share
+
+    def _is_expired(self, raw: bytes) -> bool:
+        expiry = expiry_of(raw)
+        return expiry is not None and expiry <= self.wall_ms
+
+    def _expiry(self, table: Table, record: dict[str, Any], given: float | None) -> float | None:
+        if given is not None:
+            return given
+        if table.expires_by_attribute:
+            expiry = table.validator.expiry(record)
+            if expiry is not None:
+                return expiry
+        return None if table.expiration_ms is None else self.wall_ms + table.expiration_ms
+
+    def _write(
+        self,
+        table: Table,
+        kind: int,
+        key: bytes,
+        stored: bytes,
+        old_raw: bytes | None,
+        old: dict[str, Any] | None,
+        record: dict[str, Any],
+        patch: dict[str, Any] | None,
+        expiry: float | None,
+    ) -> None:
+        txn, log = self.txn, self._log
+        lsn = log.last_lsn + 1
+        raw = encode(record, self.version, lsn, expiry)
+        txn.put(stored, raw, True, True, False, table.primary)
+        if old is None or old_raw is None:
+            changed = tuple(record)
+            previous = log.last_of(txn, table.number, key)
+            for index in table.index_list:
+                for entry in index_keys(record.get(index.attribute)):
+                    txn.put(entry, stored, True, True, False, index.handle)
+                    self.index_changes.append((index, entry, stored, True))
+            if expiry is not None:
+                table.add_expiry(txn, stored, expiry)
+        else:
+            changed = changed_names(old, record)
+            previous = lsn_of(old_raw)
+            for index in table.index_list:
+                name = index.attribute
+                if name in changed:
+                    self._reindex(index, stored, index_keys(old.get(name)), index_keys(record.get(name)))
+            self._change_expiry(table, stored, expiry_of(old_raw), expiry)
+        value = raw if patch is None else encode(patch, self.version, lsn, expiry)
+        self._append(table, kind, key, lsn, previous, value, changed, old_raw)
+
+    def _change_expiry(self, table: Table, stored: bytes, old: float | None, new: float | None) -> None:
+        if old != new:
+            if old is not None:
+                table.remove_expiry(self.txn, stored, old)
+            if new is not None:
+                table.add_expiry(self.txn, stored, new)
+
+    def _reindex(self, index: Index, stored: bytes, old: Any, new: Any) -> None:
+        if old == new:
+            return
+        txn, handle, changes = self.txn, index.handle, self.index_changes
+        for entry in old:
+            if entry not in new:
+                txn.delete(entry, stored, handle)
+                changes.append((index, entry, stored, False))
+        for entry in new:
+            if entry not in old:
+                txn.put(entry, stored, True, True, False, handle)
+                changes.append((index, entry, stored, True))
+
+    def _remove(self, table: Table, kind: int, key: bytes, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
+        txn = self.txn
+        txn.delete(stored, b"", table.primary)
+        for index in table.index_list:
+            for entry in index_keys(record.get(index.attribute)):
+                txn.delete(entry, stored, index.handle)
+                self.index_changes.append((index, entry, stored, False))
+        expiry = expiry_of(raw)
+        if expiry is not None:
+            table.remove_expiry(txn, stored, expiry)
+        self._append(table, kind, key, self._log.last_lsn + 1, lsn_of(raw), None, (), raw)
+
+    def _append(
+        self,
+        table: Table,
+        kind: int,
+        key: bytes,
+        lsn: int,
+        previous: int,
+        value: bytes | None,
+        changed: tuple[str, ...],
+        image: bytes | None,
+    ) -> None:
+        entry = LogEntry(
+            lsn,
+            self._first,
+            self.wall_ms,
+            self.version,
+            table.name,
+            table.number,
+            key,
+            kind,
+            None if kind == EXPIRE else self.user,
+            self.database.node,
+            previous,
+            value,
+            changed,
+            image if table.audit else None,
+            self.operation,
+        )
+        self._log.append(self.txn, entry)
+        self.entries.append(entry)
+
+
+def merge(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`record` with `changes` at top level; increments are added to a number, or become the value where there is none."""
+    merged = dict(record)
+    for name, value in changes.items():
+        if type(value) is Add:
+            merged[name] = value.applied_to(merged.get(name))
+        else:
+            merged[name] = value
+    return merged
+
+
+def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes whose stored value differs, missing ones included.
+
+    >>> changed_names({"a": 1, "b": 1, "c": [True], "d": 0}, {"a": 1, "b": True, "c": [1], "e": 0})
+    ('b', 'c', 'e', 'd')
+    """
+    changed = [name for name, value in new.items() if name not in old or not same(old[name], value)]
+    if not old.keys() <= new.keys():
+        changed += [name for name in old if name not in new]
+    return tuple(changed)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, and equal in kind: True is not 1, at any depth; 1 is 1.0."""
+    kind = type(a)
+    if kind is not type(b):
+        return bool(a == b) and kind is not bool and type(b) is not bool
+    if kind is list:
+        return len(a) == len(b) and all(map(same, a, b))
+    if kind is dict:
+        return len(a) == len(b) and all(name in b and same(value, b[name]) for name, value in a.items())
+    return bool(a == b)
