@@ -1,1 +1,227 @@
-def measure_properties(*a): return {}
+"""What is not a cost per request: memory, start, bulk load, a full scan, and how much long work delays short requests."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import records
+from measure import CLIENT_CORE, Request, cpu_seconds, load, memory, on_core, write_requests
+from servers import HERE, REPOSITORY, START_LIMIT, Floor, Server, Svc, dump, without_id
+
+IDLE_CONNECTIONS = 2_000
+HOT = 100_000
+SLOW_READ = 64 * 1024  # bytes ...
+SLOW_PAUSE = 0.02  # ... and seconds between: about 3 MB/s, a phone on a good day
+IMPORT_ROWS, IMPORT_BATCH = 100_000, 1_000
+SECONDS = 10
+
+
+class LargeSvc(Svc):
+    """The same application over a table of any size."""
+
+    name = "svc-large"
+    count = records.RECORDS
+    load_seconds = 0.0
+
+    def prepare(self) -> None:
+        path = self.data / "root" / "database"
+        code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import pathlib, servers; servers.fill_svc(pathlib.Path({str(path)!r}), {self.count}, 0)"
+        start = time.perf_counter()
+        for _ in records.iter_items(self.count):  # making them is not part of storing them
+            pass
+        made = time.perf_counter() - start
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
+        self.load_seconds = time.perf_counter() - start - made
+
+
+def connect(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
+
+
+def exchange(sock: socket.socket, server: Server, request: Request) -> bytes:
+    """One small answer over an open connection."""
+    sock.sendall(request.encode("localhost"))
+    return sock.recv(1 << 16)
+
+
+def idle_memory(server: Server) -> float:
+    """Bytes of the server process per connection that has asked once and waits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, IDLE_CONNECTIONS + 200)), hard))
+    request = server.requests()["get"](1)
+    for _ in range(3):
+        server.ask(request)
+    before, _ = memory(server.pid)
+    connections = [connect(server) for _ in range(IDLE_CONNECTIONS)]
+    for sock in connections:
+        exchange(sock, server, request)
+    after, _ = memory(server.pid)
+    for sock in connections:
+        sock.close()
+    return (after - before) / IDLE_CONNECTIONS
+
+
+def first_answer(server: Server) -> float:
+    """Seconds from starting the program to the end of its first answer to a GET of a record."""
+    start = time.perf_counter()
+    server.start()
+    status, _, _ = server.ask(server.requests()["get"](1))
+    elapsed = time.perf_counter() - start
+    assert status == 200
+    return elapsed
+
+
+def import_time() -> float:
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-c", "import svc.__main__, svc.server"], cwd=REPOSITORY, check=True, preexec_fn=on_core(CLIENT_CORE)
+        )
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def scan(server: Server, on_data: Callable[[int], None] = lambda received: None, limit: float = START_LIMIT) -> int:
+    """Read the whole table over one connection as fast as `on_data(bytes so far)` returns, for at most `limit` seconds; bytes read."""
+    sock = connect(server)
+    sock.sendall(Request("GET", "/Item/", (*server.fields, ("Connection", "close"))).encode("localhost"))
+    received, deadline = 0, time.monotonic() + limit
+    with sock:
+        while time.monotonic() < deadline:
+            data = sock.recv(SLOW_READ)
+            if not data:
+                break
+            received += len(data)
+            on_data(received)
+    return received
+
+
+def scan_speed(server: Server, count: int) -> tuple[float, float, int]:
+    """(records per second of CPU time, records per second, bytes by which memory grew while it ran)."""
+    anonymous = [memory(server.pid)[1]]
+    seen = 0
+
+    def watch(received: int) -> None:
+        nonlocal seen
+        if received - seen > 1 << 24:
+            seen = received
+            anonymous.append(memory(server.pid)[1])
+
+    cpu, start = cpu_seconds(server.pid), time.perf_counter()
+    scan(server, watch, limit=600)
+    wall = time.perf_counter() - start
+    return count / (cpu_seconds(server.pid) - cpu), count / wall, max(anonymous) - anonymous[0]
+
+
+def import_rows(server: Server, stop: threading.Event) -> None:
+    """POST arrays of records, one transaction each, one after the other."""
+    for first in range(0, IMPORT_ROWS, IMPORT_BATCH):
+        if stop.is_set():
+            return
+        rows = [without_id(records.item(n)) for n in range(first, first + IMPORT_BATCH)]
+        status, _, body = server.ask(Request("POST", "/Created/", server.fields, dump(rows)))
+        if status != 201:
+            raise RuntimeError(f"import: {status} {body[:300]!r}")
+
+
+def latency(server: Server, scratch: Path, beside: Callable[[threading.Event], None] | None = None) -> float:
+    """p99 in microseconds of GETs over 8 connections, which leave the server time to spare, with something else going on beside them."""
+    file = scratch / "gets"
+    write_requests(file, [server.requests()["get"](n) for n in range(0, records.RECORDS, 7)], "localhost")
+    stop = threading.Event()
+    thread = threading.Thread(target=beside, args=(stop,)) if beside is not None else None
+    if thread is not None:
+        thread.start()
+        time.sleep(0.5)
+    try:
+        return load(server.pid, server.port, file, seconds=SECONDS, connections=8).p99
+    finally:
+        stop.set()
+        if thread is not None:
+            thread.join()
+
+
+def slow_scan(server: Server) -> Callable[[threading.Event], None]:
+    def run(stop: threading.Event) -> None:
+        class Enough(Exception):
+            pass
+
+        def on_data(received: int) -> None:
+            time.sleep(SLOW_PAUSE)
+            if stop.is_set():
+                raise Enough
+
+        try:
+            scan(server, on_data)
+        except (Enough, OSError):
+            pass
+
+    return run
+
+
+def measure_properties(scratch: Path, count: int) -> dict[str, str]:
+    """Name of the property -> its figure as text."""
+    found: dict[str, str] = {}
+    floor = Floor(scratch)
+    floor.start()
+    try:
+        floor_idle = idle_memory(floor)
+    finally:
+        floor.stop()
+
+    small = Svc(scratch)
+    small.prepare()
+    small.start()
+    try:
+        found["memory after start (resident)"] = f"{memory(small.pid)[0] / 2**20:.0f} MiB"
+        file = scratch / "hot"
+        write_requests(file, [small.requests()["get"](n) for n in range(HOT)], "localhost")
+        load(small.pid, small.port, file, seconds=SECONDS, connections=32)
+        for row in ("equality", "range", "sort"):
+            small.ask(small.requests()[row](1))
+        resident, anonymous = memory(small.pid)
+        found[f"memory with {HOT:,} records hot and the index caches loaded"] = (
+            f"{resident / 2**20:.0f} MiB, {anonymous / 2**20:.0f} of it not a mapped file"
+        )
+        found["memory per idle connection"] = f"{idle_memory(small) / 1024:.1f} KiB (floor: {floor_idle / 1024:.1f})"
+    finally:
+        small.stop()
+
+    large = LargeSvc(scratch)
+    large.count = count
+    large.prepare()
+    found[f"bulk load of {count:,} records, 3 indexes"] = f"{count / large.load_seconds:,.0f} records/s"
+    starts = []
+    for _ in range(3):
+        starts.append(first_answer(large))
+        large.stop()
+    found[f"start to first answer, {count:,} records"] = f"{min(starts):.2f} s, of which Python's imports {import_time():.2f} s"
+    large.start()
+    try:
+        by_cpu, by_wall, growth = scan_speed(large, count)
+        found["full scan, streamed as JSON"] = (
+            f"{by_cpu:,.0f} records per CPU second, {by_wall:,.0f} per second; memory +{growth / 2**20:.0f} MiB"
+        )
+        alone = latency(large, scratch)
+        beside_scan = latency(large, scratch, slow_scan(large))
+        beside_import = latency(large, scratch, lambda stop: import_rows(large, stop))
+        found["p99 of GET, 8 connections, alone"] = f"{alone / 1000:.2f} ms"
+        found[f"… while {count:,} records stream to a slow client"] = f"{beside_scan / 1000:.2f} ms ({beside_scan / alone:.1f} times)"
+        found[f"… while {IMPORT_ROWS:,} rows are imported, {IMPORT_BATCH:,} a request"] = (
+            f"{beside_import / 1000:.2f} ms ({beside_import / alone:.1f} times)"
+        )
+    finally:
+        large.stop()
+    print(json.dumps(found, indent=1, ensure_ascii=False))
+    return found

@@ -49,7 +49,12 @@ def cpu_table(record: dict[str, Any]) -> str:
     samples: dict[str, dict[str, Samples]] = record["samples"]
     floor = samples.get("get", {}).get("floor")
     peers = [name for name in ("pocketbase", "fastapi") if any(name in by for by in samples.values())]
-    header = ["CPU time of the server per request, µs", *(NAMES[n] for n in ("floor", "svc", *peers)), "svc / floor", *(f"{NAMES[p]} / svc" for p in peers)]
+    header = [
+        "CPU time of the server per request, µs",
+        *(NAMES[n] for n in ("floor", "svc", *peers)),
+        "svc / floor",
+        *(f"{NAMES[p]} / svc" for p in peers),
+    ]
     rows = []
     for row, by in samples.items():
         cells = [TITLES[row]]

@@ -85,7 +85,9 @@ def measure(servers: list[Server], rows: list[str], options: argparse.Namespace,
                 if sample.errors:
                     print(f"  {server.name}, {row}: {sample.errors} errors", file=sys.stderr)
                 results[row][server.name].append(sample)
-                print(f"round {round_ + 1}  {row:<13} {server.name:<11} {sample.cpu:8.1f} us CPU {sample.rate:9.0f}/s  p99 {sample.p99 / 1000:8.2f} ms")
+                print(
+                    f"round {round_ + 1}  {row:<13} {server.name:<11} {sample.cpu:8.1f} us CPU {sample.rate:9.0f}/s  p99 {sample.p99 / 1000:8.2f} ms"
+                )
     return results
 
 
@@ -118,7 +120,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--properties", action="store_true", help="also measure memory, start, bulk load, latency beside a scan")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the large table of --properties; default %(default)d")
-    parser.add_argument("--data", type=Path, default=HERE / "results" / "data", help="where the servers keep their data: must be on a real disk")
+    parser.add_argument(
+        "--data", type=Path, default=HERE / "results" / "data", help="where the servers keep their data: must be on a real disk"
+    )
     parser.add_argument("--dry", action="store_true", help="print the tables, leave README.md alone")
     options = parser.parse_args(arguments)
     options.rows = options.rows.split(",") if options.rows else []
@@ -140,7 +144,11 @@ def main() -> None:
                 servers.append(SERVERS[name](scratch))
             else:
                 print(f"{name} is left out; to have it: pip install '.[peers]'", file=sys.stderr)
-        facts: dict[str, Any] = {"options": {k: str(v) for k, v in vars(options).items()}, "flush_ms": flush_cost(scratch), "versions": versions(servers)}
+        facts: dict[str, Any] = {
+            "options": {k: str(v) for k, v in vars(options).items()},
+            "flush_ms": flush_cost(scratch),
+            "versions": versions(servers),
+        }
         results: Results = {}
         footprints: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
         try:

@@ -47,7 +47,7 @@ def program(name: str) -> str | None:
 
 
 class Server(ABC):
-    """`prepare()` once, then any number of `start()` and `stop()`. `requests`: row -> the n-th request of it."""
+    """`prepare()` once, then any number of `start()` and `stop()`."""
 
     name: ClassVar[str]
     package: ClassVar[str] = ""  # what to install when `available()` is false
@@ -69,6 +69,7 @@ class Server(ABC):
         assert self.process is not None
         return self.process.pid
 
+    @abstractmethod
     def prepare(self) -> None:
         """Put the records where the server will find them, by the fastest way that leaves what its own writes would have left."""
 
@@ -79,7 +80,8 @@ class Server(ABC):
         return {}
 
     @abstractmethod
-    def requests(self) -> dict[str, Maker]: ...
+    def requests(self) -> dict[str, Maker]:
+        """Row -> the n-th request of it. Asks the running server where it must, for a token or a tag; a row it has no answer to is absent."""
 
     def start(self) -> None:
         """Returns when the port takes connections."""
@@ -87,7 +89,13 @@ class Server(ABC):
         environment = os.environ | {"PYTHONPATH": str(REPOSITORY)} | self.environment()
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), env=environment, cwd=self.data, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=on_core(SERVER_CORE)
+                self.command(),
+                env=environment,
+                cwd=self.data,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=on_core(SERVER_CORE),
             )
         deadline = time.monotonic() + START_LIMIT
         while True:
@@ -98,10 +106,6 @@ class Server(ABC):
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError(f"{self.name} did not start, see {log.name}") from None
                 time.sleep(0.002)
-        self.started()
-
-    def started(self) -> None:
-        """For what can only be asked of the running server, such as a token."""
 
     def stop(self) -> None:
         if self.process is not None:
@@ -130,6 +134,9 @@ class Server(ABC):
 
 class Floor(Server):
     name = "floor"
+
+    def prepare(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> list[str]:
         return [sys.executable, str(HERE / "floor.py"), str(self.port)]
@@ -183,6 +190,7 @@ class Svc(Server):
 def fill_svc(path: Path, count: int, spares: int, progress: Callable[[int], None] | None = None) -> None:
     """Load the records into the store in `path`, with the tables that the application in `app/` declares."""
     from svc.apps.schema_files import load_schema_files
+
     from svc.store import Store
 
     definitions = load_schema_files([("schema.graphql", (HERE / "app" / "schema.graphql").read_text())], {}).definitions
@@ -256,19 +264,20 @@ class PocketBase(Server):
         for name in self.COLLECTIONS:
             texts = [{"name": n, "type": "text"} for n in ("name", "category", "description")]
             numbers = [{"name": n, "type": "number"} for n in ("price", "rank")]
-            others = [{"name": "active", "type": "bool"}, {"name": "brandId", "type": "relation", "collectionId": brands_id, "maxSelect": 1}]
+            others = [
+                {"name": "active", "type": "bool"},
+                {"name": "brandId", "type": "relation", "collectionId": brands_id, "maxSelect": 1},
+            ]
             indexes = [f"CREATE INDEX `idx_{name}_{field}` ON `{name}` (`{field}`)" for field in ("category", "price", "rank")]
             call("POST", "/api/collections", {"name": name, "type": "base", "fields": texts + numbers + others, "indexes": indexes} | rules)
 
     def _fill(self) -> None:
-        with sqlite3.connect(self.data / "pb_data" / "data.db") as database:
+        database = sqlite3.connect(self.data / "pb_data" / "data.db")
+        with database:
             database.executemany("INSERT INTO brands (id, name) VALUES (:id, :name)", records.iter_brands())
             insert_items(database, "items", records.RECORDS)
             insert_items(database, "spares", records.SPARES)
         database.close()
-
-    def started(self) -> None:
-        pass
 
     def requests(self) -> dict[str, Maker]:
         self.fields = (("Accept", "application/json"), ("Authorization", self._token("users")))
@@ -318,7 +327,8 @@ class FastApi(Server):
         create = "import fastapi_app as a; a.SQLModel.metadata.create_all(a.engine)"
         environment = os.environ | self.environment() | {"PYTHONPATH": str(HERE / "peers")}
         subprocess.run([sys.executable, "-c", create], env=environment, check=True)
-        with sqlite3.connect(self.data / "items.db") as database:
+        database = sqlite3.connect(self.data / "items.db")
+        with database:
             database.executemany("INSERT INTO brand (id, name) VALUES (:id, :name)", records.iter_brands())
             insert_items(database, "item", records.RECORDS)
             insert_items(database, "spare", records.SPARES)

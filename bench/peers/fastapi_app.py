@@ -98,7 +98,11 @@ def read_item(id: str, session: SessionOf) -> Item:
 
 @app.get("/item")
 def find_items(
-    session: SessionOf, category: str | None = None, price_from: float | None = None, price_below: float | None = None, sort: str | None = None
+    session: SessionOf,
+    category: str | None = None,
+    price_from: float | None = None,
+    price_below: float | None = None,
+    sort: str | None = None,
 ) -> list[Item]:
     query = select(Item)
     if category is not None:
@@ -119,7 +123,9 @@ def count_items(session: SessionOf, category: str) -> int:
 
 @app.get("/joined")
 def find_with_brand(session: SessionOf, category: str) -> list[ItemWithBrand]:
-    query = select(Item.name, Item.price, Brand.name).join(Brand, col(Brand.id) == Item.brandId, isouter=True).where(Item.category == category)
+    query = (
+        select(Item.name, Item.price, Brand.name).join(Brand, col(Brand.id) == Item.brandId, isouter=True).where(Item.category == category)
+    )
     return [ItemWithBrand(name=name, price=price, brand=brand) for name, price, brand in session.exec(query)]
 
 

@@ -39,7 +39,9 @@ def read_csv(path: Path) -> Iterator[Row]:
         yield {name: cell for name, cell in row.items() if cell not in MISSING}
 
 
-def pick(row: Row, texts: dict[str, str] | None = None, integers: dict[str, str] | None = None, numbers: dict[str, str] | None = None) -> Record:
+def pick(
+    row: Row, texts: dict[str, str] | None = None, integers: dict[str, str] | None = None, numbers: dict[str, str] | None = None
+) -> Record:
     """The cells named by the keys of the three maps, renamed to their values, as text, whole numbers and numbers."""
     record: Record = {new: row[old] for old, new in (texts or {}).items() if old in row}
     record |= {new: int(row[old]) for old, new in (integers or {}).items() if old in row}

@@ -1,0 +1,78 @@
+"""README.md says what the demo answers. This holds it to its word: the same lines, against the program as it is started there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import free_port
+
+README = Path(__file__).parents[2] / "README.md"
+ADDRESS = "http://localhost:9926/"
+START_LIMIT = 60.0  # seconds
+
+
+def examples() -> list[tuple[str, str]]:
+    """(command, what it prints) for each line with a `$` in the blocks marked `console`."""
+    blocks = re.findall(r"^```console\n(.*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    pairs = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
+    return [(command, output) for command, output in pairs]
+
+
+class Demo:
+    """`svc demo` on a free port, in a directory that does not exist yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.output = directory / "output.txt"
+        command = [sys.executable, "-m", "svc", "demo", "--dir", str(directory / "demo"), "--port", str(self.port)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")} | {"HOME": str(directory)}
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+
+    def wait_for(self, pattern: str) -> str:
+        """The first group of `pattern` in what was printed, as soon as it is there."""
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            text = self.output.read_text()
+            if match := re.search(pattern, text):
+                return match[1]
+            assert self.process.poll() is None, text
+            time.sleep(0.05)
+        raise AssertionError(f"{pattern} was not printed: {self.output.read_text()}")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(START_LIMIT)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    running = Demo(tmp_path_factory.mktemp("demo"))
+    yield running
+    assert running.stop() == 0, running.output.read_text()
+
+
+def test_readme_shows_five_examples() -> None:
+    assert len(examples()) == 5
+
+
+# One test, because the last lines build on what the ones before them wrote.
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_examples_answer_as_written(demo: Demo) -> None:
+    login = demo.wait_for(r"curl -gu '(admin:[^']+)'")
+    for command, expected in examples():
+        assert command.startswith("curl ") and ADDRESS in command
+        local = command.replace(ADDRESS, f"http://localhost:{demo.port}/").replace("curl ", "curl -sS ", 1)
+        environment = {"PATH": os.environ["PATH"], "LOGIN": login}
+        done = subprocess.run(["bash", "-c", local], env=environment, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stdout.rstrip("\n")) == (0, expected.rstrip("\n")), (command, done.stderr)
