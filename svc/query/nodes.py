@@ -21,7 +21,10 @@ class Comparator(StrEnum):
     STARTS_WITH = "starts_with"
     ENDS_WITH = "ends_with"
     CONTAINS = "contains"
-    BETWEEN = "between"
+    BETWEEN = "between"  # both ends included; the three below are its forms with an open end (operations §3.2)
+    GELT = "gelt"
+    GTLE = "gtle"
+    GTLT = "gtlt"
     PREFIX = "prefix"
 
 
@@ -32,15 +35,30 @@ class Conversion(StrEnum):
     CONVERTING = "converting"  # `==`, `!=`, ranges: prefixes, null, declared type, autoconversion
     STRICT = "strict"  # `=`, `===`, `!==`: declared type only
     TEXT = "text"  # `=sw=`, `=ct=`, `=ew=`: always text
+    FORCED = "forced"  # `null`, `number:5`, `date:...`: already typed by the caller, the declared type has no say
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """`value`: one value; a pair (low, high) for `BETWEEN` and its open forms, each of which converts by itself.
+
+    A chained range is one such condition, because on a list one and the same element must lie between both ends. Its ends may be `Bound`s,
+    when they are to be converted differently.
+    """
+
     path: tuple[str, ...]
     comparator: Comparator
     value: object
     conversion: Conversion = Conversion.TYPED
     position: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a chained range whose ends are written differently: `price=gt=number:5&lt=9`."""
+
+    value: object
+    conversion: Conversion
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,39 @@
+"""A bounded memory of parsed queries: clients repeat themselves, and a look-up costs a hundredth of parsing."""
+
+from __future__ import annotations
+
+from svc.query.nodes import Query
+from svc.query.tables import AnyTable
+from svc.query.url import parse_query
+
+
+class QueryCache:
+    """The least recently used text goes first. What a text means depends on the attributes that the table declares, so a changed
+    definition is another key."""
+
+    __slots__ = ("_entries", "_max_characters", "_max_entries")
+
+    def __init__(self, max_entries: int = 1024, max_characters: int = 2048) -> None:
+        self._entries: dict[tuple[int, str], tuple[object, Query]] = {}
+        self._max_entries = max_entries
+        self._max_characters = max_characters  # a longer text is parsed each time: it is rarely sent twice
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def parse(self, text: str, table: AnyTable) -> Query:
+        """`parse_query` for a query of `table`. Faults are not remembered."""
+        definition = table.definition
+        key = (id(definition), text)
+        entries = self._entries
+        found = entries.pop(key, None)
+        # The definition is kept beside the query: as long as it lives, nobody else has its id.
+        if found is not None and found[0] is definition:
+            entries[key] = found
+            return found[1]
+        query = parse_query(text, table.attributes.__contains__)
+        if len(text) <= self._max_characters:
+            entries[key] = (definition, query)
+            if len(entries) > self._max_entries:
+                del entries[next(iter(entries))]
+        return query

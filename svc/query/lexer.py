@@ -1,0 +1,94 @@
+"""Reads the characters of a URL query (contract: http §6.1, §6.2), one piece at a time.
+
+What a character means depends on where it stands: `.` separates names but belongs to a value, `(` opens a group or a call but belongs to
+a value outside of groups. So there is no list of tokens; the parser asks for the piece it expects. Every method either consumes
+exactly what it returns or consumes nothing, and no character is skipped: what nobody asked for is left for the parser to complain about.
+
+The text is the raw query, still percent-encoded. Pieces are split first and decoded afterwards, so that an encoded operator is data.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from svc.errors import QuerySyntaxError
+
+_NAME = re.compile(r"[^&|=<>!()\[\]{},.]+")
+_VALUE = re.compile(r"[^&|=\[\]{}]*")
+_VALUE_IN_PARENTHESES = re.compile(r"[^&|=\[\]{}()]*")
+_OPERATOR = re.compile(r"===|!==|==|!=|<=|>=|<|>|=[A-Za-z]+=|=")  # longest first
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+END = ""
+
+
+class Scanner:
+    """A text and a position in it."""
+
+    __slots__ = ("position", "text")
+
+    def __init__(self, text: str) -> None:
+        """
+        >>> scanner = Scanner("brand.name==A%26B&limit(3)")
+        >>> scanner.name(), scanner.take("."), scanner.name(), scanner.operator(), scanner.value(in_parentheses=False), scanner.peek()
+        ('brand', True, 'name', '==', 'A%26B', '&')
+        """
+        self.text = text
+        self.position = 0
+
+    def __repr__(self) -> str:
+        return f"<Scanner {self.text[: self.position]!r} | {self.text[self.position :]!r}>"
+
+    def peek(self) -> str:
+        """The next character, `END` at the end."""
+        return self.text[self.position : self.position + 1]
+
+    def take(self, literal: str) -> bool:
+        """Consume `literal` if it comes next."""
+        if self.text.startswith(literal, self.position):
+            self.position += len(literal)
+            return True
+        return False
+
+    def name(self) -> str:
+        """The raw name that comes next, empty if none does."""
+        return self._match(_NAME)
+
+    def operator(self) -> str:
+        """The operator that comes next, empty if none does. `=xyz=` is one even if there is no such operator."""
+        return self._match(_OPERATOR)
+
+    def value(self, *, in_parentheses: bool) -> str:
+        """The raw value that comes next; it may be empty."""
+        return self._match(_VALUE_IN_PARENTHESES if in_parentheses else _VALUE)
+
+    def error(self, what: str, position: int | None = None, hint: str = "") -> QuerySyntaxError:
+        """The error to raise: `what` stands at `position`, by default the current one."""
+        return QuerySyntaxError(what, self.position if position is None else position, self.text, hint)
+
+    def unexpected(self, expected: str, hint: str = "") -> QuerySyntaxError:
+        """The error to raise when the next character is none that can stand here."""
+        found = self.peek()
+        return self.error(f"expected {expected} but found " + (f"'{found}'" if found else "the end"), hint=hint)
+
+    def decode(self, raw: str, position: int, *, plus_is_space: bool = False) -> str:
+        """Percent-decode a piece that began at `position`. Raises QuerySyntaxError for an escape that is none, or bytes that are not UTF-8."""
+        if plus_is_space:
+            raw = raw.replace("+", " ")
+        if "%" not in raw:
+            return raw
+        bad = _BAD_ESCAPE.search(raw)
+        if bad is not None:
+            raise self.error("bad percent-encoding", position + bad.start(), "a percent sign is written %25")
+        try:
+            return unquote(raw, errors="strict")
+        except UnicodeDecodeError:
+            raise self.error("percent-encoded bytes that are not UTF-8", position) from None
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.position)
+        if found is None:
+            return ""
+        self.position = found.end()
+        return found.group()

@@ -1,0 +1,74 @@
+"""What queries need of the store, as protocols: the planner counts, the executor scans and fetches. `svc.store.Table` fits; so do fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from svc.store.schema import Attribute, TableDefinition
+
+
+class AnyIndex(Protocol):
+    @property
+    def attribute(self) -> str: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def multi(self) -> bool:
+        """Whether a primary key may occur several times."""
+
+    def scan(self, txn: Any, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """(index key, stored primary key) in order of both."""
+
+    def count(self, txn: Any, low: bytes | None, high: bytes | None) -> int:
+        """The number of entries, or a lower bound of it."""
+
+
+class AnyTable(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def definition(self) -> TableDefinition: ...
+    @property
+    def primary_key(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, Attribute]: ...
+    @property
+    def indexes(self) -> Mapping[str, AnyIndex]: ...
+    @property
+    def database(self) -> Any: ...
+
+    def get_by(self, key: bytes, txn: Any) -> bytes | None:
+        """The raw record of a stored primary key, None if there is none or it has expired."""
+
+    def scan(self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """(stored primary key, raw record) in key order."""
+
+    def record_count(self, txn: Any = None) -> int: ...
+
+
+class Statistics(Protocol):
+    """What the planner may ask about the data."""
+
+    @property
+    def record_count(self) -> int: ...
+
+    def count(self, attribute: str, low: bytes | None, high: bytes | None) -> int:
+        """The number of index entries from low (inclusive) to high (exclusive)."""
+
+
+class TableStatistics:
+    """The figures of a table as a transaction sees it; each is a look-up in an index, made when asked for."""
+
+    __slots__ = ("_table", "txn")
+
+    def __init__(self, table: AnyTable, txn: object) -> None:
+        self._table = table
+        self.txn = txn
+
+    @property
+    def record_count(self) -> int:
+        return self._table.record_count(self.txn)
+
+    def count(self, attribute: str, low: bytes | None, high: bytes | None) -> int:
+        return self._table.indexes[attribute].count(self.txn, low, high)

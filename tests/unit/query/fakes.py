@@ -1,0 +1,114 @@
+"""Tables in memory with the interface that queries use of `svc.store.Table`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from types import SimpleNamespace
+
+from svc.store.keys import encode_key, index_keys, storage_key
+from svc.store.records import encode
+from svc.store.schema import Attribute, Relationship, TableDefinition
+
+
+class FakeIndex:
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute.name
+        self.multi = attribute.elements or attribute.type == "Any"
+        self.ready = True
+        self.entries: list[tuple[bytes, bytes]] = []
+        self.scanned = 0  # entries handed out
+
+    def _slice(self, low, high):
+        start = 0 if low is None else bisect_left(self.entries, (low,))
+        end = len(self.entries) if high is None else bisect_left(self.entries, (high,))
+        return self.entries[start:end]
+
+    def scan(self, txn, low, high, *, reverse=False):
+        found = self._slice(low, high)
+        for entry in reversed(found) if reverse else found:
+            self.scanned += 1
+            yield entry
+
+    def count(self, txn, low, high):
+        return len(self._slice(low, high))
+
+
+class FakeTable:
+    def __init__(self, definition: TableDefinition, database=None, records=()) -> None:
+        self.name = definition.name
+        self.definition = definition
+        self.primary_key = definition.primary_key
+        self.attributes = {attribute.name: attribute for attribute in definition.attributes}
+        self.indexes = {a.name: FakeIndex(a) for a in definition.attributes if a.indexed}
+        self.database = SimpleNamespace(tables={}) if database is None else database
+        self.database.tables[self.name] = self
+        self.raws: dict[bytes, bytes] = {}
+        self.keys: list[bytes] = []
+        self.scanned = 0
+        self.load(records)
+
+    def load(self, records) -> None:
+        for number, record in enumerate(records):
+            stored = storage_key(encode_key(record[self.primary_key]))
+            self.raws[stored] = encode(record, 1000.5 + number, number, None)
+            for name, index in self.indexes.items():
+                index.entries += [(key, stored) for key in index_keys(record.get(name))]
+        self.keys = sorted(self.raws)
+        for index in self.indexes.values():
+            index.entries.sort()
+
+    def get_by(self, key, txn):
+        return self.raws.get(storage_key(key))
+
+    def scan(self, txn, low=None, high=None, *, reverse=False):
+        start = 0 if low is None else bisect_left(self.keys, low)
+        end = len(self.keys) if high is None else bisect_left(self.keys, high)
+        keys = self.keys[start:end]
+        for key in reversed(keys) if reverse else keys:
+            self.scanned += 1
+            yield key, self.raws[key]
+
+    def record_count(self, txn=None):
+        return len(self.raws)
+
+
+def product_definition() -> TableDefinition:
+    """The sample schema of http.md, and an attribute of each further type."""
+    return TableDefinition(
+        "Product",
+        attributes=(
+            Attribute("id", "ID", primary_key=True),
+            Attribute("name", "String", indexed=True),
+            Attribute("price", "Float", indexed=True),
+            Attribute("inStock", "Boolean"),
+            Attribute("tags", "String", elements=True, indexed=True),
+            Attribute("listDate", "Date", indexed=True),
+            Attribute("stock", "Int"),
+            Attribute("specs", "Any"),
+            Attribute("any", "Any", indexed=True),
+            Attribute("image", "Bytes"),
+            Attribute("brandId", "ID", indexed=True),
+            Attribute("brand", "Brand", relationship=Relationship("Brand", from_="brandId")),
+            Attribute("resellerIds", "ID", elements=True, indexed=True),
+            Attribute("resellers", "Brand", elements=True, relationship=Relationship("Brand", from_="resellerIds")),
+        ),
+    )
+
+
+def brand_definition() -> TableDefinition:
+    return TableDefinition(
+        "Brand",
+        attributes=(
+            Attribute("id", "ID", primary_key=True),
+            Attribute("name", "String", indexed=True),
+            Attribute("country", "String"),
+            Attribute("products", "Product", elements=True, relationship=Relationship("Product", to="brandId")),
+            Attribute("resold", "Product", elements=True, relationship=Relationship("Product", to="resellerIds")),
+            Attribute("namesakes", "Product", elements=True, relationship=Relationship("Product", from_="name", to="name")),
+        ),
+    )
+
+
+def shop(products=(), brands=()) -> tuple[FakeTable, FakeTable]:
+    database = SimpleNamespace(tables={})
+    return FakeTable(product_definition(), database, products), FakeTable(brand_definition(), database, brands)
