@@ -172,12 +172,13 @@ def is_hashed(stored: bytes) -> bool:
 
 def storage_low(low: bytes) -> bytes:
     """Where a scan of stored keys starts so that it meets every key >= `low`; it may meet a few smaller ones if `low` is long."""
-    return low if len(low) < MAX_STORED else low[:KEPT_BYTES]
+    # Even a bound that would be stored whole may stand behind the hash of a greater key with the same beginning.
+    return low if len(low) <= KEPT_BYTES else low[:KEPT_BYTES]
 
 
 def storage_high(high: bytes) -> bytes:
     """Where a scan of stored keys ends (exclusive) so that it meets every key < `high`; it may meet a few others if `high` is long."""
-    return high if len(high) < MAX_STORED else _next_beginning(high[:KEPT_BYTES])
+    return high if len(high) <= KEPT_BYTES else _next_beginning(high[:KEPT_BYTES])
 
 
 def index_key(value: object) -> bytes:

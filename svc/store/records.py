@@ -25,6 +25,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final
@@ -61,7 +62,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
-_REMEMBERED = 4096  # entries of each of the memos below; when one is full, it starts anew
+_REMEMBERED = 1024  # entries of each of the memos below; when one is full, it starts anew
 
 # What reading damaged bytes may raise, the conversions of extensions included.
 _DAMAGE = (msgspec.MsgspecError, StructError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
@@ -217,7 +218,12 @@ def _make_projection(names: tuple[str, ...], json: bool) -> Callable[[bytes], tu
     different = tuple(dict.fromkeys(names))
     # Property names may be anything, field names must be identifiers.
     fields = {f"f{number}": name for number, name in enumerate(different)}
-    struct = msgspec.defstruct("Projection", [(field, Any, MISSING) for field in fields], rename=fields, gc=False)
+    try:
+        struct = msgspec.defstruct("Projection", [(field, Any, MISSING) for field in fields], rename=fields, gc=False)
+    except ValueError:
+        # msgspec takes no quotes, backslashes or control characters in names.
+        whole = decode_json if json else decode
+        return lambda raw: tuple(map(whole(raw).get, names, repeat(MISSING)))
     decode_struct = Decoder(struct, ext_hook=_from_extension_json if json else _from_extension).decode
     as_tuple = msgspec.structs.astuple
 
