@@ -137,3 +137,12 @@ def _take_threads(document: Document) -> list[tuple[str, object]]:
     if rest:
         document["threads"] = rest
     return [] if count is None else [("threads", count)]
+
+
+def merged(document: Document, other: Document) -> Document:
+    """`other` merged over the document: mappings at any depth, everything else replaces."""
+    result = copy.deepcopy(document)
+    for key, value in other.items():
+        inner = result.get(key)
+        result[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else copy.deepcopy(value)
+    return result

@@ -1,0 +1,90 @@
+"""`svc start` and `svc stop`: a server in its own session, and the way back for what its user must see (contract: configuration §6.1).
+
+The child gets the write end of a pipe. What it would print for the user (start errors, the initial password, which must not reach a log file)
+goes into the pipe; a last line `READY` tells that all listeners are open. End of the pipe without it: the start has failed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from svc.install import Place
+
+READY = "\x00ready"
+PIPE_VARIABLE = "SVC_START_PIPE"
+STOP_SECONDS = 60.0
+STREAMS_FILE = "svc-streams.log"
+
+
+def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[str, str]) -> int:
+    """Start the server, wait until it answers or fails, and show what it says. Returns the exit status."""
+    reader, writer = os.pipe()
+    secret = {name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"}  # not for everybody's `ps`
+    shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
+    command = [sys.executable, "-m", "svc", "start-in-session", *apps, *shown]
+    streams = os.open(place.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=streams,
+            stderr=streams,
+            pass_fds=(writer,),
+            env={**os.environ, **secret, PIPE_VARIABLE: str(writer)},
+            start_new_session=True,
+        )
+    finally:
+        os.close(writer)
+        os.close(streams)
+    said = False
+    with open(reader, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.rstrip("\n") == READY:
+                print(f"svc is running (pid: {child.pid}).")
+                child.returncode = 0  # it goes on without us: no warning that it has not been waited for
+                return 0
+            print(line, end="", file=sys.stderr)
+            said = True
+    status = child.wait()
+    if not said:
+        print(f"svc could not be started, see {place.root / 'log'}.", file=sys.stderr)
+    return status or 1
+
+
+def ready_pipe() -> tuple[TextIO, Callable[[], None]]:
+    """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers."""
+    descriptor = os.environ.pop(PIPE_VARIABLE, "")
+    terminal = open(int(descriptor), "w", encoding="utf-8", buffering=1) if descriptor.isdecimal() else sys.stderr  # noqa: SIM115 - returned
+
+    def ready() -> None:
+        if terminal is not sys.stderr:
+            with contextlib.suppress(OSError):  # nobody waits any more
+                print(READY, file=terminal, flush=True)
+                terminal.close()
+
+    return terminal, ready
+
+
+def stop(root: Path, pid: int) -> int:
+    """Ask the server to stop and wait for its end. Returns the exit status, 1 if it is still there after a minute."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        os.kill(pid, signal.SIGTERM)
+        process.wait(STOP_SECONDS)
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return 0
+    except PermissionError:
+        print(f"Error: no permission to stop the process {pid}", file=sys.stderr)
+        return 1
+    except psutil.TimeoutExpired:
+        print(f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds", file=sys.stderr)
+        return 1
+    return 0
