@@ -47,8 +47,8 @@ from svc.protocol.request_head import ParsedBlock, explain_request_line, interpr
 from svc.protocol.response_head import encode_fields, encode_trailers, status_line
 
 # h11 matches a chunk's size line and the trailer section with regular expressions that take time quadratic in a line's length (0.1-0.5 s at 16 KiB).
-# So a chunked body goes to it in slices, and what it may hold of an incomplete line is limited: no line reaches 1.5 KiB (4-9 ms).
-_CHUNKED_SLICE = 512
+# So a chunked body goes to it in slices that never let it hold more than this of an incomplete line (4 ms at worst); one byte more is an error.
+# What it holds is subtracted from the next slice, so the limit does not depend on how the bytes arrive.
 _CHUNKED_LINE_MAX = 1024
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
@@ -340,8 +340,9 @@ class Http1:
                     buffer[:0] = reader.trailing_data[0]
                     break
                 elif buffer:
-                    reader.receive_data(bytes(buffer[:_CHUNKED_SLICE]))
-                    del buffer[:_CHUNKED_SLICE]
+                    room = _CHUNKED_LINE_MAX + 1 - len(reader.trailing_data[0])
+                    reader.receive_data(bytes(buffer[:room]))
+                    del buffer[:room]
                 else:
                     break
         except h11.RemoteProtocolError as error:
@@ -520,18 +521,18 @@ class Http1:
         """Assert what the states guarantee."""
         state = self._state
         assert self._chunked_reader is None or state in (_RECEIVING, _EARLY), self
-        assert state not in (_FAILED, _CLOSED, State.SWITCHED) or not self._buffer, self
+        assert state < _FAILED or not self._buffer, self
         assert state is not _EARLY or self._last, self
-        assert self._remaining >= 0 or state in (_FAILED, _CLOSED), self
+        assert self._remaining >= 0 or state >= _FAILED, self
         assert self._to_send is None or self._to_send >= 0, self
         assert 0 <= self._searched <= len(self._buffer), self
 
     def _move(self, input: Input) -> None:
         """The one place where the state changes, but for the express lane, which knows the outcome."""
-        before = self._state
-        self._state = _NEXT[before][input]
-        if self._state is State.ERROR:
-            raise AssertionError(f"{input.name} in state {before.name}")
+        after = _NEXT[self._state][input]
+        if after is State.ERROR:
+            self._misused(input.name)
+        self._state = after
 
     def _close(self) -> None:
         self._move(_CLOSE_INPUT)
@@ -551,7 +552,8 @@ class Http1:
 
     def _misused(self, what: str) -> NoReturn:
         before, self._state = self._state, State.ERROR
-        raise AssertionError(f"{what}, in state {before.name}")
+        self._forget_input()
+        raise AssertionError(f"{what} in state {before.name}")
 
     def __repr__(self) -> str:
         lane = "express" if self._plain else "h11"
