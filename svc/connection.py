@@ -474,7 +474,7 @@ class Connection:
         except Exception as error:
             self._defect(error)
             return
-        if self._current is None and not self._flush_queued and self.state is not State.CLOSED:
+        if self._current is None and not self._flush_queued and self in self._shared.open:
             if self._ended:
                 self.close_now()
             elif self.protocol.reading_head and self.state is State.IDLE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from svc import __version__
 from svc.analytics import Analytics
 from svc.apps import App, load_app
 from svc.auth.identify import Identifier
-from svc.auth.install import FirstSuperUser, ensure_first_super_user
+from svc.auth.install import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
 from svc.auth.system import ensure_system
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -24,7 +23,7 @@ from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
 from svc.listener import Listener, listen_on
-from svc.logs import Logs
+from svc.logs import Logs, capture_logging
 from svc.loop import new_loop
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
@@ -36,6 +35,8 @@ from svc.store.schema import TableDefinition
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
 SWEEP_SECONDS = 1.0
+ROTATION_SECONDS = 60.0  # between two looks at the sizes of log files
+LOG_SECONDS = 0.5  # a line that is no alarm may wait this long to be written (configuration §5.3: within 1 s)
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 HELPER_THREADS = 2
@@ -71,13 +72,15 @@ class Server:
         clock: Clock = SYSTEM_CLOCK,
         on_ready: Callable[[Server], None] | None = None,
         on_first_super_user: Callable[[FirstSuperUser], None] | None = None,
+        username: str | None = None,
         password: str | None = None,
     ) -> None:
-        """`apps`: application directories beside those in `componentsRoot`. `password`: of the first super user, from the environment."""
+        """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed."""
         self.config = config
         self.clock = clock
-        self.logs = Logs.from_config(config)
+        self.logs = Logs.from_config(config, clock=clock)
         self.logger = self.logs.logger
+        self._release_logging = capture_logging(self.logs)
         self._on_ready = on_ready
         self._signals = 0
         self._exit_status = 0
@@ -90,11 +93,17 @@ class Server:
             node=config["node.hostname"],
             write_async=config["storage.writeAsync"],
             audit=config["logging.auditLog"],
-            audit_retention=config["logging.auditRetention"],
+            log_retention=config["logging.auditRetention"],
             clock=clock,
         )
         ensure_system(self.store)
-        created = ensure_first_super_user(self.store, config["authentication.adminUsername"], password)
+        created = ensure_first_super_user(
+            self.store,
+            username,
+            password,
+            password_file=config.root / INITIAL_PASSWORD_FILE,
+            hash_function=config["authentication.hashFunction"],
+        )
         if created is not None and on_first_super_user is not None:
             on_first_super_user(created)
         self.directory = UserDirectory(self.store)
@@ -104,16 +113,26 @@ class Server:
         self.apps: list[App] = []
         self._load_apps(apps)
 
-        self.analytics = Analytics(self.store, config["analytics.aggregatePeriod"], node=config["node.hostname"], clock=clock)
+        self.analytics = Analytics(
+            self.store,
+            config["analytics.aggregatePeriod"],
+            node=config["node.hostname"],
+            clock=clock,
+            storage_interval=config["analytics.storageInterval"],
+            executor=self._executor,
+        )
         identifier = Identifier(
             self.directory,
             cache_ttl=config["authentication.cacheTTL"],
             clock=clock,
-            authorize_local=dev or config["authentication.authorizeLocal"],
+            authorize_local=config["authentication.authorizeLocal"],
+            host_name=config["node.hostname"],
+            hash_function=config["authentication.hashFunction"],
+            failure_delay=config["authentication.failureDelay"],
         )
         cors = Cors.from_list(
             config["http.cors"],
-            ["*"] if dev else config["http.corsAccessList"],
+            config["http.corsAccessList"],
             config["http.corsAccessControlAllowHeaders"],
             config["authentication.enableSessions"],
         )
@@ -143,9 +162,10 @@ class Server:
             for definition in app.definitions:
                 known.setdefault(definition.database, {})[definition.type_name] = definition
             for key, entry in app.entries.items():
+                logger = self.logs.get_logger(app.name)
                 for message in entry.messages:
-                    log = self.logger.error if entry.status == "error" else self.logger.warn
-                    log(f"[{app.name}] {key}: {message}")
+                    log = logger.error if entry.status == "error" else logger.warn
+                    log(f"{key}: {message}")
 
     def _rest_option(self, name: str) -> bool:
         return any(isinstance(app.config.get("rest"), dict) and app.config["rest"].get(name) for app in self.apps)
@@ -179,7 +199,10 @@ class Server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self.stop)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
+            self.logs.on_pending = self._logs_pending
+            self.logs.thread = "http"
             self.loop.call_later(SWEEP_SECONDS, self._sweep)
+            self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
             self.loop.call_later(MAINTENANCE_PAUSE, self._maintain)
             gc.collect()
             gc.freeze()  # what start-up built lives for ever: the collector need not look at it again
@@ -219,10 +242,13 @@ class Server:
         self.analytics.close()
         self._selector.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)
+        self.logs.on_pending = None
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
         self.store.close()
+        self.logs.thread = "main"
         self.logger.notify("svc stopped.")
+        self._release_logging()
         self.logs.close()
 
     # --- the end of a turn -----------------------------------------------------------------------------------------------------------
@@ -241,7 +267,20 @@ class Server:
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
         self.connections.sweep(self.clock.monotonic())
-        self.analytics.tick(self._selector.idle, self._selector.active)
+        if self.analytics.tick(self._selector.idle, self._selector.active):
+            self.loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    def _work_on_analytics(self) -> None:
+        if self.analytics.work(MAINTENANCE_SLICE):
+            self.loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    def _rotate_logs(self) -> None:
+        self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
+        self.logs.maintain()
+
+    def _logs_pending(self) -> None:
+        """Lines wait to be written; this may be called on a helper thread."""
+        self.loop.call_soon_threadsafe(self.loop.call_later, LOG_SECONDS, self.logs.flush)
 
     def _maintain(self) -> None:
         try:
@@ -265,5 +304,3 @@ class Server:
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
         self._log_error(str(context.get("message", "event loop")), error if isinstance(error, BaseException) else None)
-
-

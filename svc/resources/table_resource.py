@@ -11,7 +11,8 @@ from svc.auth.permissions import TableRights, rights
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request
 from svc.query import QueryCache, plan_query
-from svc.query.nodes import Query
+from svc.query.nodes import Comparator, Condition, Query
+from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table, Transaction
@@ -88,15 +89,21 @@ class TableResource(Resource):
         return cls.on_search(target, data, request)
 
     @classmethod
+    def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> Rows:
+        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2)."""
+        query = cls.queries.parse(target.query or "", cls.table)
+        query = narrow_query(Query(select=query.select), cls.table, request.user)
+        only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
+        return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible, bounded=True)
+
+    @classmethod
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
-        query = cls.queries.parse(target.query, cls.table.declares) if target.query else NO_QUERY
-        visible = cls.visible(request)
         table = cls.table
-        plan = plan_query(query, table, None, allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
-        if visible is not None:
-            hidden = plan.attributes_used - visible
-            if hidden:
-                raise AccessViolation(request.user)
+        query = cls.queries.parse(target.query, table) if target.query else NO_QUERY
+        visible = cls.visible(request)
+        if not request.user or not request.user.super_user:
+            query = narrow_query(query, table, request.user)
+        plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
         return Rows(table, plan, visible, bounded=query.limit is not None and query.limit <= PAGE_ROWS)
 
     @classmethod
@@ -108,7 +115,7 @@ class TableResource(Resource):
             "records": f"/{quote(cls.name)}/" if cls.name else "/",
             "name": table.name,
             "database": table.database.name,
-            "auditSize": table.database.log.entry_count(table.name),
+            "auditSize": table.database.log.count(table.database.snapshot()),
             "attributes": [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible],
         }
 

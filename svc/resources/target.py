@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -44,7 +45,7 @@ def decode_path(text: str) -> str:
         raise ClientError(f"The path is not UTF-8 after percent-decoding: '{text[:100]}'", code="BAD_PATH") from None
 
 
-def parse_target(relative_url: str, query: str | None, properties: dict[str, Any]) -> RequestTarget:
+def parse_target(relative_url: str, query: str | None, properties: Mapping[str, Any]) -> RequestTarget:
     """Split what follows a resource's address. `properties`: names that a final `.name` may select.
 
     Extensions and properties are found on the raw text, so `%2E` is a dot that means neither (http §1.1).

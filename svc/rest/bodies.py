@@ -60,6 +60,17 @@ def looks_like_json(body: bytes) -> bool:
     return body[:1] in (b"{", b"[")
 
 
+STRUCTURED_TYPES = frozenset(
+    {
+        "application/cbor",
+        "application/msgpack",
+        "application/ndjson",
+        "application/x-msgpack",
+        "application/x-ndjson",
+        "application/x-www-form-urlencoded",
+        "text/csv",
+    }
+)
 PATCH_TYPES = ("application/merge-patch+json", "application/json-patch+json")
 ACCEPT_PATCH = ("Accept-Patch", "application/json")
 
@@ -75,6 +86,9 @@ def decode_body(content_type: str | None, body: bytes, method: str) -> Any:
         return decode_json(body)
     if not media_type and looks_like_json(body):
         return decode_json(body)
+    if media_type in STRUCTURED_TYPES:
+        # Kept as raw content they would not be what their sender meant: refused until they can be read.
+        raise ClientError(f"{media_type} cannot be read by this version; send application/json", 415)
     return raw_content(content_type, media_type, body)
 
 

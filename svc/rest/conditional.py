@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from email.utils import formatdate, parsedate_to_datetime
+from typing import Literal
 
 from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
 from svc.store import Precondition
 
 
-def parse_tags(value: str, *, weak_counts: bool) -> tuple[str, ...] | str:
+def parse_tags(value: str, *, weak_counts: bool) -> tuple[str, ...] | Literal["*"]:
     """The opaque tags of `If-Match` / `If-None-Match` without quotes, or "*". Malformed members match nothing and are left out."""
     if value.strip() == "*":
         return "*"

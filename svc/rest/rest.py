@@ -93,7 +93,7 @@ class Rest:
         result = resource.handle("get", target, None, request)
         kind = type(result)
         if kind is StoredRecord:
-            return self._record(request, target, result)
+            return self._record(request, cast(type[TableResource], resource), target, result)
         if kind is Rows:
             return self._collection(request, result)
         if result is None and target.id_text is not None and "/" in target.id_text:
@@ -175,7 +175,7 @@ class Rest:
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
             raise NotFound("Record not found")
-        return self._record(request, record, result)
+        return self._record(request, cast(type[TableResource], resource), record, result)
 
     # --- answers -------------------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Rest:
             writer = memo["writer"] = choose_writer(request.block.fields.get("accept"), WRITERS)
         return cast(Writer, writer)
 
-    def _record(self, request: Request, target: RequestTarget, record: StoredRecord) -> Response:
+    def _record(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord) -> Response:
         raw = record.raw
         tag = records.etag_of(raw)
         pairs: HeaderPairs = [JSON_TYPE, ("ETag", f'"{tag}"'), VARY]
@@ -208,19 +208,12 @@ class Rest:
                 raise NotFound("Record not found" if record.visible is None else "Not found")
             value = value[target.property]
         elif target.query and "select(" in target.query:
-            value = self._selected(record, target)
-            return Response(encode_json(value), 200, Headers.trusted(pairs))
+            rows = resource.select_one(record, target, request)
+            body = small_array(rows, rows.table.database.snapshot(), self._wall() * 1000, 1)
+            return Response(body[1:-1], 200, Headers.trusted(pairs))
         if target.extension is None and _is_raw_content(value):
             return self._raw_content(records.decode(raw), target.property, pairs)
         return Response(encode_json(value), 200, Headers.trusted(pairs))
-
-    @staticmethod
-    def _selected(record: StoredRecord, target: RequestTarget) -> Any:
-        """`/Product/42?select(name)`: other conditions on a record's URL are ignored (http §2.2)."""
-        from svc.query import parse_query, select_record
-
-        query = parse_query(target.query or "", record.table.declares)
-        return select_record(query.select, record.table, record.raw, record.visible)
 
     @staticmethod
     def _raw_content(stored: dict[str, Any], property_name: str | None, pairs: HeaderPairs) -> Response:

@@ -1,0 +1,429 @@
+"""The connection on a fake socket, a fake loop and a fake clock: order, limits, deadlines, flow control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.connection import HIGH_WATER, READ_AHEAD, Connection, Connections, Exchange, State, Timeouts
+from svc.errors import Problem
+from svc.messages import Headers, Request, Response
+from svc.protocol.http1 import Limits
+
+GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class FakeSocket:
+    """Gives `incoming` one piece a recv (None = would block, b"" = FIN); takes at most `room` bytes."""
+
+    def __init__(self) -> None:
+        self.incoming: list[bytes | OSError] = []
+        self.sent = b""
+        self.room = 1 << 30
+        self.closed = False
+
+    def recv(self, size: int) -> bytes:
+        if not self.incoming:
+            raise BlockingIOError
+        piece = self.incoming.pop(0)
+        if isinstance(piece, OSError):
+            raise piece
+        return piece
+
+    def send(self, data: bytes) -> int:
+        if self.room == 0:
+            raise BlockingIOError
+        taken = data[: self.room]
+        self.room -= len(taken)
+        self.sent += taken
+        return len(taken)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeLoop:
+    def __init__(self) -> None:
+        self.readers: dict[Any, Callable[[], None]] = {}
+        self.writers: dict[Any, Callable[[], None]] = {}
+
+    def add_reader(self, sock: Any, callback: Callable[[], None]) -> None:
+        self.readers[sock] = callback
+
+    def remove_reader(self, sock: Any) -> None:
+        self.readers.pop(sock, None)
+
+    def add_writer(self, sock: Any, callback: Callable[[], None]) -> None:
+        self.writers[sock] = callback
+
+    def remove_writer(self, sock: Any) -> None:
+        self.writers.pop(sock, None)
+
+
+class FakeApplication:
+    """Answers with `answer(exchange)`; None = later."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Exchange], Response | None] = lambda exchange: Response(exchange.request.target.encode())
+        self.handled: list[Exchange] = []
+        self.done: list[Exchange] = []
+        self.cancels: list[Exchange] = []
+
+    def handle(self, exchange: Exchange) -> Response | None:
+        self.handled.append(exchange)
+        return self.answer(exchange)
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response:
+        assert isinstance(error, Problem)
+        return Response(error.message.encode(), error.status_code, Headers({"Content-Type": "text/plain"}))
+
+    def sent(self, exchange: Exchange) -> None:
+        self.done.append(exchange)
+
+    def cancelled(self, exchange: Exchange) -> None:
+        self.cancels.append(exchange)
+
+
+class World:
+    def __init__(self) -> None:
+        self.loop, self.clock, self.application = FakeLoop(), FakeClock(), FakeApplication()
+        self.errors: list[tuple[str, BaseException | None]] = []
+        self.connections = Connections(
+            self.loop,  # type: ignore[arg-type]
+            self.application,
+            self.clock,
+            limits=Limits(max_body_size=1 << 20),
+            timeouts=Timeouts(headers=10, request=20, keep_alive=5),
+            date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
+            log_error=lambda where, error: self.errors.append((where, error)),
+            max_bodies=1000,
+        )
+        self.sock = FakeSocket()
+        self.connection: Connection = self.connections.accept(self.sock, "127.0.0.1")  # type: ignore[arg-type]
+
+    def receive(self, *pieces: bytes | OSError) -> None:
+        """One turn per piece."""
+        for piece in pieces:
+            self.sock.incoming.append(piece)
+            if self.sock in self.loop.readers:
+                self.loop.readers[self.sock]()
+            self.turn()
+
+    def turn(self) -> bool:
+        return self.connections.end_turn()
+
+    def writable(self, room: int = 1 << 30) -> None:
+        self.sock.room = room
+        if self.sock in self.loop.writers:
+            self.loop.writers[self.sock]()
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.connections.sweep(self.clock.monotonic())
+        self.turn()
+
+    def bodies(self) -> list[bytes]:
+        """Bodies of the answers sent so far."""
+        found, rest = [], self.sock.sent
+        while rest:
+            head, _, rest = rest.partition(b"\r\n\r\n")
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+            length = int(fields[b"content-length"])
+            found.append(rest[:length])
+            rest = rest[length:]
+        return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_request_is_answered_with_one_send_at_the_end_of_the_turn(world: World) -> None:
+    world.sock.incoming.append(GET % 1)
+    world.loop.readers[world.sock]()
+    assert world.sock.sent == b""
+    world.turn()
+    assert world.bodies() == [b"/1"]
+    assert world.connection.state is State.IDLE
+    assert len(world.application.done) == 1
+
+
+def test_pipelined_requests_are_answered_in_order_though_the_first_waits(world: World) -> None:
+    world.application.answer = lambda exchange: None if exchange.request.target == "/1" else Response(exchange.request.target.encode())
+    world.receive(GET % 1 + GET % 2 + GET % 3)
+    assert [e.request.target for e in world.application.handled] == ["/1"]
+    world.application.handled[0].respond(Response(b"late"))
+    while world.turn():
+        pass
+    assert world.bodies() == [b"late", b"/2", b"/3"]
+
+
+def test_a_long_pipeline_is_spread_over_turns(world: World) -> None:
+    world.sock.incoming.append(b"".join(GET % n for n in range(100)))
+    world.loop.readers[world.sock]()
+    assert len(world.application.handled) < 100
+    while world.turn():
+        pass
+    assert world.bodies() == [b"/%d" % n for n in range(100)]
+
+
+def test_a_request_cut_anywhere(world: World) -> None:
+    world.receive(*[bytes([byte]) for byte in GET % 7])
+    assert world.bodies() == [b"/7"]
+
+
+def test_half_close_after_a_request_is_answered_then_closed(world: World) -> None:
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1, b"")
+    assert not world.sock.closed
+    world.application.handled[0].respond(Response(b"x"))
+    world.turn()
+    assert world.bodies() == [b"x"]
+    assert world.sock.closed
+    assert not world.connections.open
+
+
+@pytest.mark.parametrize("piece", [b"", b"GET / HT", b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"])
+def test_a_peer_that_goes_away_leaves_nothing(world: World, piece: bytes) -> None:
+    if piece:
+        world.receive(piece)
+    world.receive(b"")
+    world.turn()
+    assert world.sock.closed
+    assert not world.connections.open
+    assert world.connections.bodies == 0
+    assert not world.loop.readers
+
+
+def test_a_reset_connection_cancels_what_is_running(world: World) -> None:
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1, ConnectionResetError())
+    assert world.sock.closed
+    assert world.application.cancels == world.application.handled
+    world.application.handled[0].respond(Response(b"too late"))
+    world.turn()
+    assert world.sock.sent == b""
+
+
+def test_a_defect_costs_the_connection_and_is_logged(world: World) -> None:
+    def fail(exchange: Exchange) -> Response:
+        raise ZeroDivisionError
+
+    world.application.answer = fail
+    world.receive(GET % 1)
+    assert world.sock.closed
+    assert isinstance(world.errors[0][1], ZeroDivisionError)
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_in_pieces(world: World) -> None:
+    world.application.answer = lambda exchange: Response(exchange.request.body)
+    world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nab", b"cd", b"ef")
+    assert world.bodies() == [b"abcdef"]
+    assert world.connections.bodies == 0
+
+
+def test_expect_continue(world: World) -> None:
+    world.application.answer = lambda exchange: Response(exchange.request.body)
+    world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    assert world.sock.sent.startswith(b"HTTP/1.1 100 ")
+    world.sock.sent = b""
+    world.receive(b"ab")
+    assert world.bodies() == [b"ab"]
+
+
+def test_bodies_in_memory_are_bounded_over_all_connections(world: World) -> None:
+    world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n", b"x" * 1001)
+    assert world.sock.sent.startswith(b"HTTP/1.1 503 ")
+    assert world.connections.bodies == 0
+    assert not world.application.handled
+
+
+def test_reading_stops_while_a_peer_runs_ahead_of_its_answers(world: World) -> None:
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1)
+    pieces = 0
+    while world.sock in world.loop.readers:
+        world.receive(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n" * 1000)
+        pieces += 1
+    assert pieces * 28_000 <= READ_AHEAD + 100_000
+    world.application.handled[0].respond(Response(b"x"))
+    world.turn()
+    assert world.sock in world.loop.readers
+
+
+# --- deadlines -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_silence_after_connecting_is_closed_without_a_word(world: World) -> None:
+    world.pass_time(9)
+    assert not world.sock.closed
+    world.pass_time(2)
+    assert world.sock.closed
+    assert world.sock.sent == b""
+
+
+def test_an_incomplete_head_gets_408(world: World) -> None:
+    world.receive(b"GET / HTTP/1.1\r\nHo")
+    world.pass_time(11)
+    assert world.sock.sent.startswith(b"HTTP/1.1 408 ")
+    assert world.sock.closed
+
+
+def test_a_slow_second_head_gets_408_too(world: World) -> None:
+    world.receive(GET % 1)
+    world.sock.sent = b""
+    world.pass_time(4)
+    world.receive(b"GET ")
+    world.pass_time(9)
+    assert not world.sock.closed
+    world.pass_time(2)
+    assert world.sock.sent.startswith(b"HTTP/1.1 408 ")
+
+
+def test_an_incomplete_body_gets_408(world: World) -> None:
+    world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
+    world.pass_time(21)
+    assert world.sock.sent.startswith(b"HTTP/1.1 408 ")
+    assert world.connections.bodies == 0
+
+
+def test_a_handler_that_takes_too_long_gets_503(world: World) -> None:
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1)
+    world.pass_time(21)
+    assert world.sock.sent.startswith(b"HTTP/1.1 503 ")
+    world.application.handled[0].respond(Response(b"late"))
+    world.turn()
+    assert world.sock.sent.count(b"HTTP/1.1") == 1
+
+
+def test_idle_connections_are_closed(world: World) -> None:
+    world.receive(GET % 1)
+    world.pass_time(4)
+    assert not world.sock.closed
+    world.pass_time(2)
+    assert world.sock.closed
+
+
+def test_a_reader_that_takes_nothing_is_closed(world: World) -> None:
+    world.application.answer = lambda exchange: Response(b"x" * 100_000)
+    world.sock.room = 1000
+    world.receive(GET % 1)
+    assert world.sock in world.loop.writers
+    world.pass_time(19)
+    world.writable(1000)  # progress counts
+    world.pass_time(19)
+    assert not world.sock.closed
+    world.pass_time(2)
+    assert world.sock.closed
+
+
+def test_draining_closes_idle_connections_and_lets_others_finish(world: World) -> None:
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1)
+    world.connections.drain()
+    world.turn()
+    assert not world.sock.closed
+    world.application.handled[0].respond(Response(b"x"))
+    world.turn()
+    assert b"connection: close" in world.sock.sent.lower()
+    assert world.sock.closed
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------------------------
+
+
+class Chunks(Iterator[bytes]):
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.left = chunks
+        self.pulled = 0
+        self.closed = False
+
+    def __next__(self) -> bytes:
+        if not self.left:
+            raise StopIteration
+        self.pulled += 1
+        return self.left.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def chunked_body(sent: bytes) -> bytes:
+    _, _, rest = sent.partition(b"\r\n\r\n")
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        count = int(size, 16)
+        body += rest[:count]
+        rest = rest[count + 2 :]
+        if count == 0:
+            break
+    return body
+
+
+def test_a_stream_is_chunked_and_the_connection_lives_on(world: World) -> None:
+    chunks = Chunks([b"a", b"", b"bc"])
+    world.application.answer = lambda exchange: Response(chunks)
+    world.receive(GET % 1)
+    while world.turn():
+        pass
+    assert chunked_body(world.sock.sent) == b"abc"
+    assert world.application.done[0].body_bytes == 3
+    assert not world.sock.closed
+
+
+def test_a_slow_reader_holds_back_its_stream(world: World) -> None:
+    chunks = Chunks([b"x" * 65536 for _ in range(100)])
+    world.application.answer = lambda exchange: Response(chunks)
+    world.sock.room = 0
+    world.receive(GET % 1)
+    while world.turn():
+        pass
+    held = chunks.pulled
+    assert held * 65536 <= HIGH_WATER + 65536
+    world.writable()
+    while world.turn():
+        pass
+    assert chunks.pulled == 100
+    assert len(chunked_body(world.sock.sent)) == 6_553_600
+
+
+def test_a_reader_that_goes_away_releases_the_stream(world: World) -> None:
+    chunks = Chunks([b"x" * 65536 for _ in range(100)])
+    world.application.answer = lambda exchange: Response(chunks)
+    world.sock.room = 0
+    world.receive(GET % 1)
+    world.receive(ConnectionResetError())
+    assert chunks.closed
+    assert world.sock.closed
+    assert not world.turn()
+
+
+def test_head_of_a_stream_sends_no_body(world: World) -> None:
+    chunks = Chunks([b"abc"])
+    world.application.answer = lambda exchange: Response(chunks)
+    world.receive(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
+    while world.turn():
+        pass
+    assert world.sock.sent.endswith(b"\r\n\r\n")
+    assert chunks.closed
+    assert chunks.pulled == 0
+
+
+# --- broken protocol -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"])
+def test_a_broken_request_is_answered_and_the_connection_closed(world: World, data: bytes) -> None:
+    world.receive(data)
+    assert world.sock.sent.startswith(b"HTTP/1.1 400 ")
+    assert world.sock.closed
+    assert not world.errors
