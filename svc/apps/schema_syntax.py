@@ -1,0 +1,265 @@
+"""Schema text -> declarations: the one place that knows GraphQL's grammar (contract: schema-and-store §1). Nothing is resolved here.
+
+graphql-core parses. One relaxation comes before it: in a type, a field may be written without a type (`note @indexed`, §1.11). A first
+pass over the tokens finds such fields and inserts `: Any`; `_Places` leads every position in the text so changed back to the original.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from graphql import GraphQLError
+from graphql.language import (
+    BooleanValueNode,
+    ConstDirectiveNode,
+    DirectiveNode,
+    EnumValueNode,
+    FieldDefinitionNode,
+    FloatValueNode,
+    IntValueNode,
+    Lexer,
+    ListTypeNode,
+    ListValueNode,
+    Location,
+    NamedTypeNode,
+    NonNullTypeNode,
+    NullValueNode,
+    ObjectTypeDefinitionNode,
+    ObjectValueNode,
+    Source,
+    StringValueNode,
+    TokenKind,
+    TypeNode,
+    ValueNode,
+    parse,
+)
+
+from svc.errors import SchemaError
+from svc.store.schema import SCALAR_TYPES
+
+Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
+"""A directive's argument. Names in the manner of an enum are text."""
+
+MAX_NUMERAL = 40  # characters; what is longer stays text
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line and column count from 1, in the text as it was written."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    name: str
+    arguments: dict[str, Value]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`lists`: brackets around the type; `required`, `element_required`: `!` of the whole and of the innermost type."""
+
+    name: str
+    type: str
+    lists: int
+    required: bool
+    element_required: bool
+    has_arguments: bool
+    directives: tuple[Directive, ...]
+    description: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDeclaration:
+    name: str
+    fields: tuple[Field, ...]
+    directives: tuple[Directive, ...]
+    description: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A definition that declares nothing for us: an enum, an input type, an extension ..."""
+
+    kind: str
+    name: str
+    place: Place
+
+
+def parse_schema(text: str) -> list[TypeDeclaration | Other]:
+    """The definitions of one schema file in their order. Raises SchemaError with line and column for anything that is no schema."""
+    places = _Places(text)
+    try:
+        insertions = _untyped_fields(text)
+        if not insertions and _is_blank(text):
+            return []
+        places = _Places(text, insertions)
+        document = parse(_inserted(text, insertions))
+    except GraphQLError as error:
+        place = places.of(next(iter(error.positions or ()), 0))
+        raise SchemaError(error.message.removeprefix("Syntax Error: "), place.line, place.column) from None
+    except RecursionError:
+        raise SchemaError("the text is nested too deeply", 1, 1) from None
+    reader = _Reader(places)
+    return [reader.definition(node) for node in document.definitions]
+
+
+# --- fields without a type -----------------------------------------------------------------------------------------------------------
+
+_UNTYPED = ": Any"
+_INSIDE = {TokenKind.PAREN_L: 1, TokenKind.PAREN_R: -1}
+_STRINGS = (TokenKind.STRING, TokenKind.BLOCK_STRING)
+
+
+def _is_blank(text: str) -> bool:
+    """A file without a definition, which graphql-core refuses, declares nothing."""
+    return Lexer(Source(text)).advance().kind is TokenKind.EOF
+
+
+def _untyped_fields(text: str) -> list[int]:
+    """Positions behind the names of the fields that have no type. Text that is no schema gives anything: parsing it fails later.
+
+    A name directly followed by the name of a built-in type is no untyped field but a forgotten colon, which the parser reports.
+    """
+    lexer = Lexer(Source(text))
+    found: list[int] = []
+    parentheses = braces = 0
+    header = body = False  # between `type` and its `{`; between its braces
+    expects_field = False
+    previous = lexer.token
+    token = lexer.advance()
+    while token.kind is not TokenKind.EOF:
+        following = lexer.advance()
+        kind = token.kind
+        parentheses = max(0, parentheses + _INSIDE.get(kind, 0))
+        if parentheses or kind is TokenKind.PAREN_R:
+            pass
+        elif kind is TokenKind.BRACE_L:
+            braces += 1
+            body = expects_field = header and braces == 1
+            header = False
+        elif kind is TokenKind.BRACE_R:
+            braces = max(0, braces - 1)
+            body = body and braces > 0
+        elif not body:
+            if kind is TokenKind.NAME and token.value == "type" and not braces and previous.kind is not TokenKind.AT:
+                header = True
+        elif kind is TokenKind.NAME and previous.kind is not TokenKind.AT:
+            if expects_field:
+                if following.kind is TokenKind.COLON or following.kind is TokenKind.PAREN_L:
+                    expects_field = False
+                elif following.kind in _AFTER_UNTYPED and following.value not in SCALAR_TYPES:
+                    found.append(token.end)
+            elif previous.kind is TokenKind.COLON or previous.kind is TokenKind.BRACKET_L:  # the type; behind it, a next field may follow
+                expects_field = True
+        previous, token = token, following
+    return found
+
+
+_AFTER_UNTYPED = frozenset((TokenKind.AT, TokenKind.NAME, TokenKind.BRACE_R, *_STRINGS))
+
+
+def _inserted(text: str, positions: list[int]) -> str:
+    if not positions:
+        return text
+    starts, ends = [0, *positions], [*positions, len(text)]
+    return _UNTYPED.join([text[start:end] for start, end in zip(starts, ends, strict=True)])
+
+
+class _Places:
+    """Offsets in the text with insertions -> lines and columns of the original."""
+
+    def __init__(self, text: str, insertions: list[int] | None = None) -> None:
+        self._line_starts = [0, *[found.end() for found in re.finditer(r"\r\n|[\n\r]", text)]]
+        # Where each insertion begins in the changed text.
+        self._insertions = [position + number * len(_UNTYPED) for number, position in enumerate(insertions or [])]
+
+    def of(self, offset: int) -> Place:
+        before = bisect_right(self._insertions, offset)
+        if before:
+            # An offset inside an insertion belongs to the place where it was made.
+            offset = max(self._insertions[before - 1], offset - len(_UNTYPED)) - (before - 1) * len(_UNTYPED)
+        line = bisect_right(self._line_starts, offset)
+        return Place(line, offset - self._line_starts[line - 1] + 1)
+
+
+# --- nodes of the parser -> declarations ---------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    def __init__(self, places: _Places) -> None:
+        self._places = places
+
+    def definition(self, node: object) -> TypeDeclaration | Other:
+        loc: Location | None = getattr(node, "loc", None)
+        place = self._place(loc)
+        if not isinstance(node, ObjectTypeDefinitionNode):
+            kind = str(getattr(node, "kind", "")).replace("_", " ").removesuffix(" definition")
+            if kind in ("operation", "fragment"):
+                raise SchemaError("a schema file declares types, it cannot hold queries", place.line, place.column)
+            name = getattr(node, "name", None)
+            return Other(kind, name.value if name is not None else "", place)
+        return TypeDeclaration(
+            node.name.value,
+            tuple([self._field(field) for field in node.fields or ()]),
+            self._directives(node.directives),
+            node.description.value if node.description else "",
+            self._place(node.name.loc),
+        )
+
+    def _field(self, node: FieldDefinitionNode) -> Field:
+        kind: TypeNode = node.type
+        required = isinstance(kind, NonNullTypeNode)
+        lists = 0
+        element_required = False
+        while not isinstance(kind, NamedTypeNode):
+            if isinstance(kind, NonNullTypeNode):
+                element_required = lists > 0
+                kind = kind.type
+            elif isinstance(kind, ListTypeNode):
+                lists += 1
+                element_required = False
+                kind = kind.type
+        return Field(
+            node.name.value,
+            kind.name.value,
+            lists,
+            required,
+            element_required,
+            bool(node.arguments),
+            self._directives(node.directives),
+            node.description.value if node.description else "",
+            self._place(node.name.loc),
+        )
+
+    def _directives(self, nodes: tuple[ConstDirectiveNode, ...] | tuple[DirectiveNode, ...] | None) -> tuple[Directive, ...]:
+        found = []
+        for node in nodes or ():
+            arguments = {argument.name.value: _value(argument.value) for argument in node.arguments or ()}
+            found.append(Directive(node.name.value, arguments, self._place(node.loc)))
+        return tuple(found)
+
+    def _place(self, loc: Location | None) -> Place:
+        return self._places.of(loc.start if loc is not None else 0)
+
+
+def _value(node: ValueNode) -> Value:
+    if isinstance(node, StringValueNode | EnumValueNode | BooleanValueNode):
+        return node.value
+    if isinstance(node, IntValueNode | FloatValueNode):
+        if len(node.value) > MAX_NUMERAL:
+            return node.value
+        return int(node.value) if isinstance(node, IntValueNode) else float(node.value)
+    if isinstance(node, ListValueNode):
+        return [_value(element) for element in node.values]
+    if isinstance(node, ObjectValueNode):
+        return {field.name.value: _value(field.value) for field in node.fields}
+    assert isinstance(node, NullValueNode)
+    return None
