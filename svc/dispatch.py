@@ -64,7 +64,8 @@ class Dispatcher:
         request = exchange.request
         try:
             if request.method == "OPTIONS":
-                return self._finished(request, self._cors.preflight(request) or self._handler.options(request))
+                preflight = self._cors.preflight(request)
+                return self._timed(request, preflight) if preflight else self._finished(request, self._handler.options(request))
             who = self._identifier.identify(request)
             if type(who) is Pending:
                 self._verify(exchange, who)
@@ -168,10 +169,12 @@ class Dispatcher:
 
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (http §2.6, §9)."""
-        pairs = response.headers.pairs()
-        pairs.append(("Server-Timing", f"db;dur={(self._now() - request.arrived) * 1000.0:.2f}"))
         if "origin" in request.block.fields:
-            self._cors.decorate(request.block, pairs)
+            self._cors.decorate(request.block, response.headers.pairs())
+        return self._timed(request, response)
+
+    def _timed(self, request: Request, response: Response) -> Response:
+        response.headers.pairs().append(("Server-Timing", f"db;dur={(self._now() - request.arrived) * 1000.0:.2f}"))
         return response
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
@@ -21,9 +22,9 @@ class Cors:
     credentials: bool = True
 
     @classmethod
-    def from_list(cls, enabled: bool, access_list: list[str | None] | None, allow_headers: str, credentials: bool) -> Cors:
+    def from_list(cls, enabled: bool, access_list: Sequence[str | None] | None, allow_headers: str, credentials: bool) -> Cors:
         """`access_list` null, `[null]` or with `*`: every origin."""
-        every = not access_list or access_list == [None] or "*" in access_list
+        every = not access_list or list(access_list) == [None] or "*" in access_list
         return cls(enabled, None if every else frozenset(str(o) for o in access_list or ()), allow_headers, credentials)
 
     def admits(self, origin: str) -> bool:
