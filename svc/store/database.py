@@ -38,7 +38,7 @@ from svc.store.definitions import (
 )
 from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
 from svc.store.index import Index, IndexCaches
-from svc.store.log import HISTORY_STORE, LOG_STORE, LogEntry, TransactionLog
+from svc.store.log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.sequence import KeySequence
 from svc.store.table import Table
@@ -271,14 +271,14 @@ class Database:
     # -- opening, and following other processes
 
     def _open(self) -> None:
-        self.definitions, entries, history, self.expiry = self._open_core()
-        self.log = TransactionLog(self.env, entries, history)
+        self.definitions, entries, deleted, self.expiry = self._open_core()
+        self.log = TransactionLog(self.env, entries, deleted)
         self.env.on_foreign_commit = self._follow
         self._follow()
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made, all at once, if it is new."""
-        names = (DEFINITIONS_STORE, LOG_STORE, HISTORY_STORE, EXPIRY_STORE)
+        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE)
         handles = self.env.open_stores(names)
         if None in handles:
             # If another process is faster, this finds what that one made.

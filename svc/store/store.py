@@ -172,7 +172,7 @@ class Store:
                 self._failed_commits += 1
                 continue
             self._commits += 1
-            if entries:
+            if entries and self.on_commit:
                 self._published.append((database, entries))
         for transaction in self._applied:
             undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None

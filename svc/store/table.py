@@ -254,7 +254,7 @@ class Table:
                 entries.update((entry, stored) for entry in index_keys(record.get(name)))
         for name, index in self.indexes.items():
             if index.ready:
-                assert list(index.scan_store(txn)) == sorted(expected[name]), f"{index!r} differs from the records"
+                assert list(index.scan_built(txn)) == sorted(expected[name]), f"{index!r} differs from the records"
                 index.check_cache(txn)
         low, high = _EXPIRY_KEY.pack(self.number, 0.0), _EXPIRY_KEY.pack(self.number + 1, 0.0)
         found = set()

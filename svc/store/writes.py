@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from svc.errors import PreconditionFailed, RecordExists
-from svc.store.keys import MAX_STORED, index_keys, storage_key
+from svc.store.keys import MAX_STORED, index_key, index_keys, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.records import decode, encode, etag_of, expiry_of, lsn_of, version_of
 from svc.store.validation import Add
@@ -138,52 +138,55 @@ class WriteSet:
         self._write(table, PATCH, key, stored, old_raw, old, record, logged, expiry)
 
     def put_many(self, table: Table, prepared: list[tuple[bytes, bytes, dict[str, Any]]]) -> None:
-        """Store many records: (stored key, encoded key, record), sorted by stored key, each key once."""
+        """Store many records: (stored key, encoded key, record), sorted by stored key, each key once. The caller commits at once."""
         txn, log, version, wall_ms = self.txn, self._log, self.version, self.wall_ms
         user, node, name, number, audit = self.user, self.database.node, table.name, table.number, table.audit
-        primary_cursor = txn.cursor(table.primary)
-        found = dict(primary_cursor.getmulti([item[0] for item in prepared])) if txn.stat(table.primary)["entries"] else {}
-        has_history = log.has_history(txn, number)
-        indexes = [(index, index.attribute) for index in table.index_list]
-        added: list[list[tuple[bytes, bytes]]] = [[] for _ in indexes]
-        lsn = first = log.last_lsn + 1
+        stamp = table.validator.stamp if table.stamps else None
+        may_expire = table.expires_by_attribute or table.expiration_ms is not None
+        cursor = txn.cursor(table.primary)
+        found = dict(cursor.getmulti([item[0] for item in prepared])) if txn.stat(table.primary)["entries"] else {}
+        has_deleted = log.has_deleted(txn)
+        fresh: list[tuple[bytes, dict[str, Any]]] = []
         rows: list[tuple[bytes, bytes]] = []
         entries = self.entries
+        lsn = first = log.last_lsn + 1
         for stored, key, record in prepared:
             old_raw = found.get(stored)
+            expiry = None
             if old_raw is None:
-                if table.stamps:
-                    table.validator.stamp(record, version, None)
-                expiry = self._expiry(table, record, None)
-                raw = encode(record, version, lsn, expiry)
+                if stamp is not None:
+                    stamp(record, version, None)
+                if may_expire:
+                    expiry = self._expiry(table, record, None)
+                    self._change_expiry(table, stored, None, expiry)
+                previous = log.resume_chain(txn, number, key) if has_deleted else 0
                 changed = tuple(record)
-                previous = log.last_of(txn, number, key) if has_history else 0
-                for (_, attribute), pairs in zip(indexes, added, strict=True):
-                    for entry in index_keys(record.get(attribute)):
-                        pairs.append((entry, stored))
-                if expiry is not None:
-                    table.add_expiry(txn, stored, expiry)
+                fresh.append((stored, record))
+                image = None
             else:
                 old = decode(old_raw)
-                if table.stamps:
-                    table.validator.stamp(record, version, None if self._is_expired(old_raw) else old)
+                if stamp is not None:
+                    stamp(record, version, None if self._is_expired(old_raw) else old)
                 expiry = self._expiry(table, record, None)
-                raw = encode(record, version, lsn, expiry)
-                changed = changed_names(old, record)
-                previous = lsn_of(old_raw)
-                for index, attribute in indexes:
-                    if attribute in changed:
-                        self._reindex(index, stored, index_keys(old.get(attribute)), index_keys(record.get(attribute)))
                 self._change_expiry(table, stored, expiry_of(old_raw), expiry)
+                previous = lsn_of(old_raw)
+                changed = changed_names(old, record)
+                for index in table.index_list:
+                    if index.attribute in changed:
+                        self._reindex(index, stored, index_keys(old.get(index.attribute)), index_keys(record.get(index.attribute)))
+                image = old_raw if audit else None
+            raw = encode(record, version, lsn, expiry)
             rows.append((stored, raw))
-            image = old_raw if audit else None
             entries.append(LogEntry(lsn, first, wall_ms, version, name, number, key, PUT, user, node, previous, raw, changed, image))
             lsn += 1
-        primary_cursor.putmulti(rows)
-        for (index, _), pairs in zip(indexes, added, strict=True):
+        cursor.putmulti(rows)
+        for index in table.index_list:
+            pairs = _index_pairs(index.attribute, fresh)
             pairs.sort()
             txn.cursor(index.handle).putmulti(pairs)
-            self.index_changes += [(index, entry, stored, True) for entry, stored in pairs]
+            # Nothing is read between these writes and their commit, so no cache can come into being that would have to know of them.
+            if index.cache is not None:
+                self.index_changes += [(index, entry, stored, True) for entry, stored in pairs]
         log.append_many(txn, entries)
 
     def delete(self, table: Table, key: bytes, precondition: Precondition | None) -> bool:
@@ -241,7 +244,7 @@ class WriteSet:
         txn.put(stored, raw, True, True, False, table.primary)
         if old is None or old_raw is None:
             changed = tuple(record)
-            previous = log.last_of(txn, table.number, key)
+            previous = log.resume_chain(txn, table.number, key)
             for index in table.index_list:
                 for entry in index_keys(record.get(index.attribute)):
                     txn.put(entry, stored, True, True, False, index.handle)
@@ -289,7 +292,9 @@ class WriteSet:
         expiry = expiry_of(raw)
         if expiry is not None:
             table.remove_expiry(txn, stored, expiry)
-        self._append(table, kind, key, self._log.last_lsn + 1, lsn_of(raw), None, (), raw)
+        lsn = self._log.last_lsn + 1
+        self._append(table, kind, key, lsn, lsn_of(raw), None, (), raw)
+        self._log.end_chain(txn, table.number, key, lsn)
 
     def _append(
         self,
@@ -321,6 +326,25 @@ class WriteSet:
         )
         self._log.append(self.txn, entry)
         self.entries.append(entry)
+
+
+def _index_pairs(attribute: str, records: list[tuple[bytes, dict[str, Any]]]) -> list[tuple[bytes, bytes]]:
+    """(index key, stored key) of these records, an attribute at a time: texts that repeat are encoded once."""
+    pairs: list[tuple[bytes, bytes]] = []
+    texts: dict[str, bytes] = {}
+    for stored, record in records:
+        value: Any = record.get(attribute)
+        kind = type(value)
+        if kind is str:
+            key = texts.get(value)
+            if key is None:
+                key = texts[value] = index_key(value)
+            pairs.append((key, stored))
+        elif kind is int or value is None:
+            pairs.append((index_key(value), stored))
+        else:
+            pairs += [(key, stored) for key in index_keys(value)]
+    return pairs
 
 
 def merge(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
