@@ -14,46 +14,67 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from svc.auth.install import DEFAULT_ADMIN, INITIAL_PASSWORD_FILE
+from svc.auth.install import DEFAULT_ADMIN
+from svc.cli import FAILED, RUNNING
 from svc.config import Config
+from svc.config.build import CONFIG_FILE
+from svc.config.document import write_document
 from svc.demo.data import APP
 from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.errors import ConfigError
+from svc.install import PASSWORD_FILE, AlreadyRunning, RootLock, first_document, make_directories, take_administrator
 from svc.server import Server
 
 EXAMPLES = (
     ("one record", "/Airline/UA"),
+    ("what happened on one day: keys have several segments", "/Flight/2013-02-09/UA/?cancelled==false&sort(-departureDelay)&limit(3)"),
     (
-        "the longest delays, with a value of the related record",
-        "/Flight/?departureDelay=gt=800&sort(-departureDelay)&select(id,departureDelay,airline{name})",
+        "the longest delays, with values of related records",
+        "/Flight/?departureDelay=gt=800&select(id,departureDelay,airline{name},plane{year})",
     ),
     (
-        "flights cancelled in a storm: a condition on the weather when they were to leave",
-        "/Flight/?cancelled==true&weather.windGust=gt=50&select(id,destination{name},weather{windGust})",
+        "a condition on a related record: cancelled in a storm",
+        "/Flight/?cancelled==true&weather.windGust=gt=46&select(id,weather{windGust})",
     ),
-    ("one morning's weather: keys have several segments", "/Weather/JFK/?time=ge=date:2013-02-09T06%3A00&lt=date:2013-02-09T09%3A00"),
-    ("a relationship from its other side", "/Plane/?seats=ge=450&select(tailNumber,manufacturer,flights{id,destinationCode})"),
-    ("the same data for a spreadsheet", "/Airport/.csv?timeZone==Pacific%2FHonolulu&select(code,name,altitude)"),
+    ("a range of dates", "/Weather/JFK/?time=ge=2013-02-09T06%3A00&lt=2013-02-09T09%3A00&select(time,temperature,windSpeed)"),
+    ("a relationship from its other side", "/Airport/EYW?select(name,arrivals{id,plane{manufacturer,model}})"),
+    ("what can be asked", "/Flight"),
 )
 
 
 def main(args: Sequence[str]) -> int:
-    """Returns the exit status: 1 if the directory, the configuration or the port cannot be used."""
+    """Returns the exit status: 1 if the directory, the configuration or the port cannot be used, 4 if the demo runs already."""
     options = _parse(args)
     root: Path = options.dir.expanduser().absolute()
+    settings = {} if options.port is None else {"HTTP_PORT": str(options.port)}
     try:
         if not is_filled(root):
             make_directory(root)
-        config = Config.load(root, environ=os.environ, options={} if options.port is None else {"HTTP_PORT": str(options.port)})
+        with RootLock(root):
+            return _serve(root, settings)
+    except AlreadyRunning as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return RUNNING
     except (NotOurs, ConfigError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except KeyboardInterrupt:  # while loading: nothing is left behind
-        return 1
+        return FAILED
+
+
+def _serve(root: Path, settings: dict[str, str]) -> int:
+    """As `svc run` does it, but for the boot file: the demo must not become the root that `svc` finds by itself."""
+    administrator = take_administrator(os.environ, settings)
+    file = root / CONFIG_FILE
+    if not file.exists():
+        write_document(file, first_document(root, os.environ, settings))
+    config = Config.load(root, environ=os.environ, options=settings)
+    make_directories(root, config)
     server = Server(
         config,
         apps=[APP],
-        password=os.environ.pop("SVC_ADMIN_PASSWORD", None),
+        username=administrator.username,
+        password=administrator.password,
         on_ready=lambda ready: print(introduction(root, ready.listeners[0].port), flush=True),
     )
     return server.run()
@@ -62,7 +83,7 @@ def main(args: Sequence[str]) -> int:
 def introduction(root: Path, port: int) -> str:
     """Who may log in, and what to try: lines to copy into another terminal."""
     try:
-        password = (root / INITIAL_PASSWORD_FILE).read_text("utf-8").rstrip("\n")
+        password = (root / PASSWORD_FILE).read_text("utf-8").rstrip("\n")
     except FileNotFoundError:
         password = ""  # it was given, or has been changed: nothing here knows it
     lines = [

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from svc.demo import default_directory, introduction, main
+from svc.install import PASSWORD_FILE
+
+
+def test_introduction_holds_the_password_that_was_made_up(tmp_path: Path) -> None:
+    (tmp_path / PASSWORD_FILE).write_text("s3cret\n")
+    text = introduction(tmp_path, 8080)
+    assert "User admin, password s3cret\n" in text
+    assert "curl -gu 'admin:s3cret' 'http://localhost:8080/Airline/UA'" in text
+
+
+def test_introduction_without_a_known_password(tmp_path: Path) -> None:
+    text = introduction(tmp_path, 8080)
+    assert "curl -gu 'admin:PASSWORD' 'http://localhost:8080/Airline/UA'" in text
+
+
+def test_default_directory_is_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert default_directory() == Path("/caches/svc/demo")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert default_directory() == Path("/home/ann/.cache/svc/demo")
+
+
+def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "letter.txt").write_text("Dear Ann")
+    assert main(["--dir", str(tmp_path)]) == 1
+    assert "Error: " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
