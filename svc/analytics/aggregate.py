@@ -1,0 +1,90 @@
+"""Raw rows of a minute -> one row per group (contract: analytics §2.1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from svc.analytics.statistics import Bin, Key, labels, percentiles, read_bins, whole
+
+# Gauges of one instance each: the last value counts, and the instances are added up.
+BY_THREAD = frozenset({"memory", "mqtt-connections", "ws-connections"})
+
+_LABELS = frozenset({"metric", "path", "method", "type"})
+_NOT_AVERAGED = _LABELS | {"count", "total", "distribution", "threadId"}
+
+
+class Group:
+    """What is known so far of one (metric, path, method, type).
+
+    `sums`: field -> sum of value x count; `bins`: those of all entries; `total` None: no yes/no metric.
+    """
+
+    __slots__ = ("bins", "count", "sums", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total: int | None = None
+        self.sums: dict[str, float] = {}
+        self.bins: list[Bin] = []
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        count = entry.get("count", 1)
+        self.count += count
+        total = entry.get("total")
+        if total is not None:
+            self.total = (self.total or 0) + total
+            return
+        sums = self.sums
+        for name, value in entry.items():
+            if name not in _NOT_AVERAGED and isinstance(value, (int, float)):
+                sums[name] = sums.get(name, 0) + value * count
+        stored = entry.get("distribution")
+        if stored is not None:
+            self.bins += read_bins(stored)
+
+    def fields(self) -> dict[str, Any]:
+        if self.total is not None:
+            ratio = whole(self.total / self.count) if self.count else 0
+            return {"mean": ratio, "count": self.count, "total": self.total, "ratio": ratio}
+        found: dict[str, Any] = {name: whole(value / self.count) for name, value in self.sums.items()} if self.count else {}
+        if self.bins:
+            found.update(percentiles(self.bins))
+        found["count"] = self.count
+        return found
+
+
+class Aggregation:
+    """The groups of one period. `time`: that of the newest raw row taken in, in ms; None: none yet."""
+
+    def __init__(self) -> None:
+        self.time: int | None = None
+        self._groups: dict[Key, Group] = {}
+        self._gauges: dict[Key, dict[int, Mapping[str, Any]]] = {}  # last entry of each instance
+
+    def iter_add(self, row: Mapping[str, Any]) -> Iterator[None]:
+        """Take in one raw row, an entry a step."""
+        self.time = row["time"] if self.time is None else max(self.time, row["time"])
+        thread_id = row.get("threadId", 0)
+        for entry in row["metrics"]:
+            key = (entry["metric"], entry.get("path"), entry.get("method"), entry.get("type"))
+            if key[0] in BY_THREAD:
+                self._gauges.setdefault(key, {})[thread_id] = entry
+            else:
+                group = self._groups.get(key)
+                if group is None:
+                    group = self._groups[key] = Group()
+                group.add(entry)
+            yield
+
+    def iter_rows(self) -> Iterator[dict[str, Any]]:
+        """The rows, without what all rows have in common."""
+        for key, group in self._groups.items():
+            yield {**labels(key), **group.fields()}
+        for key, entries in self._gauges.items():
+            sums: dict[str, Any] = {}
+            for entry in entries.values():
+                for name, value in entry.items():
+                    if name not in _NOT_AVERAGED and isinstance(value, (int, float)):
+                        sums[name] = sums.get(name, 0) + value
+            yield {**labels(key), **sums, "count": len(entries)}

@@ -1,0 +1,264 @@
+"""From events to rows in the store, by a clock that the test turns (analytics §1, §2, §6, §9)."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.analytics import Analytics
+from svc.analytics.rows import ID_STEP
+from svc.auth.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, ensure_system
+from svc.clock import FakeClock
+from svc.store import Store
+from svc.store.records import decode
+
+
+class ImmediateExecutor(Executor):
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*arguments, **named))
+        return future
+
+
+class Fixture:
+    """A store, its analytics, and a loop that is 25 % active."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.clock = FakeClock()
+        self.store = Store(path, clock=self.clock)
+        ensure_system(self.store)
+        self.options = options
+        self.analytics = self.start()
+        self.idle = self.active = 0.0
+
+    def start(self) -> Analytics:
+        self.analytics = Analytics(self.store, clock=self.clock, executor=ImmediateExecutor(), **self.options)
+        return self.analytics
+
+    def second(self) -> None:
+        """A second passes, the loop ticks and commits."""
+        self.clock.advance(1)
+        self.idle += 0.75
+        self.active += 0.25
+        more = self.analytics.tick(self.idle, self.active)
+        self.store.commit_turn()
+        while more:
+            more = self.analytics.work(0.005)
+            self.store.commit_turn()
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        found = self.store.databases[SYSTEM].tables[table]
+        rows = [decode(raw) for _, raw in found.scan(found.database.snapshot())]
+        self.store.end_turn()
+        return rows
+
+    def raw(self) -> list[dict[str, Any]]:
+        return self.rows(RAW_ANALYTICS_TABLE)
+
+    def aggregates(self, metric: str) -> list[dict[str, Any]]:
+        return [row for row in self.rows(ANALYTICS_TABLE) if row["metric"] == metric]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Fixture]:
+    fixture = Fixture(tmp_path)
+    yield fixture
+    fixture.store.close()
+
+
+def serve_the_example(analytics: Analytics) -> None:
+    for duration, success, size in ((2.0, True, 100), (4.0, False, 120), (9.0, True, 30)):
+        analytics.recorder.request_done("Seat", "GET", duration, success, size, 0.25)
+
+
+def entry(row: dict[str, Any], metric: str) -> dict[str, Any]:
+    return next(found for found in row["metrics"] if found["metric"] == metric)
+
+
+def test_worked_example(world: Fixture) -> None:
+    serve_the_example(world.analytics)
+    world.second()
+    (row,) = world.raw()
+    assert row["threadId"] == 0 and row["period"] == 1000 and row["totalBytesProcessed"] == 250
+    duration = entry(row, "duration")
+    assert [duration[name] for name in ("path", "method", "mean", "median", "p90", "p95", "count")] == ["Seat", "GET", 5, 4, 9, 9, 3]
+    success = entry(row, "success")
+    assert (success["total"], success["count"], round(success["mean"], 3)) == (2, 3, 0.667)
+    sent = entry(row, "bytes-sent")
+    assert (round(sent["mean"], 2), sent["median"], sent["p90"], sent["p95"], sent["count"]) == (83.33, 100, 120, 120, 3)
+    transfer = entry(row, "transfer")
+    assert (transfer["type"], transfer["count"]) == ("operation", 3)
+    assert entry(row, "memory")["rss"] > 0
+    assert entry(row, "utilization") == {"metric": "utilization", "idle": 750, "active": 250, "utilization": 0.25}
+
+    for _ in range(70):
+        world.second()
+    (duration,) = world.aggregates("duration")
+    assert [duration[name] for name in ("path", "method", "period", "count", "mean", "median")] == ["Seat", "GET", 60000, 3, 5, 4]
+    assert (round(duration["p90"], 9), round(duration["p95"], 9)) == (8, 8.5)
+    assert duration["time"] == row["time"] and duration["node"] == "localhost"
+    (success,) = world.aggregates("success")
+    assert (success["count"], success["total"], round(success["ratio"], 3)) == (3, 2, 0.667)
+    assert "p95" not in success and "median" not in success
+
+
+def test_no_event_no_row(world: Fixture) -> None:
+    for _ in range(5):
+        world.second()
+    assert world.raw() == []
+
+
+def test_ids_increase_also_when_the_clock_steps_back(world: Fixture) -> None:
+    for _ in range(3):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+        world.clock._wall -= 5
+    ids = [row["id"] for row in world.raw()]
+    assert ids == sorted(set(ids)) and len(ids) == 3
+    world.start()
+    world.analytics.recorder.record(1, "size")
+    world.second()
+    assert len({row["id"] for row in world.raw()}) == 4
+
+
+def test_instances_have_ids_of_their_own(tmp_path: Path) -> None:
+    world = Fixture(tmp_path, thread_id=3)
+    world.analytics.recorder.record(1, "size")
+    world.second()
+    (row,) = world.raw()
+    assert row["threadId"] == 3 and row["id"] % 1 == 3 * ID_STEP
+    for _ in range(100):
+        world.second()
+    assert world.rows(ANALYTICS_TABLE) == []  # instance 0 aggregates
+    world.store.close()
+
+
+def test_bytes_processed_run_on(world: Fixture) -> None:
+    for _ in range(2):
+        serve_the_example(world.analytics)
+        world.second()
+    assert [row["totalBytesProcessed"] for row in world.raw()] == [250, 500]
+
+
+def test_minutes_follow_each_other_without_gap_or_overlap(world: Fixture) -> None:
+    for _ in range(400):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    found = world.aggregates("size")
+    assert len(found) >= 4
+    covered = found[-1]["time"]
+    assert sum(row["count"] for row in found) == len([row for row in world.raw() if row["time"] <= covered])
+    assert all(row["count"] <= 61 for row in found)
+
+
+def test_a_period_of_a_stopped_server_is_aggregated_later(world: Fixture) -> None:
+    for _ in range(10):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    world.clock.advance(1000)
+    world.start()
+    for _ in range(62):
+        world.second()
+    (row,) = world.aggregates("size")
+    assert row["count"] == 10
+    world.start()  # and not again
+    for _ in range(62):
+        world.second()
+    assert len(world.aggregates("size")) == 1
+
+
+def test_resource_rows(world: Fixture) -> None:
+    for _ in range(70):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    (loop,) = world.aggregates("main-thread-utilization")
+    assert loop["taskQueueLatency"] == 0 and loop["rss"] > 0 and loop["idle"] > 0
+    (usage,) = world.aggregates("resource-usage")
+    assert usage["period"] == 60000 and "cpuUtilization" in usage and "node" in usage
+    (size,) = world.aggregates("database-size")
+    assert size["database"] == "system" and size["size"] == size["used"] + size["free"] and size["audit"] >= 0
+    assert {row["table"] for row in world.aggregates("table-size")} >= {"svc_user", RAW_ANALYTICS_TABLE}
+    assert world.aggregates("storage-volume")[0]["size"] > 0
+
+
+def test_storage_is_measured_every_nth_time(tmp_path: Path) -> None:
+    world = Fixture(tmp_path, storage_interval=3, aggregate_period=2)
+    for _ in range(20):
+        world.second()
+    usages = world.aggregates("resource-usage")
+    assert len(usages) > 3
+    assert len(world.aggregates("database-size")) == -(-len(usages) // 3)
+    world.store.close()
+
+
+def test_period_of_one_second_keeps_up(tmp_path: Path) -> None:
+    world = Fixture(tmp_path, aggregate_period=1, storage_interval=0)
+    for _ in range(30):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    assert sum(row["count"] for row in world.aggregates("size")) >= 24
+    world.store.close()
+
+
+def test_raw_only_and_off(tmp_path: Path) -> None:
+    for period, expected in ((0, 1), (-1, 0)):
+        world = Fixture(tmp_path / str(period), aggregate_period=period)
+        world.analytics.recorder.record(1, "size")
+        for _ in range(100):
+            world.second()
+        assert len(world.raw()) == expected
+        assert world.rows(ANALYTICS_TABLE) == []
+        world.store.close()
+
+
+def test_old_raw_rows_go(world: Fixture) -> None:
+    for _ in range(3):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    world.clock.advance(3600 - 2)
+    for _ in range(62):
+        world.second()
+    assert world.raw() == []
+    assert world.aggregates("size") != []
+
+
+def test_work_is_sliced(world: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that makes each step cost the whole budget, a tick does one step and the rest follows."""
+    for number in range(50):
+        world.analytics.recorder.record(1, f"size{number}")
+    monkeypatch.setattr("svc.analytics.service.TICK_BUDGET", 0.0)
+    world.clock.advance(1)
+    assert world.analytics.tick(0, 0) is True
+    assert world.raw() == []
+    world.analytics.recorder.record(1, "meanwhile")
+    assert world.analytics.tick(0, 0) is True
+    while world.analytics.work(0.0):
+        pass
+    world.store.commit_turn()
+    (row,) = world.raw()
+    assert len(row["metrics"]) == 52
+
+
+def test_failed_write_loses_only_the_row(world: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    from svc.errors import NoSpace
+    from svc.store import Transaction
+
+    def fail(self: Transaction) -> None:
+        raise NoSpace
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "apply", fail)
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    assert "could not be stored" in caplog.text
+    world.analytics.recorder.record(1, "size")
+    world.second()
+    assert len(world.raw()) == 1
+
+
+def test_close_stores_what_is_left(world: Fixture) -> None:
+    serve_the_example(world.analytics)
+    world.analytics.close()
+    assert len(world.raw()) == 1
