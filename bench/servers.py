@@ -25,6 +25,7 @@ from measure import SERVER_CORE, Request, on_core
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
+sys.path.insert(0, str(REPOSITORY))  # svc as it stands beside this directory, not an installed one
 USER = "admin"
 START_LIMIT = 60.0  # seconds
 
@@ -190,7 +191,6 @@ class Svc(Server):
 def fill_svc(path: Path, count: int, spares: int, progress: Callable[[int], None] | None = None) -> None:
     """Load the records into the store in `path`, with the tables that the application in `app/` declares."""
     from svc.apps.schema_files import load_schema_files
-
     from svc.store import Store
 
     definitions = load_schema_files([("schema.graphql", (HERE / "app" / "schema.graphql").read_text())], {}).definitions
