@@ -4,12 +4,13 @@ The child gets the write end of a pipe. What it would print for the user (start 
 goes into the pipe; a last line `READY` tells that all listeners are open. End of the pipe without it: the start has failed.
 """
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -53,22 +54,38 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
             said = True
     status = child.wait()
     if not said:
-        print(f"svc could not be started, see {place.root / 'log'}.", file=sys.stderr)
+        print(f"svc could not be started, see {place.root / 'log'}", file=sys.stderr)
     return status or 1
 
 
-def ready_pipe() -> tuple[TextIO, Callable[[], None]]:
-    """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers."""
-    descriptor = os.environ.pop(PIPE_VARIABLE, "")
-    terminal = open(int(descriptor), "w", encoding="utf-8", buffering=1) if descriptor.isdecimal() else sys.stderr  # noqa: SIM115 - returned
+@contextmanager
+def ready_pipe() -> Iterator[tuple[TextIO, Callable[[], None]]]:
+    """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers.
 
-    def ready() -> None:
-        if terminal is not sys.stderr:
-            with contextlib.suppress(OSError):  # nobody waits any more
+    Until then standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
+    """
+    descriptor = os.environ.pop(PIPE_VARIABLE, "")
+    if not descriptor.isdecimal():
+        yield sys.stderr, lambda: None
+        return
+    own_stderr = sys.stderr
+    with open(int(descriptor), "w", encoding="utf-8", errors="replace", buffering=1) as terminal:
+
+        def ready() -> None:
+            sys.stderr = own_stderr
+            with suppress(OSError):  # nobody waits any more
                 print(READY, file=terminal, flush=True)
                 terminal.close()
 
-    return terminal, ready
+        sys.stderr = terminal
+        try:
+            yield terminal, ready
+        except Exception:
+            if not terminal.closed:
+                traceback.print_exc(file=terminal)
+            raise
+        finally:
+            sys.stderr = own_stderr
 
 
 def stop(root: Path, pid: int) -> int:

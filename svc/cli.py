@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 
     from svc.config import Config
     from svc.install import Administrator, Place
+    from svc.store.check import CheckReport
 
 FAILED, RUNNING = 1, 4
 """Exit status for a failure, and for a root on which a server is running already."""
 
-FIRST_RUN_OPTIONS = frozenset(
-    {
-        "svc_admin_username", "svc_admin_password", "defaults_mode", "default_mode", "tc_agreement",
-        "svc_config", "svc_default_config", "svc_config_json", "svc_set_config",
-    }
-)  # fmt: skip
+FIRST_RUN_OPTIONS = frozenset({"svc_admin_username", "svc_admin_password", "defaults_mode", "default_mode", "tc_agreement", "svc_config"})
 """Options that are no settings; in lower case."""
 
 
@@ -162,7 +158,7 @@ def _dev(arguments: Arguments) -> int:
 
 def _serve(arguments: Arguments, apps: list["Path"], *, dev: bool, terminal: TextIO, on_ready: Callable[[], None] | None = None) -> int:
     """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`."""
-    from svc.errors import ConfigError
+    from svc.errors import ConfigError, Problem
     from svc.install import (
         AlreadyRunning,
         RootLock,
@@ -189,7 +185,7 @@ def _serve(arguments: Arguments, apps: list["Path"], *, dev: bool, terminal: Tex
                 config,
                 apps,
                 dev,
-                on_ready=lambda _: on_ready() if on_ready is not None else None,
+                on_ready=lambda _: on_ready() if on_ready is not None else _tell_ready(config),
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
@@ -200,9 +196,18 @@ def _serve(arguments: Arguments, apps: list["Path"], *, dev: bool, terminal: Tex
     except AlreadyRunning as error:
         print(f"Error: {error}", file=terminal)
         return RUNNING
-    except (ConfigError, WrongUser) as error:
+    except (ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
         print(f"Error: {error}", file=terminal)
         return FAILED
+
+
+def _tell_ready(config: "Config") -> None:
+    """Who started the server by hand sees that it runs; everything else is in the log."""
+    if sys.stderr.isatty() and not config["logging.stdStreams"]:
+        print(
+            f"svc {__version__} answers on port {config['http.port']}, its log is {config['logging.path']}. Ctrl+C stops it.",
+            file=sys.stderr,
+        )
 
 
 def _place(arguments: Arguments) -> "Place":
@@ -243,7 +248,7 @@ def _log_notes(config: "Config") -> None:
 
 
 def _install(arguments: Arguments) -> int:
-    from svc.errors import ConfigError
+    from svc.errors import ConfigError, Problem
     from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, install, make_directories, take_administrator
 
     _no_words(arguments)
@@ -265,7 +270,7 @@ def _install(arguments: Arguments) -> int:
     except AlreadyRunning as error:
         print(f"Error: {error}", file=sys.stderr)
         return RUNNING
-    except (ConfigError, WrongUser) as error:
+    except (ConfigError, WrongUser, Problem) as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
     print(f"svc {__version__} is installed in {place.root}. Start it with: svc")
@@ -335,18 +340,12 @@ def _checked_start(arguments: Arguments) -> "Place":
 
 
 def _background(arguments: Arguments) -> int:
-    """What `svc start` runs in its own session: as `run`, with the user behind a pipe."""
+    """What `svc start` runs in its own session: as `run`, with its user behind a pipe."""
     from svc.background import ready_pipe
 
     apps = [_directory(word) for word in arguments.words]
-    terminal, on_ready = ready_pipe()
-    try:
+    with ready_pipe() as (terminal, on_ready):
         return _serve(arguments, apps, dev=False, terminal=terminal, on_ready=on_ready)
-    except UsageError as error:
-        print(error, file=terminal)
-        return FAILED
-    finally:
-        terminal.close()
 
 
 def _stop(arguments: Arguments) -> int:
@@ -402,15 +401,27 @@ def _check(arguments: Arguments) -> int:
         databases = _databases(arguments)
     except ConfigError as error:
         raise UsageError(f"Error: {error}") from error
-    findings = 0
+    faults = 0
     for path in databases:
-        print(f"{path.name}: ", end="", flush=True)
-        found = list(check_database(path))
-        print("fine" if not found else f"{len(found)} findings")
-        for finding in found:
-            print(f"  {finding}")
-        findings += len(found)
-    return FAILED if findings else 0
+        report = check_database(path, _show_progress if sys.stderr.isatty() else lambda what, done, total: None)
+        print(f"{path.name}: {'fine' if report.ok else f'{report.total} faults'}; {_counts(report)}")
+        for sentence in report.findings:
+            print(f"  {sentence}")
+        if report.total > len(report.findings):
+            print(f"  ... and {report.total - len(report.findings)} more")
+        for sentence in report.notes:
+            print(f"  Note: {sentence}")
+        faults += report.total
+    return FAILED if faults else 0
+
+
+def _show_progress(what: str, done: int, total: int) -> None:
+    print(f"\r\x1b[K{what} {done} of {total}\r", end="", file=sys.stderr, flush=True)
+
+
+def _counts(report: "CheckReport") -> str:
+    records = sum(report.records.values())
+    return f"{len(report.records)} tables, {records} records, {report.index_entries} index entries, {report.log_entries} log entries"
 
 
 def _databases(arguments: Arguments) -> list["Path"]:

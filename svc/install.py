@@ -253,9 +253,12 @@ class RootLock:
     """Held while a server runs: no second one on the same root, however the first one ends. `release()` also removes the pid file."""
 
     def __init__(self, root: Path) -> None:
-        """Take the lock and write the pid. Raises AlreadyRunning."""
+        """Take the lock and write the pid. Raises AlreadyRunning, or ConfigError if the root is not ours to write."""
         self._pid_file = root / PID_FILE
-        self._descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"The file {root / LOCK_FILE} cannot be opened: {error.strerror}") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

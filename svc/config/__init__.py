@@ -21,7 +21,7 @@ Modules: `settings` (the table), `values` (parsers by kind), `document` (YAML, f
 
 from svc.config.build import Config, Section, build
 from svc.config.document import Document
-from svc.config.overrides import load
+from svc.config.overrides import load, reread
 from svc.config.settings import SETTINGS, Setting
 
-__all__ = ["SETTINGS", "Config", "Document", "Section", "Setting", "build", "load"]
+__all__ = ["SETTINGS", "Config", "Document", "Section", "Setting", "build", "load", "reread"]

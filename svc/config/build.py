@@ -10,6 +10,7 @@ from typing import Any
 from svc.config.document import Document, modernise
 from svc.config.settings import (
     BY_NAME,
+    LOGGING_FIELDS,
     OPTIONAL_SECTIONS,
     PORTS,
     SECTIONS,
@@ -55,6 +56,8 @@ class Config:
     notes: tuple[tuple[str, str], ...] = ()
     file: Path | None = None
     dev: bool = False
+    development: Mapping[str, object] = field(default_factory=dict)
+    """The values of `svc dev` that hold in this run and are not in the file."""
 
     http: Section = field(init=False, repr=False)
     operations_api: Section = field(init=False, repr=False)
@@ -151,6 +154,7 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
     values["rootPath"] = root
     for name in [name for name, switched in components.items() if switched is False and name in SWITCHED_OFF]:
         values.update(SWITCHED_OFF[name])
+    _component_logs(components, root, values, faults)
     _databases(known.get("databases"), root, values, faults, notes)
     _unknown_keys(known, faults, notes)
     if not faults:
@@ -178,6 +182,17 @@ def _take_components(document: Document, notes: list[tuple[str, str]]) -> dict[s
             else:
                 notes.append(("warn", f"Unknown setting '{name}' is ignored"))
     return components
+
+
+def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str, Any], faults: list[str]) -> None:
+    """`<component>.logging` is the one field of a component entry that is ours: it is found in the values under this name."""
+    for name, entry in components.items():
+        if isinstance(entry, dict) and entry.get("logging") is not None:
+            row = Setting(f"{name}.logging", "mapping", None, "", fields=LOGGING_FIELDS)
+            try:
+                values[row.name] = parse(entry["logging"], row, root)
+            except ValueError as error:
+                faults.append(fault_text(row.name, error))
 
 
 def _resolve(

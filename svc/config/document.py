@@ -30,7 +30,11 @@ def read_document(file: Path) -> Document:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"{file} must hold a mapping")
-    return {str(key): value for key, value in document.items()}
+    return _with_text_keys(document)
+
+
+def _with_text_keys(document: dict[Any, Any]) -> Document:
+    return {str(key): _with_text_keys(value) if isinstance(value, dict) else value for key, value in document.items()}
 
 
 def render_document(document: Document) -> str:

@@ -1,48 +1,49 @@
 """Whole objects from the environment: `SVC_DEFAULT_CONFIG`, `SVC_CONFIG_JSON`, `SVC_SET_CONFIG` (contract: configuration §3.2).
 
 High to low: SVC_SET_CONFIG, single values (command line, environment), SVC_CONFIG_JSON, edits in the file, SVC_DEFAULT_CONFIG, built-in
-defaults. What a variable sets is written into the file like everything else, so the file alone does not tell an edit of its owner from what
-a variable wrote there last time. That is what the state file is for:
+defaults. The result is written into the file, so the file alone does not tell what its owner wants from what a variable wrote there. The
+state file does; together they give the owner's document, and every start puts the layers on that one anew:
 
     backup/.svc-config-state.json
       version    1
-      written    {name: value}   what we wrote last; a leaf of the file that differs was edited by hand
-      sources    {name: layer}   the leaves that a variable set, and which one
-      originals  {name: value}   what the file held before; missing: nothing
+      written    the document as we wrote it; a leaf of the file that differs was edited by hand
+      sources    which variable set a leaf
+      originals  what the owner's document holds there; missing: nothing
+      edited     leaves edited by hand, to which SVC_DEFAULT_CONFIG yields even where they equal a built-in default
 
-When a name leaves its variable, the value that was there before returns; after SVC_SET_CONFIG the key is deleted. A value edited by hand
-in between is the owner's and stays, except under the two layers that beat the file anyway.
-Names here are paths as JSON lists, for keys of components may contain dots.
+So a value returns when its name leaves the variable, and a `$union` is idempotent. A name that leaves SVC_SET_CONFIG is deleted.
+Leaves are named by paths (lists in JSON), for names of components may contain dots.
 """
 
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from svc.config.document import Document, changed, write_private
+from svc.config.settings import BY_NAME
+from svc.config.values import is_given, lookup
 from svc.errors import ConfigError
 
 DEFAULT, JSON, SET = "SVC_DEFAULT_CONFIG", "SVC_CONFIG_JSON", "SVC_SET_CONFIG"
 LAYERS = (DEFAULT, JSON, SET)
-"""The variables, lowest first."""
 
 STATE_FILE = ".svc-config-state.json"
 STATE_VERSION = 1
 
-Path_ = tuple[str, ...]
-Leaves = dict[Path_, Any]
+Leaf = tuple[str, ...]
 
 
 @dataclass
 class State:
-    """What the last start left: see the module's docstring."""
+    """What the last start left; see the module's docstring."""
 
-    written: Leaves
-    sources: dict[Path_, str]
-    originals: Leaves
+    written: Document = field(default_factory=dict)
+    sources: dict[Leaf, str] = field(default_factory=dict)
+    originals: dict[Leaf, Any] = field(default_factory=dict)
+    edited: set[Leaf] = field(default_factory=set)
 
 
 @dataclass
@@ -55,15 +56,16 @@ class Merged:
     state_file: Path
 
     def save_state(self) -> None:
-        """Keep where each value came from; without the variables there is no state, and no file."""
+        """Keep where each value came from. No variable, no file."""
         if self.state is None:
             self.state_file.unlink(missing_ok=True)
             return
         content = {
             "version": STATE_VERSION,
-            "written": _rows(self.state.written),
-            "sources": _rows(self.state.sources),
-            "originals": _rows(self.state.originals),
+            "written": self.state.written,
+            "sources": [[list(leaf), name] for leaf, name in self.state.sources.items()],
+            "originals": [[list(leaf), value] for leaf, value in self.state.originals.items()],
+            "edited": sorted(list(leaf) for leaf in self.state.edited),
         }
         self.state_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         data = json.dumps(content, indent=1, ensure_ascii=False, default=str).encode()
@@ -71,38 +73,73 @@ class Merged:
             write_private(self.state_file, data)
 
 
-def merge(before: Document, singles: Mapping[str, object], environ: Mapping[str, str], root: Path) -> Merged:
+def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, str], root: Path) -> Merged:
     """The file's document with all layers and the single values (by dotted name) on it. Writes nothing.
 
     Raises ConfigError naming the variable that is not a JSON object.
     """
     state_file = root / "backup" / STATE_FILE
-    given = {name: _parsed(name, environ[name]) for name in LAYERS if environ.get(name)}
+    given = {name: leaves_of(_parsed(name, environ[name])) for name in LAYERS if environ.get(name)}
     state = _read_state(state_file)
     if not given and state is None:
-        document = changed(before, dict(singles))
-        return Merged(document, document != before, None, state_file)
-    state = state or State({}, {}, {})
-    document = copy.deepcopy(before)
-    sources: dict[Path_, str] = {}
-    originals: Leaves = {}
-    _give_back(document, {name: leaves_of(layer) for name, layer in given.items()}, state)
+        document = changed(file, dict(singles))
+        return Merged(document, document != file, None, state_file)
+    state = state or State(copy.deepcopy(file))
+    owner, edited = _owner_document(file, state)
+    for leaf, name in state.sources.items():
+        if name == SET and leaf not in given.get(SET, {}):
+            _remove(owner, leaf)
+    before_singles, owner = owner, changed(owner, dict(singles))
+    document, sources = _layered(owner, given, {tuple(name.split(".")) for name in singles}, edited, root)
+    originals = {leaf: lookup(owner, leaf) for leaf in sources if is_given(owner, leaf)}
+    kept = State(copy.deepcopy(document), sources, originals, edited) if given else None
+    return Merged(document, owner != before_singles, kept, state_file)
+
+
+def _owner_document(file: Document, state: State) -> tuple[Document, set[Leaf]]:
+    """What the owner of the file wants: what was written last without what variables set, with the edits made since. And all edits."""
+    owner = copy.deepcopy(state.written)
+    for leaf in state.sources:
+        if leaf in state.originals:
+            _set(owner, leaf, state.originals[leaf])
+        else:
+            _remove(owner, leaf)
+    now, before = leaves_of(file), leaves_of(state.written)
+    edited = set(state.edited)
+    for leaf in before.keys() - now.keys():
+        _remove(owner, leaf)
+        edited.discard(leaf)
+    for leaf, value in now.items():
+        if leaf not in before or before[leaf] != value:
+            _set(owner, leaf, value)
+            edited.add(leaf)
+    return owner, edited
+
+
+def _layered(
+    owner: Document, given: Mapping[str, dict[Leaf, Any]], singles: set[Leaf], edited: set[Leaf], root: Path
+) -> tuple[Document, dict[Leaf, str]]:
+    """The owner's document with the variables on it, lowest first, and which one set what. Single values are the owner's already."""
+    document = copy.deepcopy(owner)
+    sources: dict[Leaf, str] = {}
     for name in LAYERS:
-        for path, value in leaves_of(given.get(name, {})).items():
-            # From here on `state` tells what the file held before any variable; an earlier layer of this start tells it too.
-            original = originals.get(path, state.originals.get(path)) if path in sources or path in state.sources else _get(before, path)
-            present = path in originals or path in state.originals if path in sources or path in state.sources else _has(before, path)
-            if name == DEFAULT and _is_edited(before, path, state):
+        for leaf, value in given.get(name, {}).items():
+            if name == DEFAULT and (leaf in edited or leaf in singles or not _is_default(owner, leaf, root)):
                 continue
-            if present:
-                originals[path] = original
-            sources[path] = name
-            _set(document, path, with_unions(value, _get(document, path)))
-    layered = copy.deepcopy(document)
-    forced = {path for path, name in sources.items() if name == SET}
-    weaker = {name: value for name, value in singles.items() if not _below(tuple(name.split(".")), forced)}
-    document = changed(document, weaker)
-    return Merged(document, document != layered, State(leaves_of(document), sources, originals) if sources else None, state_file)
+            if name == JSON and leaf in singles:
+                continue
+            _set(document, leaf, with_union(value, lookup(document, leaf)))
+            sources[leaf] = name
+    return document, sources
+
+
+def _is_default(document: Document, leaf: Leaf, root: Path) -> bool:
+    """Whether this value is absent or as an installation writes it."""
+    value = lookup(document, leaf)
+    setting = BY_NAME.get(".".join(leaf))
+    if value is None or value == [None] or setting is None:
+        return value is None or value == [None]
+    return value == setting.default or (setting.kind == "path" and value == str(root / str(setting.default)))
 
 
 def _parsed(name: str, text: str) -> Document:
@@ -115,49 +152,32 @@ def _parsed(name: str, text: str) -> Document:
     return value
 
 
-def _give_back(document: Document, given: Mapping[str, Leaves], state: State) -> None:
-    """Undo what variables set last time and do not set any more, unless its owner has changed it since."""
-    for path, name in state.sources.items():
-        if path in given.get(name, {}):
-            continue
-        if path in state.written and _get(document, path) != state.written[path]:
-            continue
-        if name != SET and path in state.originals:
-            _set(document, path, state.originals[path])
-        else:
-            _remove(document, path)
+def with_union(value: object, present: object) -> object:
+    """Resolve `{"$union": [...]}`: what is there, then what is not there yet, in order. Other values stay as they are.
 
-
-def _is_edited(document: Document, path: Path_, state: State) -> bool:
-    """Whether the owner of the file changed this value since we wrote it. At the first start with a variable nothing counts as edited."""
-    if not state.written:
-        return False
-    if path not in state.written:
-        return _has(document, path)
-    return bool(_get(document, path) != state.written[path])
-
-
-def with_unions(value: object, present: object) -> object:
-    """Resolve `{"$union": [...]}`: what is there, then what is not there yet, in order; applying it again changes nothing.
-
-    >>> with_unions({"$union": ["b", "c"]}, ["a", "b"])
+    >>> with_union({"$union": ["b", "c"]}, ["a", "b"])
     ['a', 'b', 'c']
     """
-    if not _is_union(value):
+    if not (isinstance(value, dict) and _is_union(value)):
         return copy.deepcopy(value)
-    assert isinstance(value, dict)
     result = list(present) if isinstance(present, list) else []
-    result += [item for index, item in enumerate(value["$union"]) if item not in result and item not in value["$union"][:index]]
+    for item in value["$union"]:
+        if item not in result:
+            result.append(item)
     return result
 
 
-def _is_union(value: object) -> bool:
-    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$union"), list)
+def _is_union(value: Mapping[str, Any]) -> bool:
+    return len(value) == 1 and isinstance(value.get("$union"), list)
 
 
-def leaves_of(document: Mapping[str, Any], above: Path_ = ()) -> Leaves:
-    """Every value that is not a mapping, by its path; an empty mapping and a union are values."""
-    result: Leaves = {}
+def leaves_of(document: Mapping[str, Any], above: Leaf = ()) -> dict[Leaf, Any]:
+    """Every value that is not a mapping, by its path; an empty mapping and a union are values.
+
+    >>> leaves_of({"http": {"port": 1, "mtls": {}}})
+    {('http', 'port'): 1, ('http', 'mtls'): {}}
+    """
+    result: dict[Leaf, Any] = {}
     for key, value in document.items():
         path = (*above, str(key))
         if isinstance(value, dict) and value and not _is_union(value):
@@ -167,58 +187,35 @@ def leaves_of(document: Mapping[str, Any], above: Path_ = ()) -> Leaves:
     return result
 
 
-def _below(path: Path_, others: set[Path_]) -> bool:
-    return any(other[: len(path)] == path or path[: len(other)] == other for other in others)
-
-
-def _get(document: object, path: Path_) -> Any:
-    for part in path:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(part)
-    return document
-
-
-def _has(document: object, path: Path_) -> bool:
-    for part in path:
-        if not isinstance(document, dict) or part not in document:
-            return False
-        document = document[part]
-    return True
-
-
-def _set(document: Document, path: Path_, value: object) -> None:
-    for part in path[:-1]:
+def _set(document: Document, leaf: Leaf, value: object) -> None:
+    for part in leaf[:-1]:
         inner = document.get(part)
         if not isinstance(inner, dict):
             inner = document[part] = {}
         document = inner
-    document[path[-1]] = value
+    document[leaf[-1]] = copy.deepcopy(value)
 
 
-def _remove(document: Document, path: Path_) -> None:
+def _remove(document: Document, leaf: Leaf) -> None:
     """Delete a key, and the mappings that it leaves empty."""
-    inner = _get(document, path[:-1])
+    inner = lookup(document, leaf[:-1])
     if isinstance(inner, dict):
-        inner.pop(path[-1], None)
-        if not inner and len(path) > 1:
-            _remove(document, path[:-1])
-
-
-def _rows(leaves: Mapping[Path_, Any]) -> list[list[Any]]:
-    return [[list(path), value] for path, value in leaves.items()]
-
-
-def _leaves(rows: object) -> dict[Path_, Any]:
-    return {tuple(path): value for path, value in rows} if isinstance(rows, list) else {}
+        inner.pop(leaf[-1], None)
+        if not inner and len(leaf) > 1:
+            _remove(document, leaf[:-1])
 
 
 def _read_state(file: Path) -> State | None:
-    """The state, None if there is none or it cannot be read: then the file counts as its owner's."""
+    """The state, None if there is none or it cannot be used: then everything in the file counts as its owner's."""
     try:
         content = json.loads(file.read_bytes())
         if content["version"] != STATE_VERSION:
             return None
-        return State(_leaves(content["written"]), _leaves(content["sources"]), _leaves(content["originals"]))
+        return State(
+            content["written"],
+            {tuple(leaf): name for leaf, name in content["sources"]},
+            {tuple(leaf): value for leaf, value in content["originals"]},
+            {tuple(leaf) for leaf in content["edited"]},
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -35,18 +35,33 @@ def load(
     file = file or root / CONFIG_FILE
     before = read_document(file)
     singles = single_values(before, environ or {}, options or {})
+    if "rootPath" in singles:
+        singles["rootPath"] = str(root)  # however it was written when it was looked up
     merged = layers.merge(before, singles, environ or {}, root)
     result = build(merged.document, root, dev=dev, file=file)
     notes = list(result.notes)
-    if merged.document != before:
-        if merged.needs_copy:
-            notes += _copy_before_writing(file, root)
-        write_document(file, merged.document)
-    merged.save_state()
+    try:
+        if merged.document != before:
+            if merged.needs_copy:
+                notes += _copy_before_writing(file, root)
+            write_document(file, merged.document)
+        merged.save_state()
+    except OSError as error:  # a file system that is read-only: what was given counts for this run
+        notes.append(("error", f"The configuration could not be written to {file}: {error.strerror}"))
     if dev:
-        document = changed(merged.document, {name: value for name, value in DEVELOPMENT.items() if name not in singles})
-        result = build(document, root, dev=True, file=file)
+        development = {name: value for name, value in DEVELOPMENT.items() if name not in singles}
+        result = replace(build(changed(merged.document, development), root, dev=True, file=file), development=development)
     return replace(result, notes=tuple(notes))
+
+
+def reread(config: Config) -> Config:
+    """The configuration as the file says now, with the values of development if they hold in this run. Writes nothing.
+
+    For what may change while the server runs: the `logging` sections. Raises ConfigError if the file is not usable.
+    """
+    assert config.file is not None
+    document = changed(read_document(config.file), dict(config.development))
+    return replace(build(document, config.root, dev=config.dev, file=config.file), development=config.development)
 
 
 def single_values(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> dict[str, object]:

@@ -12,11 +12,12 @@ The server calls `logs.configure(config)` again when the `logging` section has c
 within a second instead of at once, calls `logs.maintain()` every minute (rotation), `logs.reopen()` on SIGHUP and `logs.close()` last.
 
 Modules: `lines` (text of a line), `files` (one file: append, rotate, expire), `core` (Logger, Log, Logs), `access` (HTTP access log),
-`capture` (standard library logging, what applications print).
+`watch` (changes while the server runs), `capture` (standard library logging, what applications print).
 """
 
 from svc.logs.access import AccessLog
 from svc.logs.capture import capture_logging, capture_output, component
 from svc.logs.core import Logger, Logs
+from svc.logs.watch import CHECK_SECONDS, LoggingWatch
 
-__all__ = ["AccessLog", "Logger", "Logs", "capture_logging", "capture_output", "component"]
+__all__ = ["CHECK_SECONDS", "AccessLog", "Logger", "LoggingWatch", "Logs", "capture_logging", "capture_output", "component"]
