@@ -13,8 +13,8 @@ from math import isfinite
 
 from svc.errors import BadValue, QueryError
 from svc.query.nodes import Bound, Conversion
-from svc.store.schema import Attribute
 from svc.store.conversion import autoconvert, text_to_value
+from svc.store.schema import Attribute
 
 _NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 302  # of a number of 1000 bits (schema-and-store §5)
@@ -31,8 +31,8 @@ def typed_value(value: object, conversion: Conversion, attribute: Attribute | No
     >>> typed_value("5", Conversion.CONVERTING, None, "x"), typed_value("5", Conversion.STRICT, None, "x")
     (5, '5')
     """
-    if type(value) is Bound:
-        value, conversion = value.value, value.conversion
+    if isinstance(value, Bound):
+        return typed_value(value.value, value.conversion, attribute, name)
     if conversion is Conversion.FORCED:
         return value
     if conversion is Conversion.TEXT:
@@ -91,15 +91,14 @@ def text_form(value: object) -> str | None:
     >>> text_form(True), text_form(2.0), text_form(None)
     ('true', '2', None)
     """
-    kind = type(value)
-    if kind is str:
-        return value  # type: ignore[return-value]
-    if kind is bool:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
         return "true" if value else "false"
-    if kind is int:
+    if isinstance(value, int):
         return str(value)
-    if kind is float:
-        return str(int(value)) if value.is_integer() else repr(value)  # type: ignore[attr-defined]
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from svc.errors import BadValue
 from svc.query.convert import text_form
@@ -31,7 +32,7 @@ ElementMatcher = Callable[[object], bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
-_OPEN_RANGES: dict[Comparator, Callable[[object, object], bool]] = {
+_OPEN_RANGES: dict[Comparator, Callable[[Any, Any], bool]] = {
     Comparator.LESS_THAN: operator.lt,
     Comparator.LESS_THAN_EQUAL: operator.le,
     Comparator.GREATER_THAN: operator.gt,
@@ -152,9 +153,9 @@ def _element_matcher(comparator: Comparator, value: object) -> ElementMatcher:
         return _in_range(value, compare)
     ends = CLOSED_RANGES.get(comparator)
     if ends is not None:
-        low, high = value  # type: ignore[misc]
-        above = _in_range(comparable(low), _OPEN_RANGES[ends[0]])
-        below = _in_range(comparable(high), _OPEN_RANGES[ends[1]])
+        assert isinstance(value, tuple)
+        above = _in_range(comparable(value[0]), _OPEN_RANGES[ends[0]])
+        below = _in_range(comparable(value[1]), _OPEN_RANGES[ends[1]])
         return lambda element: above(element) and below(element)
     if comparator is Comparator.PREFIX:
         beginning = list(value)  # type: ignore[call-overload]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.query.nodes import Comparator, Query, Select, SortKey
 
@@ -144,12 +144,14 @@ Access = Nothing | KeyLookup | KeyRange | IndexRange | OrderedIndex | Union | Th
 class Plan:
     """How one query of one table is answered. Made by `planner.plan_query`; may be run any number of times.
 
-    `sort` is what is left to sort in memory, empty if `access` delivers the order. `columns`: names of a tabular form of the result.
+    `served` are the conditions that `access` answers; `filter` is what is left to test, also of `served` where the access finds more than
+    matches. `sort` is what is left to sort in memory, empty if `access` delivers the order. `columns`: names of a tabular form of the result.
     """
 
     table: AnyTable
     query: Query
     access: Access
+    served: tuple[Predicate, ...]
     filter: Predicate | None
     sort: tuple[SortKey, ...]
     offset: int
@@ -173,17 +175,11 @@ class Plan:
 
     def explain(self) -> dict[str, object]:
         """`{conditions, operator, postOrdering, selectApplied}` in execution order (schema-and-store §11.12)."""
-        conditions: list[object] = []
-        operator = "and"
-        if isinstance(self.access, Union):
-            if self.filter is None:
-                operator = "or"
-                conditions += [_explain_branch(branch) for branch in self.access.branches]
-            else:
-                conditions.append({"operator": "or", "conditions": [_explain_branch(branch) for branch in self.access.branches]})
-        elif self.access != KeyRange():
-            conditions.append(_explain_access(self.access))
-        conditions += [_explain_predicate(member) for member in iter_members(self.filter)]
+        served = [_explain_predicate(member) | {"access": _ACCESS[type(self.access)]} for member in self.served]
+        tested = [_explain_predicate(member) for member in iter_members(self.filter) if member not in self.served]
+        conditions, operator = [*served, *tested], "and"
+        if len(conditions) == 1 and isinstance(conditions[0].get("conditions"), list) and conditions[0].get("operator") == "or":
+            conditions, operator = conditions[0]["conditions"], "or"
         return {
             "conditions": conditions,
             "operator": operator,
@@ -200,30 +196,18 @@ def iter_members(predicate: Predicate | None) -> Iterator[Predicate]:
         yield predicate
 
 
-def _explain_branch(branch: Branch) -> object:
-    members = [_explain_access(branch.access), *map(_explain_predicate, iter_members(branch.filter))]
-    return members[0] if len(members) == 1 else {"operator": "and", "conditions": members}
+_ACCESS: dict[type, str] = {
+    Nothing: "nothing",
+    KeyLookup: "primary key",
+    KeyRange: "primary key",
+    IndexRange: "index",
+    OrderedIndex: "index",
+    Union: "union",
+    ThroughRelated: "join",
+}
 
 
-def _explain_access(access: Access) -> dict[str, object]:
-    match access:
-        case Nothing():
-            return {"access": "nothing"}
-        case KeyLookup():
-            return {"access": "primary key", "keys": len(access.keys)}
-        case KeyRange():
-            return {"access": "full scan" if access == KeyRange() else "primary key range", "reverse": access.reverse}
-        case IndexRange():
-            return {"access": "index", "attribute": access.attribute, "reverse": access.reverse}
-        case OrderedIndex():
-            return {"access": "index in order", "attribute": access.attribute, "descending": access.keys[0].descending}
-        case Union():
-            return {"access": "union", "operator": "or", "conditions": [_explain_branch(branch) for branch in access.branches]}
-        case ThroughRelated():
-            return {"access": "join", "attribute": access.related.name, "conditions": [_explain_branch(access.inner)]}
-
-
-def _explain_predicate(predicate: Predicate) -> dict[str, object]:
+def _explain_predicate(predicate: Predicate) -> dict[str, Any]:
     match predicate:
         case Test():
             return {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": predicate.value}

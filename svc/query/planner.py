@@ -93,10 +93,10 @@ def plan_query(
     elif allow_full_scan is False:
         planner.check_indexed(predicate)
     try:
-        access, filter_, sort = planner.choose(predicate, query)
+        access, served, filter_, sort = planner.choose(predicate, query)
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
-    return Plan(table, query, access, filter_, sort, query.offset, query.limit, columns_of(query.select, table))
+    return Plan(table, query, access, served, filter_, sort, query.offset, query.limit, columns_of(query.select, table))
 
 
 class _Way:
@@ -109,6 +109,9 @@ class _Way:
         self.access = access
         self.exact = exact
         self.members = members
+
+    def served(self, members: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
+        return tuple([members[at] for at in self.members])
 
 
 class _Planner:
@@ -193,18 +196,20 @@ class _Planner:
 
     # choosing
 
-    def choose(self, predicate: Predicate | None, query: Query) -> tuple[Access, Predicate | None, tuple[SortKey, ...]]:
-        """(access, what is left to filter, what is left to sort)."""
+    def choose(
+        self, predicate: Predicate | None, query: Query
+    ) -> tuple[Access, tuple[Predicate, ...], Predicate | None, tuple[SortKey, ...]]:
+        """(access, what it serves, what is left to filter, what is left to sort)."""
         members = tuple(iter_members(predicate))
         ways = self._ways(members)
         if query.sort:
             return self._choose_sorted(members, ways, query.sort, query)
         best = self._cheapest(ways)
-        return best.access, self._rest(members, best), ()
+        return best.access, best.served(members), self._rest(members, best), ()
 
     def _choose_sorted(
         self, members: tuple[Predicate, ...], ways: list[_Way], sort: tuple[SortKey, ...], query: Query
-    ) -> tuple[Access, Predicate | None, tuple[SortKey, ...]]:
+    ) -> tuple[Access, tuple[Predicate, ...], Predicate | None, tuple[SortKey, ...]]:
         """A way without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
         find so many matches, taking these to be spread evenly."""
         costs = [self._cost(way.access) for way in ways]
@@ -223,8 +228,8 @@ class _Planner:
                 best = (price, way, ordered)
         assert best is not None
         _, way, ordered = best
-        rest = self._rest(members, way)
-        return (way.access, rest, sort) if ordered is None else (ordered, rest, ())
+        served, rest = way.served(members), self._rest(members, way)
+        return (way.access, served, rest, sort) if ordered is None else (ordered, served, rest, ())
 
     def _cheapest(self, ways: list[_Way]) -> _Way:
         """Counts only if there is a choice. Without ways it is a full scan."""
@@ -286,7 +291,7 @@ class _Planner:
                 return self._related_way(predicate)
 
     def _union_way(self, predicate: AnyOf) -> _Way | None:
-        branches = []
+        branches: list[Branch] = []
         for member in predicate.members:
             way = self._way(member)
             if way is None:
@@ -488,6 +493,8 @@ def _range_ends(test: Test, *, of_key: bool = False) -> tuple[bytes, bytes, bool
 def _intersection(first: _Way, second: _Way) -> _Way:
     """Two ranges of one attribute that holds one value: what lies in both."""
     one, other = first.access, second.access
+    if isinstance(one, Nothing):
+        return _Way(one, exact=True, members=first.members + second.members)
     assert isinstance(one, (IndexRange, KeyRange)) and isinstance(other, (IndexRange, KeyRange))
     low = one.low if other.low is None or (one.low is not None and one.low >= other.low) else other.low
     high = one.high if other.high is None or (one.high is not None and one.high <= other.high) else other.high

@@ -81,8 +81,8 @@ def _condition(node: Condition) -> str:
     path = _path(node.path)
     ends = _RANGES.get(node.comparator)
     if ends is not None:
-        low, high = node.value  # type: ignore[misc]
-        return path + ends[0] + _value(low, node.conversion) + ends[1] + _value(high, node.conversion)
+        assert isinstance(node.value, (tuple, list))
+        return path + ends[0] + _value(node.value[0], node.conversion) + ends[1] + _value(node.value[1], node.conversion)
     operators = _STRICT if node.conversion is Conversion.STRICT else _CONVERTING
     operator = operators.get(node.comparator)
     if operator is None:
@@ -91,7 +91,7 @@ def _condition(node: Condition) -> str:
 
 
 def _value(value: object, conversion: Conversion) -> str:
-    if type(value) is Bound:
+    if isinstance(value, Bound):
         return _value(value.value, value.conversion)
     if conversion in (Conversion.STRICT, Conversion.TEXT):
         return _quote(str(value))

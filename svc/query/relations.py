@@ -99,9 +99,9 @@ def _by_scan(name: str, target: AnyTable, txn: Any) -> Follow:
         found: dict[bytes, bytes] = {}
         for encoded in _encoded(value):
             for stored in keys.get(encoded, ()):
-                raw = target.get_by(stored, txn)
-                if raw is not None:
-                    found[stored] = raw
+                current = target.get_by(stored, txn)
+                if current is not None:
+                    found[stored] = current
         return list(found.items())
 
     return follow

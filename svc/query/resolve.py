@@ -13,8 +13,8 @@ from svc.query.matching import CLOSED_RANGES, kind_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, SortKey
 from svc.query.plan import AllOf, AnyOf, Never, Predicate, Related, Test, iter_members
 from svc.query.tables import AnyTable
-from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.conversion import key_from_text
+from svc.store.schema import Attribute, Relationship, TableDefinition
 
 _TEXT_COMPARATORS = frozenset((Comparator.STARTS_WITH, Comparator.ENDS_WITH, Comparator.CONTAINS))
 _OPEN_RANGES = frozenset(
@@ -44,7 +44,9 @@ def resolve_where(node: Filter, table: AnyTable) -> Predicate:
     if node.operator not in ("and", "or"):
         raise QueryError(f"Unknown operator '{node.operator}', expecting and, or", code="QUERY_SYNTAX")
     if not node.members or (node.operator == "or" and len(node.members) < 2):
-        raise QueryError(f"An '{node.operator}' group needs at least {'two conditions' if node.members else 'one condition'}", code="QUERY_SYNTAX")
+        raise QueryError(
+            f"An '{node.operator}' group needs at least {'two conditions' if node.members else 'one condition'}", code="QUERY_SYNTAX"
+        )
     members = _same_record(node.members, table) if node.operator == "and" else node.members
     resolved = tuple([resolve_where(member, table) for member in members])
     if len(resolved) == 1:

@@ -123,7 +123,9 @@ def select_from(value: object, nested: Select) -> object:
 
 def narrowing(where: Predicate | None, name: str) -> Predicate | None:
     """What the conditions of the query's AND demand of the records of the relationship `name`."""
-    found = [member.where for member in iter_members(where) if isinstance(member, Related) and member.name == name and member.where is not None]
+    found = [
+        member.where for member in iter_members(where) if isinstance(member, Related) and member.name == name and member.where is not None
+    ]
     if len(found) < 2:
         return found[0] if found else None
     return AnyOf(tuple(found))  # each condition by itself found its record; all of these matched
@@ -131,7 +133,14 @@ def narrowing(where: Predicate | None, name: str) -> Predicate | None:
 
 def _is_plain(item: SelectItem, table: AnyTable) -> bool:
     name = item.path[0]
-    if len(item.path) > 1 or item.nested is not None or item.query is not None or name == "*" or name in _PSEUDO or name in ("$id", "$record"):
+    if (
+        len(item.path) > 1
+        or item.nested is not None
+        or item.query is not None
+        or name == "*"
+        or name in _PSEUDO
+        or name in ("$id", "$record")
+    ):
         return False
     attribute = table.attributes.get(name)
     return attribute is None or attribute.stored

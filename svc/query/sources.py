@@ -110,7 +110,21 @@ class OrderedSource:
     to be turned round: a short one is gathered, a long one is read once more, forwards.
     """
 
-    __slots__ = ("_descending", "_entries", "_forwards", "_index", "_low", "_ready", "_run", "_run_key", "_sort_all", "_sort_key", "_table", "_txn", "done")
+    __slots__ = (
+        "_descending",
+        "_entries",
+        "_forwards",
+        "_index",
+        "_low",
+        "_ready",
+        "_run",
+        "_run_key",
+        "_sort_all",
+        "_sort_key",
+        "_table",
+        "_txn",
+        "done",
+    )
 
     def __init__(
         self,
@@ -142,7 +156,8 @@ class OrderedSource:
         if self._forwards is not None:
             return self._take_forwards(limit)
         limit += 1  # a run ends with the first entry of the next one
-        self._ready = found = []
+        found: list[Pair] = []
+        self._ready = found
         run_key = self._run_key
         entries = list(islice(self._entries, limit))
         for key, primary in entries:
@@ -227,7 +242,7 @@ class UnionSource:
                 self.done = True
                 return []
         seen = self._seen
-        found = []
+        found: list[Pair] = []
         for pair in current.take(limit):
             if pair[0] not in seen:
                 seen.add(pair[0])
@@ -248,7 +263,7 @@ class JoinSource:
 
     def take(self, limit: int) -> list[Pair]:
         inner, lead_back, seen = self._inner, self._lead_back, self._seen
-        found = []
+        found: list[Pair] = []
         for _, related in inner.take(limit):
             for pair in lead_back(related):
                 if pair[0] not in seen:

@@ -41,7 +41,9 @@ class AnyTable(Protocol):
     def get_by(self, key: bytes, txn: Any) -> bytes | None:
         """The raw record of a stored primary key, None if there is none or it has expired."""
 
-    def scan(self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """(stored primary key, raw record) in key order."""
 
     def record_count(self, txn: Any = None) -> int: ...

@@ -58,7 +58,15 @@ RANGES: dict[tuple[bool, bool], Comparator] = {
 
 _LOW_ENDS = {Comparator.GREATER_THAN_EQUAL: False, Comparator.GREATER_THAN: True}
 _HIGH_ENDS = {Comparator.LESS_THAN_EQUAL: False, Comparator.LESS_THAN: True}
-_CALL_HINTS = {"order": "sort", "orderby": "sort", "order-by": "sort", "fields": "select", "top": "limit", "Select": "select", "Sort": "sort"}
+_CALL_HINTS = {
+    "order": "sort",
+    "orderby": "sort",
+    "order-by": "sort",
+    "fields": "select",
+    "top": "limit",
+    "Select": "select",
+    "Sort": "sort",
+}
 _TYPE_PREFIX = re.compile(r"(number|boolean|string|date):")
 _TOLERATED = re.compile("%(?:7C|7B|7D|3C|3E|5B|5D|28|29|21)", re.IGNORECASE)
 _TOLERATED_IN_CALL = re.compile("%(?:7B|7D|2C|2B)", re.IGNORECASE)
@@ -262,7 +270,7 @@ class _Parser:
         if scanner.peek() == "(":
             self._call(raw, position, calls)
             return None
-        path = (self._name(raw, position),)
+        path: tuple[str, ...] = (self._name(raw, position),)
         while scanner.take("."):
             path = (*path, self._required_name())
         if scanner.peek() == "[":
@@ -278,7 +286,8 @@ class _Parser:
         found = OPERATORS.get(operator)
         if found is None:
             raise QueryError(
-                f"Unknown query comparator '{operator[1:-1]}' at position {operator_position} in '{scanner.text[:200]}'", code="UNUSABLE_OPERATOR"
+                f"Unknown query comparator '{operator[1:-1]}' at position {operator_position} in '{scanner.text[:200]}'",
+                code="UNUSABLE_OPERATOR",
             )
         comparator, conversion = found
         return self._condition(path, comparator, conversion, position, wildcard=operator in ("==", "=eq="), plus_is_space=operator == "=")
@@ -332,7 +341,9 @@ class _Parser:
         scanner = self._scanner
         if name not in ("select", "sort", "limit"):
             near = _CALL_HINTS.get(name)
-            raise scanner.error(f"unknown call '{name}'", position, f"did you mean {near}(...)?" if near else "calls are select, sort and limit")
+            raise scanner.error(
+                f"unknown call '{name}'", position, f"did you mean {near}(...)?" if near else "calls are select, sort and limit"
+            )
         if calls is None:
             raise scanner.error(f"'{name}(...)' inside a group", position, "join calls to the whole query with &")
         self._enter("(")
@@ -432,7 +443,7 @@ class _Parser:
         return SelectItem(path, query=self._relation_query(), position=position)
 
     def _path(self) -> tuple[str, ...]:
-        path = (self._required_name(),)
+        path: tuple[str, ...] = (self._required_name(),)
         while self._scanner.take("."):
             path = (*path, self._required_name())
         return path

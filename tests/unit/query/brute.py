@@ -39,8 +39,13 @@ def rank(value):
     if isinstance(value, bytes):
         return 4, list(value)
     if isinstance(value, list):
-        return 5, value
+        return (5, value) if all(has_place(element) for element in value) else (6, 0)
     return 6, 0
+
+
+def has_place(value) -> bool:
+    """Objects, and lists that hold one, have no place in the order: they come last."""
+    return rank(value)[0] < 6
 
 
 def compare(a, b) -> int:
@@ -48,8 +53,6 @@ def compare(a, b) -> int:
     if kind_a != kind_b:
         return -1 if kind_a < kind_b else 1
     if kind_a == 5:
-        if any(isinstance(element, dict) for element in [*key_a, *key_b]):  # no place in the order: last
-            return isinstance(a, list) - isinstance(b, list)
         for left, right in zip(key_a, key_b, strict=False):
             order = compare(left, right)
             if order:

@@ -58,7 +58,7 @@ class FakeTable:
             index.entries.sort()
 
     def get_by(self, key, txn):
-        return self.raws.get(storage_key(key))
+        return self.raws.get(key) or self.raws.get(storage_key(key))
 
     def scan(self, txn, low=None, high=None, *, reverse=False):
         start = 0 if low is None else bisect_left(self.keys, low)

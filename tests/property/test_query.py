@@ -1,0 +1,375 @@
+"""The query language against its inverse, and every plan against brute force."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from svc.errors import QueryError
+from svc.query import parse_query, plan_query, print_query
+from svc.query.nodes import Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.store.records import decode
+from tests.unit.query.brute import Brute
+from tests.unit.query.fakes import brand_definition, product_definition, shop
+
+# nodes that the language can say
+
+NAMES = st.one_of(
+    st.sampled_from(["id", "name", "lt", "ge", "a b", "é", "*", "-x", "+y", "$id", "100%", "a.b", "a=b", "a&b", "select", "null"]),
+    st.text("abc-+*.&=%/:;~é ", min_size=1, max_size=4),
+)
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+CALL_PATHS = st.lists(NAMES.filter(lambda name: name != "*"), min_size=1, max_size=3).map(tuple)
+TEXTS = st.text(max_size=6) | st.sampled_from(["null", "true", "5", "string:x", "date:", "a*", "*", "a+b", "(a)", "[", "%", "%41", ":", ""])
+DATES = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(
+    lambda d: d.replace(microsecond=d.microsecond // 1000 * 1000, tzinfo=UTC)
+)
+FORCED = st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS | DATES
+COMPARED = (
+    Comparator.EQUALS,
+    Comparator.NOT_EQUAL,
+    Comparator.LESS_THAN,
+    Comparator.LESS_THAN_EQUAL,
+    Comparator.GREATER_THAN,
+    Comparator.GREATER_THAN_EQUAL,
+)
+RANGES = (Comparator.BETWEEN, Comparator.GELT, Comparator.GTLE, Comparator.GTLT)
+
+CONDITIONS = st.one_of(
+    st.builds(Condition, PATHS, st.sampled_from(COMPARED), TEXTS, st.just(Conversion.CONVERTING)),
+    st.builds(Condition, PATHS, st.sampled_from(COMPARED), FORCED, st.just(Conversion.FORCED)),
+    st.builds(Condition, PATHS, st.sampled_from(COMPARED[:2]), TEXTS, st.just(Conversion.STRICT)),
+    st.builds(
+        Condition,
+        PATHS,
+        st.sampled_from((Comparator.STARTS_WITH, Comparator.CONTAINS, Comparator.ENDS_WITH)),
+        TEXTS,
+        st.just(Conversion.TEXT),
+    ),
+    st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(TEXTS, TEXTS), st.just(Conversion.CONVERTING)),
+    st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(FORCED, FORCED), st.just(Conversion.FORCED)),
+    st.builds(
+        Condition,
+        PATHS,
+        st.sampled_from(RANGES),
+        st.tuples(
+            st.builds(Bound, TEXTS, st.just(Conversion.CONVERTING)),
+            st.builds(Bound, FORCED, st.just(Conversion.FORCED)),
+        )
+        .flatmap(st.permutations)
+        .map(tuple),
+        st.just(Conversion.CONVERTING),
+    ),
+)
+
+
+@st.composite
+def conditions(draw):
+    """The same, with a short repr: Hypothesis prints strategies within strategies in full."""
+    return draw(CONDITIONS)
+
+
+@st.composite
+def selects(draw):
+    return draw(SELECTS)
+
+
+@st.composite
+def filters_of_any_depth(draw):
+    return draw(st.recursive(conditions(), groups, max_leaves=8))
+
+
+def relation_filters(filters):
+    queries = st.builds(Query, st.none() | filters, st.none() | selects(), SORTS, st.just(0), st.none() | st.integers(0, 9))
+    return st.builds(RelationFilter, NAMES.map(lambda name: (name,)), queries.filter(lambda query: query != Query()))
+
+
+def groups(filters):
+    members = st.lists(filters, min_size=2, max_size=4).map(tuple)
+    return st.builds(Group, st.sampled_from(["and", "or"]), members) | relation_filters(filters)
+
+
+SORTS = st.lists(st.builds(SortKey, CALL_PATHS, st.booleans()), max_size=2).map(tuple)
+ITEMS = st.recursive(
+    st.builds(SelectItem, CALL_PATHS) | st.just(SelectItem(("*",))),
+    lambda items: st.builds(
+        SelectItem,
+        NAMES.filter(lambda name: name != "*").map(lambda name: (name,)),
+        st.builds(Select, st.lists(items, min_size=1, max_size=3).map(tuple)),
+    ),
+    max_leaves=5,
+)
+SELECTS = st.builds(Select, st.lists(ITEMS, min_size=1, max_size=3).map(tuple), st.sampled_from(["object", "array"])) | st.builds(
+    Select, ITEMS.filter(lambda item: item.path != ("*",)).map(lambda item: (item,)), st.just("value")
+)
+QUERIES = st.builds(
+    Query, st.none() | filters_of_any_depth(), st.none() | selects(), SORTS, st.integers(0, 9), st.integers(0, 9)
+) | st.builds(Query, st.none() | filters_of_any_depth(), st.none() | selects(), SORTS)
+
+
+@given(QUERIES)
+@example(Query(Condition(("lt",), Comparator.EQUALS, "5", Conversion.STRICT)))
+@example(Query(Condition(("a",), Comparator.EQUALS, "null", Conversion.CONVERTING)))
+def test_parsing_what_is_printed_gives_the_same_nodes(query):
+    text = print_query(query)
+    assert text.isascii()
+    assert parse_query(text) == query
+    assert print_query(parse_query(text)) == text
+
+
+PIECES = [
+    "a",
+    "price",
+    "=",
+    "==",
+    "=gt=",
+    "=lt=",
+    "&",
+    "|",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ".",
+    "*",
+    "%",
+    "%7C",
+    "%5B",
+    "%zz",
+    "lt",
+    "<",
+    ">",
+]
+PIECES += [
+    "!=",
+    "!",
+    "select(",
+    "sort(",
+    "limit(",
+    "+",
+    "-",
+    "5",
+    "null",
+    "number:",
+    "date:",
+    "[]=",
+    "$id",
+    "é",
+    "\ud800",
+    "\0",
+    "%FF",
+    ":",
+    "=in=",
+]
+
+
+@given(st.text(max_size=30) | st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+@example("&" * 50)
+@example("(" * 40 + "a=1" + ")" * 40)
+@example("limit(" + "9" * 5000 + ")")
+@example("a==number:" + "9" * 5000)
+def test_any_text_is_a_query_or_a_query_fault(text):
+    products, _ = shop([{"id": "a", "price": 5}])
+    try:
+        query = parse_query(text)
+        plan = plan_query(query, products, None, allow_full_scan=True)
+    except QueryError as error:
+        assert error.status_code == 400
+        assert error.code in ("QUERY_SYNTAX", "UNUSABLE_OPERATOR", "BAD_VALUE", "UNKNOWN_ATTRIBUTE", "NOT_INDEXED")
+        error.message.encode("utf-8", "surrogatepass")
+        return
+    drain(plan)
+
+
+# plans
+
+SHORT = st.sampled_from(["", "a", "b", "ab", "ba", "aa", "z", "B", "é"])
+LONG = st.sampled_from(["x" * 256 + end for end in ("", "a", "b", "ab")] + ["é" * 300, "é" * 301])
+NUMBERS = st.sampled_from([0, 1, 2, 2.5, -1, 2**53 + 1, 2**53, -0.5, 10**30])
+MOMENTS = st.sampled_from([datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=n) for n in (0, 1, 2, -1)])
+SCALARS = st.none() | st.booleans() | NUMBERS | SHORT | LONG | MOMENTS | st.sampled_from([b"", b"a"])
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["color", "size"]), inner, max_size=2),
+    max_leaves=4,
+)
+IDS = st.sampled_from(["a", "b", "c", "d", "a/1", "a/2", "b/1", "e" * 600, "f" * 600])
+
+
+def optional(**fields):
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+PRODUCTS = st.lists(
+    st.builds(
+        lambda key, rest: {"id": key, **rest},
+        IDS,
+        optional(
+            name=st.none() | SHORT | LONG,
+            price=st.none() | st.sampled_from([0, 1, 2, 2.5, -1]),
+            inStock=st.none() | st.booleans(),
+            tags=st.none() | st.lists(st.none() | SHORT, max_size=3),
+            listDate=st.none() | MOMENTS,
+            stock=st.none() | st.integers(0, 2),
+            specs=ANYTHING,
+            any=ANYTHING,
+            brandId=st.none() | IDS,
+            resellerIds=st.lists(IDS, max_size=3),
+        ),
+    ),
+    max_size=12,
+    unique_by=lambda record: record["id"],
+)
+BRANDS = st.lists(
+    st.builds(lambda key, rest: {"id": key, **rest}, IDS, optional(name=st.none() | SHORT, country=st.none() | SHORT)),
+    max_size=5,
+    unique_by=lambda record: record["id"],
+)
+
+OWN = ["id", "name", "price", "inStock", "tags", "listDate", "stock", "specs", "any"]
+PRODUCT_PATHS = [*[(name,) for name in OWN], ("specs", "color"), ("any", "color", "size")]
+BRAND_PATHS = [("id",), ("name",), ("country",)]
+THROUGH_BRAND = [(name, *path) for name in ("brand", "resellers") for path in BRAND_PATHS]
+THROUGH_PRODUCTS = [
+    (name, *path) for name in ("products", "resold", "namesakes") for path in [("price",), ("name",), ("stock",), ("brand", "name")]
+]
+
+
+def typed_conditions(paths):
+    def valued(comparators, values):
+        return st.builds(Condition, st.sampled_from(paths), st.sampled_from(comparators), values, st.just(Conversion.FORCED))
+
+    return st.one_of(
+        valued(COMPARED, SCALARS),
+        valued(RANGES, st.tuples(SCALARS, SCALARS)),
+        valued((Comparator.STARTS_WITH, Comparator.CONTAINS, Comparator.ENDS_WITH), SHORT | LONG).map(
+            lambda node: Condition(node.path, node.comparator, node.value, Conversion.TEXT)
+        ),
+    )
+
+
+NO_FILTERS = st.nothing()
+
+
+def typed_queries(paths, sorts, filters=NO_FILTERS):
+    wheres = st.recursive(
+        typed_conditions(paths) | filters,
+        lambda inner: st.builds(Group, st.sampled_from(["and", "or"]), st.lists(inner, min_size=2, max_size=3).map(tuple)),
+        max_leaves=5,
+    )
+    keys = st.lists(st.builds(SortKey, st.sampled_from([(name,) for name in sorts]), st.booleans()), max_size=2).map(tuple)
+    limits = st.tuples(st.just(0), st.none()) | st.tuples(st.integers(0, 3), st.integers(0, 4))
+    return st.builds(
+        lambda where, sort, limit, in_order: Query(where, None, sort, *limit, enforce_execution_order=in_order),
+        st.none() | wheres,
+        keys,
+        limits,
+        st.booleans(),
+    )
+
+
+SOME_BRAND = st.builds(
+    lambda name, where: RelationFilter((name,), Query(where)),
+    st.sampled_from(["brand", "resellers"]),
+    st.none() | typed_conditions(BRAND_PATHS),
+)
+
+
+def drain(plan, step=3):
+    rows = plan.run(None)
+    found = []
+    while batch := rows.next_batch(step):
+        assert len(batch) <= step
+        found += batch
+    assert rows.done
+    return found
+
+
+def check(query, table, brute):
+    plan = plan_query(query, table, None, allow_full_scan=True)
+    plan.explain()
+    expected = [record["id"] for record in brute.run(query, table.name)]
+    found = [decode(raw)["id"] for raw in drain(plan)]
+    assert len(set(found)) == len(found)
+    if query.sort or query.where is None:
+        assert found == expected
+    elif query.limit is None:
+        assert sorted(found) == sorted(expected)
+    else:
+        everything = [record["id"] for record in brute.run(Query(query.where), table.name)]
+        assert len(found) == len(expected) and set(found) <= set(everything)
+
+
+def brute_of(products, brands):
+    return Brute({"Product": product_definition(), "Brand": brand_definition()}, {"Product": products, "Brand": brands})
+
+
+@settings(max_examples=400)
+@given(PRODUCTS, typed_queries(PRODUCT_PATHS, OWN))
+def test_a_plan_finds_what_brute_force_finds(products, query):
+    table, _ = shop(products)
+    check(query, table, brute_of(products, []))
+
+
+@settings(max_examples=200)
+@given(PRODUCTS, BRANDS, typed_queries(PRODUCT_PATHS[:5] + THROUGH_BRAND, OWN, SOME_BRAND))
+def test_a_plan_with_a_join_to_one_finds_what_brute_force_finds(products, brands, query):
+    table, _ = shop(products, brands)
+    check(query, table, brute_of(products, brands))
+
+
+@settings(max_examples=200)
+@given(PRODUCTS, BRANDS, typed_queries(BRAND_PATHS + THROUGH_PRODUCTS, ["id", "name"]))
+def test_a_plan_with_a_join_to_many_finds_what_brute_force_finds(products, brands, query):
+    _, table = shop(products, brands)
+    check(query, table, brute_of(products, brands))
+
+
+@given(PRODUCTS, typed_queries(PRODUCT_PATHS, OWN), st.sampled_from(["a/", "b/", "e", "x"]))
+def test_a_collection_below_a_key_holds_what_begins_with_it(products, query, prefix):
+    table, _ = shop(products)
+    inside = [record for record in products if record["id"].startswith(prefix)]
+    plan = plan_query(query, table, None, allow_full_scan=True, key_prefix=prefix)
+    expected = [record["id"] for record in brute_of(inside, []).run(query, "Product")]
+    found = [decode(raw)["id"] for raw in drain(plan)]
+    assert len(found) == len(expected)
+    if query.sort or query.limit is None:
+        assert sorted(found) == sorted(expected)
+
+
+@given(typed_queries(PRODUCT_PATHS, OWN))
+def test_a_query_is_refused_or_backed_by_an_index_whatever_the_figures(query):
+    few, _ = shop([{"id": "a"}])
+    many, _ = shop([{"id": str(n), "price": n, "name": "a"} for n in range(20)])
+
+    def outcome(table):
+        try:
+            plan_query(query, table, None, allow_full_scan=False)
+        except QueryError as error:
+            return error.code
+        return None
+
+    assert outcome(few) == outcome(many)
+
+
+def test_the_step_of_a_scan_without_matches_is_bounded():
+    table, _ = shop([{"id": f"{n:05}", "stock": 1} for n in range(2000)])
+    plan = plan_query(parse_query("stock=2"), table, None, allow_full_scan=True)
+    rows = plan.run(None)
+    steps = 0
+    while not rows.done:
+        before = table.scanned
+        assert rows.step(10) == []
+        assert table.scanned - before <= 256
+        steps += 1
+    assert steps >= 2000 / 256
+
+
+if __name__ == "__main__":
+    pytest.main([__file__, "-n0"])
