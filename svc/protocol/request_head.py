@@ -23,7 +23,8 @@ class ParsedBlock:
     """A header block, and what the driver has to know of it."""
 
     block: HeaderBlock
-    content_length: int | None  # of the body in bytes, 0 if there is none; None: chunked
+    content_length: int  # of the body in bytes; 0 if there is none, or if it is chunked
+    chunked: bool
     keep_alive: bool  # the peer does not ask to close
     expects_continue: bool  # says `Expect: 100-continue`
     upgrades: bool  # asks for another protocol
@@ -44,19 +45,17 @@ def interpret_block(pairs: HeaderPairs, http_version: str) -> ParsedBlock:
             raise PeerError("Missing Host header")
     elif _HOST.fullmatch(host) is None:
         raise PeerError("Invalid Host header")
-    content_length: int | None = 0
-    if "transfer-encoding" in fields:
+    chunked = "transfer-encoding" in fields  # the readers let no other coding pass
+    if chunked:
         if "content-length" in fields:
             raise PeerError("Both Content-Length and Transfer-Encoding")
         if not modern:
             raise PeerError("Transfer-Encoding in an HTTP/1.0 request")  # RFC 9112 §6.1: the framing is faulty
-        content_length = None
-    elif "content-length" in fields:
-        content_length = int(fields["content-length"])
     options = tokens(fields["connection"]) if "connection" in fields else ()
     return ParsedBlock(
         block,
-        content_length,
+        content_length=int(fields.get("content-length", "0")),
+        chunked=chunked,
         keep_alive=modern and "close" not in options,
         expects_continue=modern and "expect" in fields and "100-continue" in tokens(fields["expect"]),
         upgrades=modern and "upgrade" in fields and "upgrade" in options,

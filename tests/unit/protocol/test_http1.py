@@ -511,6 +511,25 @@ def test_bytes_of_the_next_request_may_come_before_and_after_the_answer() -> Non
     assert [type(event) for event in driver.receive_data(NEXT[20:])] == [RequestReceived]
 
 
+def test_one_empty_line_is_forgiven_before_each_request() -> None:
+    driver = Http1(LIMITS)
+    assert isinstance(feed(driver, b"\r\n" + GET + b"\r\n" + NEXT)[0], Seen)
+    answer(driver, 1)
+    assert gather(driver.next_events()) == [Seen("GET", "/next", [HOST], "1.1", complete=True)]
+
+
+def test_body_remaining() -> None:
+    driver = Http1(LIMITS)
+    assert driver.body_remaining == 0
+    feed(driver, PUT_HEAD + b"he")
+    assert driver.body_remaining == 3
+    driver.receive_data(b"lloGET")
+    assert driver.body_remaining == 0
+    chunked = Http1(LIMITS)
+    feed(chunked, CHUNKED_HEAD)
+    assert chunked.body_remaining == 0
+
+
 # --- 100 Continue, 103, upgrade ------------------------------------------------------------------------------------------------------
 
 EXPECT = b"PUT /1 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"

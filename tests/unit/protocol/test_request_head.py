@@ -50,10 +50,13 @@ def test_keep_alive(pairs: list[tuple[str, str]], version: str, keep_alive: bool
     assert interpret_block(pairs, version).keep_alive is keep_alive
 
 
-def test_framing() -> None:
-    assert interpret_block([HOST], "1.1").content_length == 0
-    assert interpret_block([HOST, ("content-length", "7")], "1.1").content_length == 7
-    assert interpret_block([HOST, ("transfer-encoding", "chunked")], "1.1").content_length is None
+@pytest.mark.parametrize(
+    ("pairs", "content_length", "chunked"),
+    [([HOST], 0, False), ([HOST, ("content-length", "07")], 7, False), ([HOST, ("transfer-encoding", "chunked")], 0, True)],
+)
+def test_framing(pairs: list[tuple[str, str]], content_length: int, chunked: bool) -> None:
+    parsed = interpret_block(pairs, "1.1")
+    assert (parsed.content_length, parsed.chunked) == (content_length, chunked)
 
 
 def test_expectations_and_upgrades_are_of_http_11_only() -> None:
