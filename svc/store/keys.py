@@ -53,6 +53,7 @@ MAX_STORED = 510  # LMDB's 511, less one byte for `after`
 MAX_KEY_CHARACTERS = 659  # schema-and-store §6.2
 MAX_KEY_BYTES = 1978
 INDEX_CHARACTERS = 256  # schema-and-store §10.6
+MAX_DEPTH = 64  # lists in lists
 HASH_BYTES = 16
 KEPT_BYTES = MAX_STORED - HASH_BYTES
 
@@ -310,10 +311,7 @@ def _encode_double(value: float) -> bytes:
 def _encode_other(value: object) -> bytes:
     """What is rare: everything but str, int, float, None and bool, and subclasses of these."""
     if isinstance(value, (list, tuple)):
-        try:
-            return b"\x20" + b"".join([encode_key(element) for element in value]) + b"\0"
-        except RecursionError:
-            raise BadValue("A list nested this deep cannot be a key")
+        return _encode_list(value, 1)
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return _encode_int((aware - _EPOCH) // _MILLISECOND)
@@ -328,13 +326,22 @@ def _encode_other(value: object) -> bytes:
     raise BadValue(f"A value of type {type(value).__name__} cannot be a key")
 
 
+def _encode_list(value: Sequence[object], depth: int) -> bytes:
+    if depth > MAX_DEPTH:
+        raise BadValue(f"A list nested more than {MAX_DEPTH} times cannot be a key")
+    parts = [_encode_list(element, depth + 1) if isinstance(element, (list, tuple)) else encode_key(element) for element in value]
+    return b"\x20" + b"".join(parts) + b"\0"
+
+
 def _decode(data: bytes) -> Key | bool | bytes | None:
-    """Any encoding, lists without recursion: data from a damaged file must not reach the interpreter's limit."""
+    """Any encoding; lists without recursion, which is also faster."""
     opened: list[list[object]] = []
     position = 0
     while True:
         kind = data[position] if position < len(data) else END
         if kind == LIST:
+            if len(opened) == MAX_DEPTH:
+                raise _not_a_key(data)
             opened.append([])
             position += 1
             continue
@@ -374,7 +381,12 @@ def _decode_number(data: bytes, start: int, end: int) -> int | float:
         size = data[start + 9] - 0x80
         difference = int.from_bytes(data[start + 10 : end], "big")
         value += difference if size > 0 else difference - (1 << -8 * size)
-        if type(value) is not int or encode_key(value) != data[start:end]:
+        try:
+            # The difference may be longer than needed, or so large that another double would be nearer.
+            canonical = _encode_int(value)  # type: ignore[arg-type]
+        except BadValue:
+            canonical = b""
+        if canonical != data[start:end]:
             raise _not_a_key(data)
     elif raw == b"\x7f\xff\xff\xff\xff\xff\xff\xff":  # -0
         raise _not_a_key(data)

@@ -164,10 +164,15 @@ def test_other_bytes_are_no_key(data: str) -> None:
         decode_key(bytes.fromhex(data))
 
 
-def test_deeply_nested_bytes_are_read_without_recursion() -> None:
-    with pytest.raises(ValueError):
-        decode_key(b"\x20" * 100_000)
-    assert split(b"\x20" * 100_000 + b"\0" * 100_000 + b"\2") == (b"\x20" * 100_000 + b"\0" * 100_000, b"\2")
+def test_lists_nest_64_deep() -> None:
+    for depth, possible in ((64, True), (65, False), (100_000, False)):
+        data = b"\x20" * depth + b"\0" * depth
+        assert split(data + b"\2") == (data, b"\2")
+        if possible:
+            assert encode_key(decode_key(data)) == data
+        else:
+            with pytest.raises(ValueError):
+                decode_key(data)
 
 
 # -- primary keys
