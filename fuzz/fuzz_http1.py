@@ -14,15 +14,17 @@ Requests are mutated from `fuzz/corpus/http1/`: good ones, and the tricks of req
 
 from __future__ import annotations
 
-import argparse
 import random
-import time
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import h11
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.runner import mutate, run
 from svc.errors import PeerError
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived
 from svc.protocol.http1 import Http1, Limits
@@ -263,7 +265,7 @@ def split(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [piece for a, b in pairwise(places) if (piece := data[a:b])]
 
 
-def check(data: bytes, cuts: Sequence[int]) -> None:
+def check_cut(data: bytes, cuts: Sequence[int]) -> None:
     """The whole invariant, for these bytes and these cuts."""
     for switch in (False, True) if b"pgrade" in data else (False,):
         whole = transcript(Http1(LIMITS), [data] if data else [], switch)
@@ -273,6 +275,12 @@ def check(data: bytes, cuts: Sequence[int]) -> None:
         assert transcript(Http1(LIMITS, express=False), pieces, switch) == whole, "the lanes differ when cut"
         if not switch:
             compare_with_h11(whole, h11_transcript(data))
+
+
+def check(data: bytes) -> None:
+    """The whole invariant, cut here and there; now and then between all bytes."""
+    source = random.Random(data)
+    check_cut(data, range(len(data)) if source.random() < 0.1 else [source.randrange(1 << 16) for _ in range(source.randrange(6))])
 
 
 # --- mutation ------------------------------------------------------------------------------------------------------------------------
@@ -288,59 +296,16 @@ TOKENS = (
 )  # fmt: skip
 
 
-def seeds() -> list[bytes]:
-    return [path.read_bytes() for path in sorted(CORPUS.iterdir())]
-
-
-def mutate(source: random.Random, corpus: Sequence[bytes]) -> bytes:
-    """One or more requests of the corpus behind each other, with a few small changes."""
-    data = bytearray(b"".join(source.choice(corpus) for _ in range(source.choice((1, 1, 2, 3)))))
-    for _ in range(source.choice((0, 1, 1, 2, 4))):
-        place = source.randrange(len(data) + 1)
-        if source.random() < 0.5:  # after a line end is where most meaning is
-            line = data.find(b"\n", place)
-            place = line + 1 if line >= 0 else place
-        match source.randrange(5):
-            case 0:
-                data[place:place] = source.choice(TOKENS)
-            case 1:
-                data[place : place + source.randrange(1, 8)] = b""
-            case 2:
-                data[place : place + 1] = bytes([source.randrange(256)])
-            case 3:
-                token = source.choice(TOKENS)
-                data[place : place + len(token)] = token
-            case _:
-                end = place + source.randrange(1, 60)
-                data[place:place] = data[place:end]
-    return bytes(data)
-
-
-def run_one(source: random.Random, corpus: Sequence[bytes]) -> None:
-    data = mutate(source, corpus)
-    cuts = range(len(data)) if source.random() < 0.1 else [source.randrange(1 << 16) for _ in range(source.randrange(6))]
-    try:
-        check(data, cuts)
-    except BaseException:
-        print(f"failed for {data!r} cut at {list(cuts)!r}")
-        raise
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=None)
-    arguments = parser.parse_args()
-    seed = random.randrange(1 << 32) if arguments.seed is None else arguments.seed
-    source, corpus, count = random.Random(seed), seeds(), 0
-    end = time.monotonic() + arguments.seconds
-    for data in corpus:
-        check(data, range(len(data)))
-    while time.monotonic() < end:
-        run_one(source, corpus)
-        count += 1
-    print(f"fuzz_http1: {count} inputs, seed {seed}: no failure")
+def generate(source: random.Random, corpus: Sequence[bytes]) -> bytes:
+    """Up to three requests of the corpus behind each other, with small changes, half of them just behind a line end, where most meaning is."""
+    data = b"".join(source.choice(corpus) for _ in range(source.choice((1, 1, 2, 3))))
+    data = mutate(source, data, TOKENS, 2)
+    for _ in range(source.randrange(3)):
+        place = data.find(b"\n", source.randrange(len(data) + 1)) + 1
+        removed = source.choice((0, 0, 1, 8))
+        data = data[:place] + source.choice(TOKENS) + data[place + removed :]
+    return data
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run("http1", generate, check, CORPUS))

@@ -4,27 +4,7 @@ Heads are read in two lanes. `express` recognises the plain ones; h11 reads the 
 Bodies with a length are counted, chunked ones are h11's. One fresh `h11.Connection` reads one message (making it costs 1 us), so the lanes meet at a
 message boundary with nothing to hand over but the bytes that are left. Both lanes share one writer, so the answer cannot depend on the lane.
 
-The lifecycle (RFC 9112 §9). Requests are answered in order; bytes of later ones wait in the buffer until the answer is complete.
-
-               WHOLE                                  DONE
-      +---------------------------+   +-----------------------------------------+
-      |                           v   |                                         v
-    IDLE --HEAD--> RECEIVING --BODY_END--> RECEIVED --ANSWER--> ANSWERING --DONE--> IDLE
-                      |                       |                     ^
-                      +--ANSWER--> EARLY -----|------BODY_END-------+
-                                              +--SWITCH--> SWITCHED
-
-    any of them --CLOSE--> CLOSED; IDLE, RECEIVING --FAULT--> FAILED; EARLY --FAULT--> CLOSED
-
-    IDLE       no request; the buffer holds less than a head, or what `next_events` will find
-    RECEIVING  the head was reported, its body is coming; nothing of the final answer is sent
-    EARLY      the same, but an answer has begun, which says `Connection: close`
-    RECEIVED   the whole request was reported; nothing of the final answer is sent
-    ANSWERING  the head of the answer is sent, its body is not complete
-    FAILED     the peer broke the protocol; `fail` may still answer; input is ignored
-    CLOSED     nothing more is read or written
-    SWITCHED   another protocol has taken over
-    ERROR      this object was misused
+The lifecycle of the connection is in `http1_states`. Requests are answered in order; bytes of later ones wait in the buffer.
 
 A request answered before its body has come costs the connection: to read on would be to swallow up to a gigabyte that nobody wants.
 """
@@ -34,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NoReturn
 
 import h11
@@ -43,6 +22,7 @@ from svc.errors import PeerError
 from svc.messages import HeaderBlock, HeaderPairs
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.express import recognise
+from svc.protocol.http1_states import NEXT, Input, State
 from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
 from svc.protocol.response_head import encode_fields, encode_trailers, status_line
 
@@ -54,59 +34,6 @@ _CHUNKED_LINE_MAX = 1024
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
 _NEVER_IN_HEAD = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
 _CLOSE = "Connection: close\r\n"
-
-
-class State(IntEnum):
-    IDLE = 0
-    RECEIVING = 1
-    EARLY = 2
-    RECEIVED = 3
-    ANSWERING = 4
-    FAILED = 5
-    CLOSED = 6
-    SWITCHED = 7
-    ERROR = 8
-
-
-class Input(IntEnum):
-    HEAD = 0  # a request's head whose body is not complete
-    WHOLE = 1  # a request's head with its whole body
-    BODY_END = 2
-    ANSWER = 3  # the final answer's head is written
-    DONE = 4  # the answer is complete and the connection goes on
-    CLOSE = 5  # ... and is the last one; or there will be none
-    FAULT = 6  # the peer broke the protocol
-    SWITCH = 7
-
-
-TRANSITIONS: dict[State, dict[Input, State]] = {
-    State.IDLE: {
-        Input.HEAD: State.RECEIVING,
-        Input.WHOLE: State.RECEIVED,
-        Input.FAULT: State.FAILED,
-        Input.CLOSE: State.CLOSED,
-    },
-    State.RECEIVING: {
-        Input.BODY_END: State.RECEIVED,
-        Input.ANSWER: State.EARLY,
-        Input.FAULT: State.FAILED,
-        Input.CLOSE: State.CLOSED,
-    },
-    State.EARLY: {Input.BODY_END: State.ANSWERING, Input.FAULT: State.CLOSED, Input.CLOSE: State.CLOSED},
-    State.RECEIVED: {
-        Input.ANSWER: State.ANSWERING,
-        Input.DONE: State.IDLE,
-        Input.SWITCH: State.SWITCHED,
-        Input.CLOSE: State.CLOSED,
-    },
-    State.ANSWERING: {Input.DONE: State.IDLE, Input.CLOSE: State.CLOSED},
-    State.FAILED: {Input.CLOSE: State.CLOSED},
-    State.CLOSED: {Input.CLOSE: State.CLOSED},
-    State.SWITCHED: {},
-    State.ERROR: {},
-}
-# The same as rows to index: hashing an IntEnum calls Python code, indexing with it does not.
-_NEXT = tuple(tuple(TRANSITIONS[state].get(input, State.ERROR) for input in Input) for state in State)
 
 _IDLE, _RECEIVING, _EARLY, _RECEIVED, _ANSWERING, _FAILED, _CLOSED = list(State)[:7]
 _HEAD, _WHOLE, _BODY_END, _ANSWER, _DONE, _CLOSE_INPUT, _FAULT, _SWITCH = Input
@@ -240,7 +167,6 @@ class Http1:
         head = bytes(buffer[:size])
         del buffer[:size]
         self._searched = 0
-        self._skipped_line = False
         if self._plain:
             plain = recognise(head, size)
             if plain is not None:
@@ -297,6 +223,7 @@ class Http1:
         self._http_version = version
         self._parsed = parsed
         self._stream_id += 1
+        self._skipped_line = False
         return RequestReceived(self._stream_id, method, target, parsed.block, version, body, body is None and parsed.expects_continue)
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
@@ -536,7 +463,7 @@ class Http1:
 
     def _move(self, input: Input) -> None:
         """The one place where the state changes, but for misuse."""
-        after = _NEXT[self._state][input]
+        after = NEXT[self._state][input]
         if after is State.ERROR:
             self._misused(input.name)
         self._state = after

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fuzz.fuzz_http1 import CORPUS, TOKENS, check
+from fuzz.fuzz_http1 import CORPUS, TOKENS, check_cut
 
 LINES = (
     "GET / HTTP/1.1\r\n",
@@ -32,9 +34,10 @@ requests = st.builds(
 
 @given(st.lists(requests, min_size=1, max_size=3).map(b"".join), cuts)
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\nrest", [60, 61])
+@example(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", [2])
 @settings(max_examples=300, deadline=None)
 def test_requests(data: bytes, cuts: list[int]) -> None:
-    check(data, cuts)
+    check_cut(data, cuts)
 
 
 @given(st.binary(max_size=200), cuts)
@@ -42,12 +45,12 @@ def test_requests(data: bytes, cuts: list[int]) -> None:
 @example(b"\r\n\r\n", [1, 2, 3])
 @settings(max_examples=200, deadline=None)
 def test_any_bytes(data: bytes, cuts: list[int]) -> None:
-    check(data, cuts)
+    check_cut(data, cuts)
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
-def test_corpus(path: object) -> None:
-    data = path.read_bytes()  # type: ignore[attr-defined]
-    check(data, [])
-    check(data, range(len(data)))
-    check(data + b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", [len(data) - 1, len(data) + 3])
+def test_corpus(path: Path) -> None:
+    data = path.read_bytes()
+    check_cut(data, [])
+    check_cut(data, range(len(data)))
+    check_cut(data + b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", [len(data) - 1, len(data) + 3])
