@@ -245,7 +245,7 @@ def _tls_entries(section: object, key: str, root: Path, faults: list[str], prefi
             result.append(_tls_section(parse(entry, Setting(name, "mapping", None, "", fields=TLS_FIELDS), root), root))
         except ValueError as error:
             faults.append(fault_text(name, error))
-    section[key] = entries[0] if entries and isinstance(entries[0], dict) else {}
+    section[key] = entries[0] if len(result) == len(entries) > 0 else {}  # a fault is reported once
     return tuple(result)
 
 

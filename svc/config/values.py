@@ -7,6 +7,7 @@ Durations come out in seconds whatever unit the file uses, sizes in bytes, so no
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -31,11 +32,12 @@ class SettingFault(ValueError):
 
 def whole(number: float) -> float | int:
     """The same number as an int if it has no fraction."""
-    return int(number) if number == int(number) else number
+    return int(number) if float(number).is_integer() else number
 
 
 def is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether it is a finite number; YAML knows `.inf` and `.nan`, and calls true a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def parse_duration(value: object, unit: str = "s") -> float | int:
@@ -44,7 +46,7 @@ def parse_duration(value: object, unit: str = "s") -> float | int:
     >>> parse_duration("1d"), parse_duration(30000, "ms"), parse_duration("1M"), parse_duration(0.5)
     (86400, 30, 2592000, 0.5)
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and is_number(value):
         return whole(value / 1000) if unit == "ms" else whole(value)
     match = _NUMBER_AND_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
@@ -63,7 +65,7 @@ def parse_size(value: object) -> int:
     >>> parse_size("64M"), parse_size(1200)
     (67108864, 1200)
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and is_number(value):
         return int(value)
     match = _NUMBER_AND_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or (match[2] and match[2] not in BYTES):
@@ -99,7 +101,7 @@ def _number(value: object, setting: "Setting", root: Path) -> object:
 
 
 def _integer(value: object, setting: "Setting", root: Path) -> object:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or whole(value) != value:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
         raise ValueError("must be a whole number")
     return int(value)
 

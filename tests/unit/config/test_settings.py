@@ -1,0 +1,93 @@
+"""SETTINGS is complete and consistent, and documented."""
+
+from pathlib import Path
+
+import pytest
+
+from svc.config.reference import reference, settings_text
+from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, From, override_names
+from svc.config.values import PARSERS
+
+# The tables of the contract, configuration §2.1-2.11.
+CONTRACT = """
+rootPath componentsRoot node.hostname instances node.url ignoreScripts serialization.bigInt
+http: port securePort cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
+    maxHeaderSize maxRequestBodySize requestQueueLimit mtls http2 sessionAffinity logging
+operationsApi: network.port network.securePort network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
+    network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots
+authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction cookie.domains cookie.expires
+    failureDelay logging
+tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
+mqtt: network.port network.securePort network.mtls webSocket requireAuthentication maxPacketSize logging
+logging: level file root path stdStreams console colors auditLog auditRetention external rotation.enabled rotation.compress rotation.interval
+    rotation.maxSize rotation.path rotation.retention auditAuthEvents.logFailed auditAuthEvents.logSuccessful
+storage: path blobPaths backupPath writeAsync maxTransactionQueueTime caching compression compactOnStart compactOnStartKeepBackup
+    reclamation.threshold reclamation.interval reclamation.evictionFactor debugLongTransactions engine noReadAhead prefetchWrites pageSize
+    overlappingSync maxFreeSpaceToLoad maxFreeSpaceToRetain rocks logging
+databases: <db>.path <db>.auditPath <db>.tables.<t>.path
+analytics: aggregatePeriod storageInterval replicate logging
+localStudio: enabled
+replication: hostname url databases replicateTo routes port securePort enableRootCAs blobTimeout blobSendDrainTimeout failOver shard
+    copyTablesToCatchUp mtls.certificateVerification logging servers credentials streamReplicas confirmTimeout
+threads: maxHeapMemory heapSnapshotNearLimit debug preload preloadRequire
+applications: lockdown moduleLoader dependencyLoader allowedSpawnCommands
+license: region mode
+"""
+OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
+
+
+def contract_names() -> set[str]:
+    names: set[str] = set()
+    section = ""
+    for word in CONTRACT.split():
+        if word.endswith(":"):
+            section = word[:-1] + "."
+        else:
+            names.add(section + word)
+    return names
+
+
+def test_every_setting_of_the_contract_has_a_row_and_there_are_no_others() -> None:
+    assert {setting.name for setting in SETTINGS} == contract_names() | OPTIONAL_SYSTEMS
+    assert len(BY_NAME) == len(SETTINGS)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_row_is_consistent(setting: object) -> None:
+    row = BY_NAME[setting.name]  # type: ignore[attr-defined]
+    assert row.kind in PARSERS
+    assert row.sentence.endswith(".")
+    if isinstance(row.default, From):
+        assert row.default.name in BY_NAME
+    if row.kind == "duration":
+        assert row.unit in ("s", "ms")
+
+
+def test_other_tables_name_settings() -> None:
+    assert set(LEGACY.values()) <= set(BY_NAME)
+    assert set(DEVELOPMENT) <= set(BY_NAME)
+
+
+def test_no_two_settings_share_an_override_name() -> None:
+    flat = [setting.name.replace(".", "_").lower() for setting in SETTINGS]
+    assert len(set(flat)) == len(flat)
+    todays = {name for name in override_names().values() if name in BY_NAME}
+    assert todays == {setting.name for setting in SETTINGS if "<" not in setting.name}
+
+
+def test_the_documentation_is_up_to_date() -> None:
+    committed = Path(__file__).parents[3] / "docs" / "settings.md"
+    assert committed.read_text(encoding="utf-8") == reference(), "run: python -m svc.config.reference > docs/settings.md"
+
+
+def test_every_setting_is_documented() -> None:
+    text = reference()
+    assert [setting.name for setting in SETTINGS if f"| `{setting.name}` |" not in text] == []
+    assert [old for old in LEGACY if f"| `{old}` |" not in text] == []
+
+
+def test_settings_on_the_terminal() -> None:
+    assert settings_text("http.port").startswith("http.port (port, null; default 9926)")
+    assert "mqtt" not in settings_text("http")
+    assert settings_text("nonsense") == 'No setting begins with "nonsense".'
+    assert "`" not in settings_text()
