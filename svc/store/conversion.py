@@ -70,7 +70,7 @@ def date_from_text(text: str) -> datetime | None:
     if _iso_date(text) is None:
         return None
     try:
-        return utc(datetime.fromisoformat(text))
+        return utc(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):  # the 30th of February; a zone that leads out of the years 1 to 9999
         return None
 
@@ -140,10 +140,6 @@ def _date_from_text(text: str) -> datetime | None:
     return date_from_text(text)
 
 
-def _bytes_from_text(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 # None: not convertible. `null` and the empty text mean null for all but bytes.
 _FROM_TEXT: dict[str, Callable[[str], object]] = {
     "Int": _integer_from_text,
@@ -165,7 +161,7 @@ def text_to_value(attribute: Attribute | None, text: str) -> object:
         return text
     kind = attribute.type
     if kind == "Bytes":
-        return _bytes_from_text(text)
+        return text.encode("utf-8", "surrogatepass")  # half a pair equals no stored bytes
     if not text:
         return None
     convert = _FROM_TEXT.get(kind)
