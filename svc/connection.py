@@ -68,8 +68,8 @@ class Application(Protocol):
 
     def error_response(self, error: BaseException, request: Request | None) -> Response: ...
 
-    def sent(self, exchange: Exchange) -> None:
-        """The answer is handed to the socket (or the peer went away)."""
+    def sent(self, exchange: Exchange, now: float) -> None:
+        """The answer was handed to the socket at `now` (or the peer went away)."""
 
     def cancelled(self, exchange: Exchange) -> None:
         """The peer went away, or time ran out, before the application answered."""
@@ -78,7 +78,7 @@ class Application(Protocol):
 class Exchange:
     """One request and its answer, on one connection. The handle by which a later answer finds its way back."""
 
-    __slots__ = ("abandoned", "answered", "body_bytes", "connection", "request", "status", "stream_id", "task", "timing_label")
+    __slots__ = ("abandoned", "body_bytes", "connection", "request", "status", "stream_id", "task", "timing_label")
 
     def __init__(self, connection: Connection, stream_id: int, request: Request) -> None:
         self.connection = connection
@@ -86,7 +86,6 @@ class Exchange:
         self.request = request
         self.status = 0
         self.body_bytes = 0
-        self.answered = 0.0  # clock.monotonic() when the response head was ready
         self.abandoned = False
         self.task: asyncio.Task[None] | None = None
 
@@ -184,7 +183,7 @@ class Connection:
 
     __slots__ = (
         "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_room", "_shared",
-        "_stream", "_stream_queued", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
+        "_stream", "_stream_queued", "_unsent", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
     )  # fmt: skip
 
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
@@ -198,6 +197,7 @@ class Connection:
         self._out: list[bytes] = []  # protocol output not yet taken by the socket
         self._pending = 0  # bytes in _out
         self._current: Exchange | None = None
+        self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
         self._body: list[bytes] | None = None
         self._body_size = 0
         self._stream: Iterator[bytes] | None = None
@@ -265,16 +265,18 @@ class Connection:
 
     def _on_request(self, event: RequestReceived) -> None:
         shared = self._shared
-        request = Request(event.method, event.target, event.block, event.body or b"", event.http_version)
+        body = event.body
+        request = Request(event.method, event.target, event.block, b"" if body is None else body, event.http_version)
         request.peer = self.peer
         request.scheme = self.scheme
-        request.arrived = shared.now()
+        request.arrived = now = shared.now()
         exchange = Exchange(self, event.stream_id, request)
         self._current = exchange
-        if event.body is None:
+        self.deadline = now + shared.timeouts.request
+        if body is None:
             self._body = []
             self._body_size = 0
-            self._enter(State.BODY, shared.timeouts.request)
+            self.state = State.BODY
             if event.expects_continue:
                 self.protocol.send_continue()
                 self.touch()
@@ -307,11 +309,10 @@ class Connection:
         self._handle(exchange)
 
     def _handle(self, exchange: Exchange) -> None:
+        self.state = State.HANDLING
         response = self._shared.application.handle(exchange)
         if response is not None:
             self.answer(exchange, response)
-        elif self._current is exchange:
-            self._enter(State.HANDLING, self._shared.timeouts.request)
 
     def _on_failure(self, error: PeerError) -> None:
         """The peer broke the protocol: answer while that is possible, then close."""
@@ -321,7 +322,7 @@ class Connection:
         self._drop_body()
         response = self._shared.application.error_response(error, exchange.request if exchange else None)
         body = response.body if isinstance(response.body, bytes) else b""
-        self.protocol.fail(error, response.headers.pairs(), body, self._shared.date())
+        self.protocol.fail(error, response.pairs, body, self._shared.date())
         self.close_soon()
 
     # --- answering -----------------------------------------------------------------------------------------------------------------
@@ -331,13 +332,16 @@ class Connection:
         shared = self._shared
         if self._current is not exchange:
             return
-        exchange.answered = shared.now()
-        exchange.status = response.status
+        status = exchange.status = response.status
         body = response.body
-        if type(body) is bytes or body is None or isinstance(body, str):
-            raw = body if type(body) is bytes else body.encode() if isinstance(body, str) else b""
-            self.protocol.respond(exchange.stream_id, response.status, response.headers.pairs(), raw, shared.date())
-            exchange.body_bytes = len(raw) if exchange.request.method != "HEAD" and response.status not in (204, 304) else 0
+        if body is None:
+            body = b""
+        elif type(body) is str:
+            body = body.encode()
+        if type(body) is bytes:
+            self.protocol.respond(exchange.stream_id, status, response.pairs, body, shared.date())
+            if body and exchange.request.method != "HEAD" and status != 304:
+                exchange.body_bytes = len(body)
             self._finish(exchange)
         else:
             self._begin_stream(exchange, response, body)
@@ -346,8 +350,8 @@ class Connection:
         """The answer is complete in the protocol's output."""
         self._current = None
         self._stream = None
-        self._shared.application.sent(exchange)
-        self._enter(State.IDLE, self._shared.timeouts.keep_alive)
+        self._unsent.append(exchange)
+        self.state = State.IDLE  # its deadline follows when all is sent
         if self._body is not None:  # answered before the whole body had come
             self._drop_body()
         if self._ahead:
@@ -360,7 +364,7 @@ class Connection:
         length = response.headers.get("content-length")
         if length is not None:
             response.headers.delete("content-length")
-        pairs = response.headers.pairs()
+        pairs = response.pairs
         if exchange.request.method == "HEAD":
             _close_iterator(body)
             body = iter(())
@@ -495,6 +499,12 @@ class Connection:
         if sent == len(data):
             out.clear()
             self._pending = 0
+            now = shared.now()
+            for exchange in self._unsent:
+                shared.application.sent(exchange, now)
+            self._unsent.clear()
+            if self.state is State.IDLE:
+                self.deadline = now + shared.timeouts.keep_alive
             return
         self._out = [data[sent:]]
         self._pending = len(data) - sent
@@ -510,8 +520,6 @@ class Connection:
         if not self._out:
             self._writing = False
             self._shared.loop.remove_writer(self.sock)
-            if self._current is None:
-                self._enter(State.IDLE, self._shared.timeouts.keep_alive)
             self.touch()
         if self._stream is not None and self._pending <= LOW_WATER:
             self._queue_stream()
@@ -570,8 +578,8 @@ class Connection:
         if self._stream is not None:
             stream, self._stream = self._stream, None
             _close_iterator(stream)
-        if exchange.answered:
-            self._shared.application.sent(exchange)
+        if exchange.status:
+            self._shared.application.sent(exchange, self._shared.now())
         else:
             self._shared.application.cancelled(exchange)
 
@@ -583,6 +591,9 @@ class Connection:
         exchange, self._current = self._current, None
         if exchange is not None:
             self._abandon(exchange)
+        for unsent in self._unsent:
+            shared.application.sent(unsent, shared.now())
+        self._unsent.clear()
         self._drop_body()
         self._stop_reading()
         if self._writing:

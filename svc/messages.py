@@ -7,7 +7,6 @@ cache it and everything derived from it (`memo`) is computed once. `Request` is 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 HeaderPairs = list[tuple[str, str]]
@@ -81,7 +80,7 @@ class Headers:
 
     def delete(self, name: str) -> None:
         lower = name.lower()
-        self._pairs = [pair for pair in self._pairs if pair[0].lower() != lower]
+        self._pairs[:] = [pair for pair in self._pairs if pair[0].lower() != lower]
 
     def pairs(self) -> HeaderPairs:
         return self._pairs
@@ -110,17 +109,41 @@ class Headers:
 BodyStream = Iterator[bytes] | AsyncIterator[bytes]
 
 
-@dataclass(slots=True)
 class Response:
     """What goes out. `data` is negotiated into bytes by the layer that knows the client's wishes, `body` goes as it is.
 
-    `headers` holds only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's.
+    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's. Inner layers give and
+    read them as `pairs`, known to be clean; handlers use `headers`, which checks what it is given. Both are the same list.
     """
 
-    body: bytes | str | BodyStream | None = None
-    status: int = 200
-    headers: Headers = field(default_factory=Headers)
-    data: Any = None
+    __slots__ = ("_headers", "body", "data", "pairs", "status")
+
+    def __init__(
+        self,
+        body: bytes | str | BodyStream | None = None,
+        status: int = 200,
+        headers: Headers | dict[str, str] | None = None,
+        data: Any = None,
+        *,
+        pairs: HeaderPairs | None = None,
+    ) -> None:
+        self.body = body
+        self.status = status
+        self.data = data
+        self._headers: Headers | None = None
+        if headers is not None:
+            self._headers = headers if isinstance(headers, Headers) else Headers(headers)
+            pairs = self._headers.pairs()
+        self.pairs: HeaderPairs = [] if pairs is None else pairs
+
+    @property
+    def headers(self) -> Headers:
+        if self._headers is None:
+            self._headers = Headers.trusted(self.pairs)
+        return self._headers
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status}>"
 
 
 class Request:
@@ -128,6 +151,7 @@ class Request:
 
     __slots__ = (
         "_headers",
+        "answered",
         "arrived",
         "block",
         "body",
@@ -157,6 +181,7 @@ class Request:
         self.scheme = "http"
         self.peer = ""  # address of the transport peer, without port
         self.arrived = 0.0  # clock.monotonic() when the head was complete
+        self.answered = 0.0  # ... and when its answer's head was ready
         self.user: Any = None  # auth.User, None = anonymous
         self.transaction: Any = None  # store.Transaction applied on behalf of this request: the answer waits for its commit
         self.precondition: Any = None  # store.Precondition of the next write to the addressed record

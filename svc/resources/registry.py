@@ -14,13 +14,15 @@ from svc.resources.resource import Resource
 
 @dataclass(slots=True)
 class Registration:
-    """One address. `export_types`: protocol -> flag; an absent protocol is visible. `conflict`: a second table claims the address."""
+    """One address. `export_types`: protocol -> flag; an absent protocol is visible.
+
+    `fault`: why every request there is answered 500 (two resources claim the address, a load error), "" if it works.
+    """
 
     path: str
     resource: type[Resource]
     export_types: Mapping[str, bool] = field(default_factory=dict)
-    conflict: str = ""
-    load_error: str = ""
+    fault: str = ""
 
     def visible(self, protocol: str | None) -> bool:
         return protocol is None or self.export_types.get(protocol, True)
@@ -59,7 +61,7 @@ class Resources(Mapping[str, Registration]):
         previous = self._by_path.get(path)
         registration = Registration(path, resource, export_types or {})
         if previous is not None and not previous.resource.replaces(resource):
-            registration.conflict = f"Conflicting paths for {path}"
+            registration.fault = f"Conflicting paths for {path}"
         self._by_path[path] = registration
         self._deepest = max(self._deepest, path.count("/") + 1)
         return registration
@@ -69,28 +71,33 @@ class Resources(Mapping[str, Registration]):
 
     def get_match(self, path: str, export_type: str | None = None) -> Match | None:
         """The resource for a request path ("/Product/42", still percent-encoded), or None."""
+        found = self.find(path, export_type)
+        return None if found is None else Match(*found)
+
+    def find(self, path: str, export_type: str | None = None) -> tuple[Registration, str] | None:
+        """The same as (registration, relative URL), for the path of every request."""
         by_path = self._by_path
-        first, slash, rest = path[1:].partition("/")
         if self._deepest == 1:
-            found = by_path.get(first)
-            if found is not None and found.visible(export_type):
-                return Match(found, slash + rest)
+            slash = path.find("/", 1)
+            found = by_path.get(path[1:] if slash < 0 else path[1:slash])
+            if found is not None and found.path and (not found.export_types or found.visible(export_type)):
+                return found, "" if slash < 0 else path[slash:]
         else:
-            segments = path[1:].split("/")
+            segments = path[1:].split("/", self._deepest)
             for count in range(min(self._deepest, len(segments)), 0, -1):
                 address = "/".join(segments[:count])
                 found = by_path.get(address)
                 if found is not None and address and found.visible(export_type):
-                    return Match(found, path[1 + len(address) :])
+                    return found, path[1 + len(address) :]
         # `/Product.csv`: the address before an extension
         stem, dot, extension = path[1:].rpartition(".")
         if dot and "/" not in extension:
             found = by_path.get(stem)
             if found is not None and stem and found.visible(export_type):
-                return Match(found, "." + extension)
+                return found, "." + extension
         found = by_path.get("")
         if found is not None and found.visible(export_type):
-            return Match(found, path)
+            return found, path
         return None
 
     def __getitem__(self, name: str) -> Registration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 from urllib.parse import quote
@@ -34,10 +33,6 @@ class TableResource(Resource):
     verbs = frozenset({"get", "search", "put", "patch", "post", "delete"})
 
     @classmethod
-    def properties(cls) -> Mapping[str, Attribute]:
-        return cls.table.attributes
-
-    @classmethod
     def bind(cls, target: RequestTarget) -> None:
         if target.id_text is not None:
             target.id = key_from_text(cls.table.definition, target.id_text)
@@ -45,16 +40,13 @@ class TableResource(Resource):
     # --- permission ----------------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def rights_of(cls, request: Request) -> TableRights:
-        return rights(request.user, cls.table.database.name, cls.table.name)
-
-    @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
-        """http §11.1: read; update if the record exists, else insert; attribute rights on what is written."""
-        may = cls.rights_of(request)
+        """http §11.1: read; update if the record exists, else insert; attribute rights on what is written. Sets `target.rights`."""
+        user = request.user
+        may = target.rights = rights(user, cls.table.database.name, cls.table.name)
         if may.all:
             return
-        if verb in ("get", "search"):
+        if verb == "get":
             allowed = may.read
         elif verb == "delete":
             allowed = may.delete
@@ -65,16 +57,16 @@ class TableResource(Resource):
         else:
             allowed = may.update if cls.table.get_raw(target.id) is not None else may.insert
         if not allowed:
-            raise AccessViolation(request.user)
-        if data is not None and may.attributes is not None and verb in ("put", "patch", "post"):
+            raise AccessViolation(user)
+        if data is not None and may.attributes is not None:
+            existing = target.id is not None and cls.table.get_raw(target.id) is not None
             for record in data if isinstance(data, list) else (data,):
                 if isinstance(record, dict):
-                    existing = cls.table.get_raw(target.id) is not None if target.id is not None else False
-                    may.check_write(record, insert=not existing, user=request.user)
+                    may.check_write(record, insert=not existing, user=user)
 
-    @classmethod
-    def visible(cls, request: Request) -> frozenset[str] | None:
-        may = cls.rights_of(request)
+    @staticmethod
+    def visible(target: RequestTarget) -> frozenset[str] | None:
+        may: TableRights = target.rights
         return None if may.attributes is None else may.readable
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -83,9 +75,9 @@ class TableResource(Resource):
     def on_get(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         if target.id is not None:
             raw = cls.table.get_raw(target.id)
-            return None if raw is None else StoredRecord(cls.table, raw, cls.visible(request))
+            return None if raw is None else StoredRecord(cls.table, raw, cls.visible(target))
         if target.is_root:
-            return cls.describe(cls.visible(request))
+            return cls.describe(cls.visible(target))
         return cls.on_search(target, data, request)
 
     @classmethod
@@ -100,8 +92,8 @@ class TableResource(Resource):
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
         table = cls.table
         query = cls.queries.parse(target.query, table) if target.query else NO_QUERY
-        visible = cls.visible(request)
-        if not request.user or not request.user.super_user:
+        visible = cls.visible(target)
+        if not target.rights.all:
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
         return Rows(table, plan, visible, bounded=query.limit is not None and query.limit <= PAGE_ROWS)
@@ -137,7 +129,7 @@ class TableResource(Resource):
         table = cls.table
         transaction = cls.begin(request)
         if target.id is not None:
-            cls._put(transaction, target.id, cls._one_record(data), request)
+            cls._put(transaction, target.id, cls._one_record(data), target, request)
         else:
             if target.prefix is not None:
                 raise ClientError("PUT needs the address of a record or of the whole collection")
@@ -149,14 +141,14 @@ class TableResource(Resource):
                     raise ClientError(
                         f"Element {number} has no {table.primary_key}" if isinstance(data, list) else f"The body has no {table.primary_key}"
                     )
-                cls._put(transaction, check_key(table.definition, record[table.primary_key]), record, request)
+                cls._put(transaction, check_key(table.definition, record[table.primary_key]), record, target, request)
         cls.commit(transaction, request)
 
     @classmethod
-    def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], request: Request) -> None:
+    def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
         record[cls.table.primary_key] = key  # the address wins (http §2.3)
         record = cls.table.validator.record(record)
-        may = cls.rights_of(request)
+        may: TableRights = target.rights
         if may.attributes is not None:
             record = may.keep_forbidden(record, transaction.get_raw(cls.table, key))
         transaction.put(cls.table, key, record, request.precondition)
@@ -249,7 +241,14 @@ def table_resource(
     return type(
         table.name,
         (TableResource,),
-        {"table": table, "store": store, "queries": queries, "name": name, "allow_full_scan": allow_full_scan},
+        {
+            "table": table,
+            "store": store,
+            "queries": queries,
+            "name": name,
+            "allow_full_scan": allow_full_scan,
+            "properties": {a.name: a for a in table.definition.attributes if a.stored},
+        },
     )
 
 

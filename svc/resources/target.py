@@ -27,6 +27,7 @@ class RequestTarget:
     property: str | None = None
     extension: str | None = None  # a media type chosen by extension
     query: str | None = None  # the raw query string
+    rights: Any = None  # what the caller may do here, set when the request is authorised
 
 
 def decode_path(text: str) -> str:

@@ -70,13 +70,14 @@ def is_unchanged(block: HeaderBlock, tag: str, version_ms: float) -> bool:
     return False
 
 
-CONDITIONAL_FIELDS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})
+WRITE_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})
+READ_CONDITIONS = WRITE_CONDITIONS | {"if-modified-since"}
 
 
 def write_precondition(block: HeaderBlock) -> Precondition | None:
     """What a write to a record must find when it commits, None if it asks for nothing."""
     fields = block.fields
-    if CONDITIONAL_FIELDS.isdisjoint(fields):
+    if WRITE_CONDITIONS.isdisjoint(fields):
         return None
     if_match = fields.get("if-match")
     if_none_match = fields.get("if-none-match")

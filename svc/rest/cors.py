@@ -37,7 +37,7 @@ class Cors:
         if request.method != "OPTIONS" or origin is None or "access-control-request-method" not in fields or not self.admits(origin):
             return None
         response = Response(status=200)
-        pairs = response.headers.pairs()
+        pairs = response.pairs
         pairs.append(("Access-Control-Allow-Origin", origin))
         if self.credentials:
             pairs.append(("Access-Control-Allow-Credentials", "true"))

@@ -12,19 +12,34 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from svc.clock import Clock
-from svc.errors import REASONS, ClientError, NotFound, Problem, ServerError
-from svc.messages import HeaderPairs, Headers, Request, Response
+from svc.errors import REASONS, ClientError, NotAcceptable, NotFound, Problem, ServerError
+from svc.messages import HeaderBlock, HeaderPairs, Headers, Request, Response
+from svc.query.select import joins
 from svc.resources import Created, RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, parse_target
 from svc.rest.bodies import ACCEPT_PATCH, decode_body, is_json, media_type_of
-from svc.rest.conditional import is_unchanged, last_modified, write_precondition
-from svc.rest.negotiation import WRITERS, Writer, choose_writer
+from svc.rest.conditional import READ_CONDITIONS, is_unchanged, last_modified, write_precondition
+from svc.rest.negotiation import WRITERS, choose_writer
 from svc.rest.rows import JsonRows, encode_json, narrow, small_array
-from svc.store import records
+from svc.store.records import decode, decode_json, etag_of, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 JSON_TYPE = ("Content-Type", "application/json")
 PRIVATE = ("Cache-Control", "private, no-cache")
 UNKNOWN_METHOD = 501
+
+
+class Wishes:
+    """What follows from a header block alone, worked out once and kept in its memo. `refusal`: why nothing we write is acceptable."""
+
+    __slots__ = ("conditional", "refusal")
+
+    def __init__(self, block: HeaderBlock) -> None:
+        self.conditional = not READ_CONDITIONS.isdisjoint(block.fields)
+        self.refusal: str | None = None
+        try:
+            choose_writer(block.fields.get("accept"), WRITERS)
+        except NotAcceptable as error:
+            self.refusal = error.message
 
 
 @dataclass(frozen=True)
@@ -62,38 +77,45 @@ class Rest:
         method = self._methods.get(request.method)
         if method is None:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
-        match = self._resources.get_match(request.pathname, "rest")
-        if match is None:
+        found = self._resources.find(request.pathname, "rest")
+        if found is None:
             raise NotFound("Not found")
-        registration = match.registration
+        registration, relative_url = found
         request.handler_path = registration.path
-        if registration.conflict or registration.load_error:
-            raise ServerError(registration.conflict or registration.load_error)
+        if registration.fault:
+            raise ServerError(registration.fault)
         resource = registration.resource
-        target = parse_target(match.relative_url, request.query, resource.properties())
-        resource.bind(target)
+        target = parse_target(relative_url, request.query, resource.properties)
+        if target.id_text is not None:
+            resource.bind(target)
         return method(request, resource, target)
 
     def options(self, request: Request) -> Response:
         """OPTIONS that is no preflight: what the addressed resource can do; needs no authentication."""
-        match = self._resources.get_match(request.pathname, "rest") if request.target != "*" else None
-        if match is None and request.target != "*":
-            raise NotFound("Not found")
-        allow = match.registration.resource.allowed_methods() if match else ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+        allow: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+        if request.target != "*":
+            found = self._resources.find(request.pathname, "rest")
+            if found is None:
+                raise NotFound("Not found")
+            allow = found[0].resource.allowed_methods()
         response = Response(status=204)
-        response.headers.pairs().append(("Allow", ", ".join(allow)))
+        response.pairs.append(("Allow", ", ".join(allow)))
         if "PATCH" in allow:
-            response.headers.pairs().append(ACCEPT_PATCH)
+            response.pairs.append(ACCEPT_PATCH)
         return response
 
     # --- methods -------------------------------------------------------------------------------------------------------------------
 
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        self._writer(request, target)
+        wishes = self._wishes(request.block)
+        if target.extension is not None:
+            choose_writer(target.extension, WRITERS)  # an extension beats `Accept` (http §1.2)
+        elif wishes.refusal is not None:
+            raise NotAcceptable(wishes.refusal)  # before any work is done
         result = resource.handle("get", target, None, request)
         kind = type(result)
         if kind is StoredRecord:
-            return self._record(request, cast(type[TableResource], resource), target, result)
+            return self._record(request, cast(type[TableResource], resource), target, result, wishes)
         if kind is Rows:
             return self._collection(request, result)
         if result is None and target.id_text is not None and "/" in target.id_text:
@@ -120,7 +142,9 @@ class Rest:
         return self._answer(request, resource.handle("patch", target, data, request))
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        self._writer(request, target)
+        wishes = self._wishes(request.block)
+        if wishes.refusal is not None:
+            raise NotAcceptable(wishes.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
             raise resource.not_allowed("post")
         data = decode_body(request.block.get("content-type"), request.body, "POST")
@@ -147,7 +171,7 @@ class Rest:
         if target.id_text is None or "/" not in target.id_text:
             return None
         name = target.id_text.rpartition("/")[2]
-        attribute = resource.properties().get(name)
+        attribute = resource.properties.get(name)
         if attribute is None or not attribute.stored or attribute.primary_key:
             return None
         return name
@@ -158,7 +182,7 @@ class Rest:
         request.precondition = write_precondition(request.block)
         content_type = request.block.get("content-type")
         media_type = media_type_of(content_type)
-        is_binary = resource.properties()[name].type in ("Bytes", "Blob")
+        is_binary = resource.properties[name].type in ("Bytes", "Blob")
         if media_type == "application/octet-stream" or (is_binary and not is_json(media_type)):
             value: Any = request.body
         else:
@@ -175,45 +199,61 @@ class Rest:
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
             raise NotFound("Record not found")
-        return self._record(request, cast(type[TableResource], resource), record, result)
+        return self._record(request, cast(type[TableResource], resource), record, result, self._wishes(request.block))
 
     # --- answers -------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _writer(request: Request, target: RequestTarget) -> Writer:
-        """What to write; 406 before any work is done. An extension beats `Accept` (http §1.2)."""
-        if target.extension is not None:
-            return choose_writer(target.extension, WRITERS)
-        memo = request.block.memo
-        writer = memo.get("writer")
-        if writer is None:
-            writer = memo["writer"] = choose_writer(request.block.fields.get("accept"), WRITERS)
-        return cast(Writer, writer)
+    def _wishes(block: HeaderBlock) -> Wishes:
+        wishes = block.memo.get("rest")
+        if wishes is None:
+            wishes = block.memo["rest"] = Wishes(block)
+        return cast(Wishes, wishes)
 
-    def _record(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord) -> Response:
+    def _record(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes
+    ) -> Response:
+        if target.query and "select(" in target.query:
+            return self._selected(request, resource, target, record, wishes)
         raw = record.raw
-        tag = records.etag_of(raw)
-        pairs: HeaderPairs = [JSON_TYPE, ("ETag", f'"{tag}"'), VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
-        if self._options.last_modified:
-            pairs.append(("Last-Modified", last_modified(records.version_of(raw))))
-        if is_unchanged(request.block, tag, records.version_of(raw)):
-            return Response(None, 304, Headers.trusted(pairs[1:]))
-        value: Any = records.decode_json(raw)
+        tag = etag_of(raw)
+        pairs = self._record_pairs(request, raw, tag)
+        if wishes.conditional and is_unchanged(request.block, tag, version_of(raw)):
+            return Response(None, 304, pairs=pairs[1:])
+        value: Any = decode_json(raw)
         if record.visible is not None:
             value = narrow(value, record.visible)
         if target.property is not None:
             if target.property not in value:
-                raise NotFound("Record not found" if record.visible is None else "Not found")
+                raise NotFound("Record has no such property")
             value = value[target.property]
-        elif target.query and "select(" in target.query:
-            rows = resource.select_one(record, target, request)
-            body = small_array(rows, rows.table.database.snapshot(), self._wall() * 1000, 1)
-            return Response(body[1:-1], 200, Headers.trusted(pairs))
-        if target.extension is None and _is_raw_content(value):
-            return self._raw_content(records.decode(raw), target.property, pairs)
-        return Response(encode_json(value), 200, Headers.trusted(pairs))
+        if type(value) is dict and "contentType" in value and target.extension is None and _is_raw_content(value):
+            return self._raw_content(decode(raw), target.property, pairs)
+        return Response(encode_json(value), 200, pairs=pairs)
+
+    def _record_pairs(self, request: Request, raw: bytes, tag: str) -> HeaderPairs:
+        pairs: HeaderPairs = [JSON_TYPE, ("ETag", f'"{tag}"'), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if self._options.last_modified:
+            pairs.append(("Last-Modified", last_modified(version_of(raw))))
+        return pairs
+
+    def _selected(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes
+    ) -> Response:
+        """A record through `select`. With values of other tables in it, its version says nothing about it: no validators (http §4.1)."""
+        rows = resource.select_one(record, target, request)
+        pairs: HeaderPairs = [JSON_TYPE, VARY]
+        if not joins(rows.plan.select, rows.table):
+            tag = etag_of(record.raw)
+            pairs = self._record_pairs(request, record.raw, tag)
+            if wishes.conditional and is_unchanged(request.block, tag, version_of(record.raw)):
+                return Response(None, 304, pairs=pairs[1:])
+        elif request.user is not None:
+            pairs.append(PRIVATE)
+        body = small_array(rows, rows.table.database.snapshot(), self._wall() * 1000, 1)
+        return Response(body[1:-1], 200, pairs=pairs)
 
     @staticmethod
     def _raw_content(stored: dict[str, Any], property_name: str | None, pairs: HeaderPairs) -> Response:
@@ -224,9 +264,9 @@ class Rest:
         body = data if isinstance(data, bytes) else data.encode()
         if isinstance(data, str) and content_type.startswith("text/"):
             content_type += "; charset=utf-8"
-        headers = Headers([("Content-Type", content_type)])
-        headers.pairs().extend([*pairs[1:2], ("Vary", "Accept-Encoding"), *pairs[3:], ("X-Content-Type-Options", "nosniff")])
-        return Response(body, 200, headers)
+        kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
+        nosniff = ("X-Content-Type-Options", "nosniff")
+        return Response(body, 200, pairs=[("Content-Type", content_type), *kept, ("Vary", "Accept-Encoding"), nosniff])
 
     def _collection(self, request: Request, rows: Rows) -> Response:
         pairs: HeaderPairs = [JSON_TYPE, VARY]
@@ -246,16 +286,16 @@ class Rest:
             body = chunks.whole()
             if body is None:
                 body = chunks
-        return Response(body, 200, Headers.trusted(pairs))
+        return Response(body, 200, pairs=pairs)
 
     def _answer(self, request: Request, result: Any, missing: str = "") -> Any:
         """What a handler returned, as a response (http §2.1, §12.4)."""
         kind = type(result)
         if kind is Created:
-            headers = Headers.trusted([JSON_TYPE, VARY])
+            pairs: HeaderPairs = [JSON_TYPE, VARY]
             if result.location:
-                headers.pairs().append(("Location", result.location))
-            return Response(encode_json(result.value), 201, headers)
+                pairs.append(("Location", result.location))
+            return Response(encode_json(result.value), 201, pairs=pairs)
         if kind is Response:
             return result
         if inspect.isawaitable(result):
@@ -264,10 +304,10 @@ class Rest:
             if request.method in ("GET", "HEAD"):
                 raise NotFound(missing or "Not found")
             return Response(None, 204)
-        pairs: HeaderPairs = [JSON_TYPE, VARY]
+        pairs = [JSON_TYPE, VARY]
         if request.user is not None:
             pairs.append(PRIVATE)
-        return Response(encode_json(result), 200, Headers.trusted(pairs))
+        return Response(encode_json(result), 200, pairs=pairs)
 
     async def _await(self, request: Request, result: Any, missing: str) -> Any:
         return self._answer(request, await result, missing)
@@ -300,5 +340,4 @@ def problem_response(error: Problem, request_id: str = "") -> Response:
         body["retryable"] = True
     if error.errors:
         body["errors"] = list(error.errors)
-    headers = Headers.trusted([("Content-Type", "application/problem+json"), *error.headers])
-    return Response(encode_json(body), error.status_code, headers)
+    return Response(encode_json(body), error.status_code, Headers([("Content-Type", "application/problem+json"), *error.headers]))

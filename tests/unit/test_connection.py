@@ -80,7 +80,7 @@ class FakeApplication:
         assert isinstance(error, Problem)
         return Response(error.message.encode(), error.status_code, Headers({"Content-Type": "text/plain"}))
 
-    def sent(self, exchange: Exchange) -> None:
+    def sent(self, exchange: Exchange, now: float) -> None:
         self.done.append(exchange)
 
     def cancelled(self, exchange: Exchange) -> None:

@@ -52,7 +52,7 @@ def test_export_flags_hide_by_protocol() -> None:
 def test_two_resources_at_one_address_conflict_and_a_reload_does_not() -> None:
     resources = Resources()
     resources.set("Product", Product)
-    assert resources.set("Product", type("Product", (Resource,), {"name": "Product"})).conflict == ""
-    assert resources.set("Product", Other).conflict == "Conflicting paths for Product"
+    assert resources.set("Product", type("Product", (Resource,), {"name": "Product"})).fault == ""
+    assert resources.set("Product", Other).fault == "Conflicting paths for Product"
     resources.remove("Product")
     assert "Product" not in resources
