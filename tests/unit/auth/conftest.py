@@ -1,0 +1,86 @@
+"""A store with users, and passwords that cost nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.auth.passwords import Verification
+from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
+from svc.auth.users import UserDirectory, new_user_record
+from svc.clock import FakeClock
+from svc.store import Store
+from svc.store.schema import Attribute, TableDefinition
+
+GARDENER = {
+    "data": {
+        "tables": {
+            "plant": {"read": True, "insert": True, "update": True, "delete": False, "attribute_permissions": []},
+        }
+    }
+}
+
+
+class World:
+    """`admin` is a super user, `ann` a gardener; every password is the user's name."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = FakeClock()
+        self.store = Store(path, clock=self.clock)
+        ensure_system(self.store)
+        self.store.open_database("data").define_table(
+            TableDefinition(
+                "plant",
+                attributes=(
+                    Attribute("id", "ID", primary_key=True),
+                    Attribute("name", "String"),
+                    Attribute("price", "Float"),
+                    Attribute("madeAt", "Date", created_time=True),
+                ),
+            )
+        )
+        self.role("super_user", {"super_user": True})
+        self.role("gardener", GARDENER)
+        self.user("admin", "super_user")
+        self.user("ann", "gardener")
+        self.directory = UserDirectory(self.store)
+
+    def put(self, table: str, key: str, record: dict[str, Any]) -> None:
+        transaction = self.store.begin()
+        transaction.put(self.store.databases[SYSTEM].tables[table], key, record)
+        transaction.apply()
+        self.store.commit_turn()
+
+    def role(self, name: str, permission: object, **more: Any) -> None:
+        self.put(ROLE_TABLE, name, {"id": name, "role": name, "permission": permission, **more})
+
+    def user(self, name: str, role: str | None, *, password: str | None = None, active: object = True) -> None:
+        self.put(USER_TABLE, name, {**new_user_record(name, password or name, role or ""), "active": active})
+
+    def drop(self, table: str, key: str) -> None:
+        transaction = self.store.begin()
+        transaction.delete(self.store.databases[SYSTEM].tables[table], key)
+        transaction.apply()
+        self.store.commit_turn()
+
+
+def plain_verify(password: str, stored: str | None, function: str | None = None, preferred: str = "argon2id") -> Verification:
+    if stored == "old:" + password:
+        return Verification(True, "hash:" + password)
+    return Verification(stored == "hash:" + password)
+
+
+@pytest.fixture(autouse=True)
+def plain_passwords(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if request.module.__name__.endswith("test_passwords"):
+        return
+    monkeypatch.setattr("svc.auth.users.hash_password", lambda password, function="argon2id": "hash:" + password)
+    monkeypatch.setattr("svc.auth.verifier.verify_password", plain_verify)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path / "store")
+    yield found
+    found.store.close()
