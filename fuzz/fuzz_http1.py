@@ -4,7 +4,7 @@ Invariant, for any bytes and any way to cut them:
 
 1. The driver raises nothing. It reports requests, then perhaps one failure, and `check()` holds after each call.
 2. The express lane and the h11 lane report the same: method, target, fields, body, trailers; status and text of a failure; the same answers, byte by byte.
-3. How the bytes were cut makes no difference.
+3. How the bytes were cut makes no difference, nor whether they came before or after the answers to earlier requests.
 4. A request we report is the one that h11 alone reports at this place, with the same body. Where h11 fails, we fail. We refuse more than h11 only for
    one of the reasons in STRICTER.
 5. An h11 client reads our answer as the status, fields, body and trailers we were told to send, with nothing before or after it.
@@ -110,8 +110,11 @@ class Answer:
             assert client.their_state is h11.DONE, client.their_state
 
 
-def transcript(driver: Http1, pieces: Sequence[bytes], switch: bool = False) -> list[Item]:
-    """Feed the pieces and then the FIN; answer every request when it is complete. What happened, in a form that does not depend on the cuts."""
+def transcript(driver: Http1, pieces: Sequence[bytes], switch: bool = False, late: bool = False) -> list[Item]:
+    """Feed the pieces and then the FIN; answer every request when it is complete. What happened, in a form that does not depend on the cuts.
+
+    `switch`: accept every upgrade. `late`: answer nothing before all is fed.
+    """
     items: list[Item] = []
     head: RequestReceived | None = None
     body = b""
@@ -176,15 +179,20 @@ def transcript(driver: Http1, pieces: Sequence[bytes], switch: bool = False) -> 
         assert sent == b"" or sent.startswith(b"HTTP/1.1 %d " % error.status_code)
         assert driver.receive_data(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") == []
 
+    waiting: list[Event] = []
     for piece in pieces:
         position += 1
+        if late:
+            waiting += driver.receive_data(piece)
+            driver.check()
+            continue
         on_events(driver.receive_data(piece))
         if items and items[-1][0] == "switched":
             return items
         if driver.should_close:
             break
-    on_events(driver.receive_eof())
-    if items[-1][0] not in ("failed", "closed"):
+    on_events(waiting + driver.receive_eof())
+    if items[-1][0] not in ("failed", "closed", "switched"):
         assert driver.should_close
         items.append(("closed",))
     return items
@@ -271,6 +279,7 @@ def check_cut(data: bytes, cuts: Sequence[int]) -> None:
         whole = transcript(Http1(LIMITS), [data] if data else [], switch)
         pieces = split(data, cuts)
         assert transcript(Http1(LIMITS), pieces, switch) == whole, "the cuts make a difference"
+        assert transcript(Http1(LIMITS), pieces, switch, late=True) == whole, "the time of the answers makes a difference"
         assert transcript(Http1(LIMITS, express=False), [data] if data else [], switch) == whole, "the lanes differ"
         assert transcript(Http1(LIMITS, express=False), pieces, switch) == whole, "the lanes differ when cut"
         if not switch:

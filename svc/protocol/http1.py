@@ -109,7 +109,7 @@ class Http1:
         return self.next_events()
 
     def receive_eof(self) -> list[Event]:
-        """The peer's FIN. A complete request is still answered; the answer is then the last."""
+        """The peer's FIN. The complete requests received are still answered; what is left then is reported by `next_events`."""
         self._eof = True
         return self.next_events()
 
@@ -303,11 +303,7 @@ class Http1:
 
         To HEAD, 204 and 304 `body` is not sent; to HEAD its length still is, or the Content-Length among `pairs`.
         """
-        state = self._state
-        if state is _RECEIVED and stream_id == self._stream_id and status >= 200:
-            last = not self._parsed.keep_alive or self._draining or self._eof
-        else:
-            last = self._check_answer(stream_id, status)
+        last = self._check_answer(stream_id, status)
         lines, own = encode_fields(pairs)
         silent = self._method == "HEAD" or status == 204 or status == 304
         if own is None and not silent:
@@ -474,11 +470,12 @@ class Http1:
 
     def _check_answer(self, stream_id: int, status: int) -> bool:
         """An answer may begin now. True: it is the last."""
-        if stream_id != self._stream_id or (self._state is not _RECEIVED and self._state is not _RECEIVING):
+        state = self._state
+        if (state is not _RECEIVED and state is not _RECEIVING) or stream_id != self._stream_id:
             self._misused("nothing to answer")
         if status < 200:
             raise ValueError(f"not a final status: {status}")
-        return not self._parsed.keep_alive or self._draining or self._eof or self._state is _RECEIVING
+        return state is _RECEIVING or not self._parsed.keep_alive or self._draining or (self._eof and not self._buffer)
 
     def _check_begun(self, stream_id: int) -> None:
         if stream_id != self._stream_id or (self._state is not _ANSWERING and self._state is not _EARLY):

@@ -669,6 +669,17 @@ def test_a_half_closed_peer_is_still_answered(express: bool) -> None:
     assert driver.should_close
 
 
+@pytest.mark.parametrize(("rest", "end"), [(b"", None), (b"GET", ProtocolFailed)])
+def test_all_requests_of_a_half_closed_peer_are_answered(rest: bytes, end: type | None) -> None:
+    driver = Http1(LIMITS)
+    feed(driver, GET + NEXT + GET + rest)
+    assert driver.receive_eof() == []
+    for number in (1, 2, 3):
+        assert (b"Connection: close" in answer(driver, number)) is (number == 3 and not rest)
+        assert [type(event) for event in driver.next_events()] == ([RequestReceived] if number < 3 else [end] if end else [])
+    assert driver.should_close
+
+
 def test_a_half_closed_peer_is_answered_to_the_end_of_a_stream() -> None:
     driver = Http1(LIMITS)
     feed(driver, GET)
