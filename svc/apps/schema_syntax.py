@@ -115,6 +115,7 @@ def parse_schema(text: str) -> list[TypeDeclaration | Other]:
 
 _UNTYPED = ": Any"
 _INSIDE = {TokenKind.PAREN_L: 1, TokenKind.PAREN_R: -1}
+_KEYWORDS = frozenset(("enum", "input", "interface", "scalar", "union"))  # behind them `type` is a name
 _STRINGS = (TokenKind.STRING, TokenKind.BLOCK_STRING)
 
 
@@ -149,7 +150,11 @@ def _untyped_fields(text: str) -> list[int]:
             braces = max(0, braces - 1)
             body = body and braces > 0
         elif not body:
-            if kind is TokenKind.NAME and token.value == "type" and not braces and previous.kind is not TokenKind.AT:
+            if (
+                token.value == "type"
+                and kind is TokenKind.NAME
+                and not (braces or previous.kind is TokenKind.AT or previous.value in _KEYWORDS)
+            ):
                 header = True
         elif kind is TokenKind.NAME and previous.kind is not TokenKind.AT:
             if expects_field:

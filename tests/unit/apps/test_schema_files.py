@@ -1,0 +1,474 @@
+"""Every rule of schema-and-store §1-§4, and every fault with its line and column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from svc.apps.schema_files import SchemaResult, load_schema_files
+from svc.store.schema import (
+    Attribute,
+    Embed,
+    Export,
+    Relationship,
+    Structure,
+    TableDefinition,
+    VectorIndex,
+    definition_from_bytes,
+    definition_to_bytes,
+)
+
+EXAMPLE = '''\
+"""Seat offered for one performance."""
+type Seat @table(database: "boxoffice", audit: true) @export(name: "seat", mqtt: false) {
+  code: ID @primaryKey
+  showId: Long @indexed
+  show: Show @relationship(from: "showId")
+  price: Float @indexed
+  stock: Int
+  tags: [String] @indexed
+  place: Place                      # nested structure
+  label: String @computed(from: "place.hall + '-' + code")
+  changed: Long @updatedTime
+}
+type Place { hall: String!  row: Int }
+type Show @table(database: "boxoffice") @export {
+  id: Long @primaryKey
+  title: String @indexed
+  seats: [Seat] @relationship(to: "showId")
+}
+'''
+
+
+def load(*texts: str, **arguments: Any) -> SchemaResult:
+    result = load_schema_files([(f"{number}.graphql", text) for number, text in enumerate(texts, 1)], **arguments)
+    for definition in result.definitions:
+        assert definition_from_bytes(definition_to_bytes(definition)) == definition
+    return result
+
+
+def good(*texts: str, **arguments: Any) -> list[TableDefinition]:
+    result = load(*texts, **arguments)
+    assert not result.faults
+    return result.definitions
+
+
+def attribute(declared: str, *, warnings: int = 0) -> Attribute:
+    """The attribute `a` of a table with this one more field."""
+    result = load(f"type T @table {{ id: ID @primaryKey {declared} }} type U @table {{ id: ID t: ID @indexed }}")
+    assert not result.errors
+    assert len(result.warnings) == warnings
+    found = result.definitions[0].attribute("a")
+    assert found is not None
+    return found
+
+
+def errors(*texts: str, **arguments: Any) -> list[str]:
+    return load(*texts, **arguments).errors
+
+
+def test_the_example_of_the_contract() -> None:
+    result = load(EXAMPLE)
+    assert not result.errors
+    assert result.warnings == ["1.graphql:10:3: @computed of Seat.label: this version does not compute attributes, it has no value"]
+    place = Structure("Place", (Attribute("hall", "String", required=True), Attribute("row", "Int")))
+    assert result.definitions == [
+        TableDefinition(
+            "Seat",
+            "boxoffice",
+            "Seat",
+            (
+                Attribute("code", "ID", primary_key=True),
+                Attribute("showId", "Long", indexed=True),
+                Attribute("show", "Show", relationship=Relationship("Show", "showId")),
+                Attribute("price", "Float", indexed=True),
+                Attribute("stock", "Int"),
+                Attribute("tags", "String", elements=True, indexed=True),
+                Attribute("place", "Place"),
+                Attribute("label", "String", computed_from="place.hall + '-' + code"),
+                Attribute("changed", "Long", updated_time=True),
+            ),
+            (place,),
+            "code",
+            audit=True,
+            description="Seat offered for one performance.",
+            export=Export("seat", (("mqtt", False),)),
+        ),
+        TableDefinition(
+            "Show",
+            "boxoffice",
+            "Show",
+            (
+                Attribute("id", "Long", primary_key=True),
+                Attribute("title", "String", indexed=True),
+                Attribute("seats", "Seat", elements=True, relationship=Relationship("Seat", None, "showId")),
+            ),
+            (),
+            "id",
+            export=Export("Show"),
+        ),
+    ]
+
+
+class TestTypeDirectives:
+    def test_table_alone(self) -> None:
+        assert good("type T @table { id: ID }") == [TableDefinition("T", "data", "T", (Attribute("id", "ID", primary_key=True),))]
+
+    def test_every_argument_of_table(self) -> None:
+        (definition,) = good(
+            'type T @table(table: "things", schema: other, expiration: "300", eviction: 60.5, scanInterval: 10, audit: false, replicate: "false") { id: ID }'
+        )
+        expected = TableDefinition("things", "other", "T", expiration=300, eviction=60.5, scan_interval=10, audit=False, replicate=False)
+        assert replace(definition, attributes=()) == expected
+
+    def test_sealed_hidden_and_split_segments(self) -> None:
+        (definition,) = good("type T @table @sealed @hidden @splitSegments { id: ID }")
+        assert (definition.sealed, definition.hidden, definition.split_segments) == (True, True, True)
+
+    @pytest.mark.parametrize(
+        ("directive", "directory", "export"),
+        [
+            ("", "", None),
+            ("@export", "", Export("T")),
+            ('@export(name: "")', "", Export("")),
+            ('@export(name: "/a/b/")', "", Export("a/b")),
+            ("@export", "/app/", Export("app/T")),
+            ('@export(name: "")', "app/sub", Export("app/sub")),
+            (
+                "@export(rest: true, mqtt: false, ws: false, sse: true, graphql: false, mcp: true)",
+                "",
+                Export("T", (("rest", True), ("graphql", False), ("mqtt", False), ("ws", False), ("sse", True), ("mcp", True))),
+            ),
+        ],
+    )
+    def test_export(self, directive: str, directory: str, export: Export | None) -> None:
+        text = f"type T @table {directive} {{ id: ID }}"
+        assert good(text, url_directory=directory)[0].export == export
+        assert good(text, url_directory={"1.graphql": directory, "2.graphql": "x"})[0].export == export
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ("type T @table(database: a, schema: b) { id: ID }", "1:6: @table of T names two databases, a and b"),
+            ("type T @table(database: system) { id: ID }", "1:6: T cannot be in the database system, which belongs to svc"),
+            ("type T\n @table(expiration: soon) { id: ID }", "2:2: @table: expiration must be a number"),
+            ("type T @table(expiration: -1) { id: ID }", "1:8: @table: expiration must not be negative"),
+            ("type T @table(scanInterval: 0) { id: ID }", "1:8: @table: scanInterval must be greater than 0"),
+            ("type T @table(audit: 1) { id: ID }", "1:8: @table: audit must be true or false"),
+            (
+                'type T @table(database: "../x") { id: ID }',
+                "1:8: @table: database must be a name of 1 to 250 printable ASCII characters without / and backtick",
+            ),
+            ("type Date @table { id: ID }", "1:6: Date is a built-in type and cannot be declared"),
+            ("type T @table { a: Int a: Int }", "1:24: T.a is declared twice"),
+        ],
+    )
+    def test_errors(self, text: str, fault: str) -> None:
+        result = load(text)
+        assert result.errors == [f"1.graphql:{fault}"]
+        assert result.definitions == []
+
+    def test_names_too_long_for_the_store(self) -> None:
+        assert len(errors(f"type T @table {{ {'x' * 251}: Int }}")) == 1
+        assert len(errors(f"type {'T' * 251} @table {{ a: Int }}")) == 1
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ("type T @table @shiny { id: ID }", "1:15: the directive @shiny is not known and was ignored"),
+            ("type T @table @indexed { id: ID }", "1:15: the directive @indexed has no effect here"),
+            ("type T @table(size: 5) { id: ID }", "1:8: @table has no argument size: it was ignored"),
+            ("type T @table @export(http: true) { id: ID }", "1:15: @export has no argument http: it was ignored"),
+            ("type T @table @sealed @sealed { id: ID }", "1:23: @sealed is repeated: the first counts"),
+            ("type T @table { id: ID a(b: Int): Int }", "1:24: the arguments of T.a have no meaning and were ignored"),
+            ("type T @table { id: ID } enum E { A }", "1:26: enum type E declares no table or structure and was ignored"),
+            ("type T @table { id: ID } type S @export { a: Int }", "1:31: @export has no effect on S, which has no @table"),
+            ("type T @table { id: ID } type S { a: Int @indexed }", "1:35: @indexed has no effect on S.a: S has no @table"),
+        ],
+    )
+    def test_warnings(self, text: str, fault: str) -> None:
+        result = load(text)
+        assert (result.warnings, result.errors) == ([f"1.graphql:{fault}"], [])
+        assert [definition.name for definition in result.definitions] == ["T"]
+
+
+class TestPrimaryKey:
+    def test_marked(self) -> None:
+        (definition,) = good("type T @table { id: ID code: Long! @primaryKey }")
+        assert definition.primary_key == "code"
+        assert [found.primary_key for found in definition.attributes] == [False, True]
+
+    def test_an_attribute_id_is_taken(self) -> None:
+        (definition,) = good("type T @table { a: Int id: String }")
+        assert (definition.primary_key, definition.attributes[1]) == ("id", Attribute("id", "String", primary_key=True))
+
+    @pytest.mark.parametrize("body", ["{ a: Int }", ""])
+    def test_an_untyped_id_is_added(self, body: str) -> None:
+        (definition,) = good(f"type T @table {body}")
+        assert (definition.primary_key, definition.attributes[0]) == ("id", Attribute("id", primary_key=True))
+
+    def test_two_the_first_counts(self) -> None:
+        result = load("type T @table {\n  a: ID @primaryKey\n  b: ID @primaryKey\n}")
+        assert result.warnings == ["1.graphql:3:3: @primaryKey is ignored here, the primary key of T is a"]
+        assert [found.primary_key for found in result.definitions[0].attributes] == [True, False]
+
+    @pytest.mark.parametrize("kind", ["Boolean", "Date", "Bytes", "[ID]", "S"])
+    def test_keys_are_text_or_numbers(self, kind: str) -> None:
+        shown = kind
+        assert errors(f"type T @table {{ id: {kind} }} type S {{ a: Int }}") == [
+            f"1.graphql:1:17: T.id cannot be a primary key with type {shown}: keys are text or numbers"
+        ]
+
+    @pytest.mark.parametrize("kind", ["ID", "String", "Int", "Long", "Float", "BigInt", "Any"])
+    def test_types_of_keys(self, kind: str) -> None:
+        assert good(f"type T @table {{ id: {kind} }}")[0].attributes[0].type == kind
+
+
+class TestFieldDirectives:
+    @pytest.mark.parametrize("kind", ["ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Date", "Bytes", "Any"])
+    def test_types(self, kind: str) -> None:
+        assert attribute(f"a: {kind}") == Attribute("a", kind)
+        assert attribute(f"a: [{kind}!]!") == Attribute("a", kind, elements=True, required=True, element_required=True)
+
+    def test_untyped(self) -> None:
+        assert attribute("a @indexed b") == Attribute("a", "Any", indexed=True)
+
+    def test_description(self) -> None:
+        assert attribute('"""What\nit is""" a: Int').description == "What\nit is"
+
+    def test_indexed(self) -> None:
+        assert attribute("a: Int @indexed") == Attribute("a", "Int", indexed=True)
+
+    @pytest.mark.parametrize("name", ["createdTime", "updatedTime"])
+    @pytest.mark.parametrize("kind", ["Long", "Date", "String", "Float", "Any"])
+    def test_times(self, name: str, kind: str) -> None:
+        found = attribute(f"a: {kind} @{name}")
+        assert found == Attribute("a", kind, created_time=name == "createdTime", updated_time=name == "updatedTime")
+
+    def test_expires_at_is_indexed(self) -> None:
+        assert attribute("a: Long @expiresAt") == Attribute("a", "Long", expires_at=True, indexed=True)
+
+    def test_enumerable_hidden_allow(self) -> None:
+        assert attribute("a: U @relationship(from: id) @enumerable @hidden").enumerable
+        assert attribute("a: Int @hidden").hidden
+        assert attribute('a: Int @allow(role: "admin")').allow == ("admin",)
+        assert attribute("a: Int @allow(role: [admin, auditor])").allow == ("admin", "auditor")
+
+    def test_computed(self) -> None:
+        assert attribute('a: Int @computed(from: "b * 2", version: 3)', warnings=1) == Attribute(
+            "a", "Int", computed_from="b * 2", computed_version="3"
+        )
+        assert attribute("a: Int @computed", warnings=1).computed_from == ""
+        assert not attribute('a: Int @computed(from: "b") @indexed', warnings=2).indexed
+
+    def test_vector_index(self) -> None:
+        found = attribute('a: [Float] @indexed(type: "HNSW", distance: euclidean, M: "32")', warnings=1)
+        assert found == Attribute("a", "Float", elements=True, vector=VectorIndex("euclidean", 32))
+
+    def test_embed(self) -> None:
+        found = attribute('text: String a: [Float] @embed(source: "text", model: "small")', warnings=1)
+        assert found == Attribute("a", "Float", elements=True, embed=Embed("text", "small"))
+
+    @pytest.mark.parametrize(
+        ("declared", "fault"),
+        [
+            ('a: Int @computed(from: "b +")', "@computed of T.a: from: is not a Python expression: invalid syntax"),
+            ('a: Int @computed(from: "import os")', "@computed of T.a: from: is not a Python expression: invalid syntax"),
+            ('a: U @relationship(from: id) @computed(from: "b")', "T.a cannot be both @relationship and @computed"),
+            ("a: U @relationship(from: id) @indexed", "@indexed cannot be on the relationship T.a: index the foreign key"),
+            ("a: String @indexed(type: HNSW)", "a vector index needs the type [Float], T.a has another"),
+            ("a: [Float] @indexed(type: HNSW, M: 0)", "@indexed: M must be greater than 0"),
+            ("a: [Float] @embed", "@embed of T.a needs source:, the name of a text attribute"),
+            ("a: [Float] @embed(source: b)", "@embed of T.a: T has no attribute b"),
+            ("a: Long @createdTime @updatedTime", "T.a can have only one of @createdTime, @updatedTime"),
+            ("a: Boolean @createdTime", "@createdTime of T.a needs one of the types Date, Long, Float, BigInt, Any, String"),
+            ("a: [Long] @updatedTime", "@updatedTime of T.a needs one of the types Date, Long, Float, BigInt, Any, String"),
+            ("a: String @expiresAt", "@expiresAt of T.a needs one of the types Date, Long, Float, BigInt, Any"),
+            ("a: Long @primaryKey @createdTime", "@createdTime needs an attribute of its own, T.a has another meaning"),
+        ],
+    )
+    def test_errors(self, declared: str, fault: str) -> None:
+        result = load(f"type T @table {{\n {declared}\n}}\ntype U @table {{ id: ID }}")
+        assert len(result.errors) == 1
+        path, line, column, message = result.errors[0].split(":", 3)
+        assert (path, line) == ("1.graphql", "2")
+        assert int(column) >= 2
+        assert message == " " + fault
+        assert [definition.name for definition in result.definitions] == ["U"]
+
+    @pytest.mark.parametrize(
+        ("declared", "fault"),
+        [
+            ("a: Int @shiny", "1:46: the directive @shiny is not known and was ignored"),
+            ("a: Int @table", "1:46: the directive @table has no effect here"),
+            ("a: Int @indexed(unique: true)", "1:46: @indexed has no argument unique: it was ignored"),
+            ('a: Int @indexed(type: "BTREE")', '1:39: @indexed of T.a knows the type "HNSW" only: an ordinary index is made'),
+            ("a: Int @indexed(M: 5)", '1:39: the arguments of @indexed of T.a have a meaning only with type: "HNSW"'),
+            ("a: [[Float]]", "1:39: the lists inside the list T.a are not checked: [[Float]] is taken as [Any]"),
+            ("a: Blob", "1:39: T.a has the type Blob: this version stores its content inside the record"),
+            ("a: Nowhere", "1:39: the type Nowhere of T.a is not known: any value is accepted"),
+        ],
+    )
+    def test_warnings(self, declared: str, fault: str) -> None:
+        result = load(f"type T @table {{ id: ID    @primaryKey {declared} }}")
+        assert (result.warnings, result.errors) == ([f"1.graphql:{fault}"], [])
+        assert result.definitions[0].attribute("a") is not None
+
+
+class TestRelationships:
+    SHOW = 'type Show @table(table: "shows") { id: Long name: String @indexed other: String ids: [Long] @indexed twin: Show }'
+
+    def relationship(self, declared: str) -> Attribute:
+        result = load(f"type T @table {{ id: ID one: Long many: [Long] any\n  r: {declared} }} {self.SHOW}")
+        assert not result.faults
+        found = result.definitions[0].attribute("r")
+        assert found is not None
+        return found
+
+    @pytest.mark.parametrize(
+        ("declared", "expected"),
+        [
+            ("Show @relationship(from: one)", Relationship("shows", "one")),
+            ('[Show] @relationship(from: "many")', Relationship("shows", "many")),
+            ("Show @relationship(from: any)", Relationship("shows", "any")),
+            ("[Show] @relationship(from: any)", Relationship("shows", "any")),
+            ("[Show] @relationship(to: name)", Relationship("shows", None, "name")),
+            ("[Show] @relationship(to: ids)", Relationship("shows", None, "ids")),
+            ("[Show] @relationship(from: id, to: name)", Relationship("shows", "id", "name")),
+            ("[Show] @relationship(from: one, to: id)", Relationship("shows", "one", "id")),
+        ],
+    )
+    def test_forms(self, declared: str, expected: Relationship) -> None:
+        assert self.relationship(declared).relationship == expected
+
+    def test_a_tree_inside_one_table(self) -> None:
+        (definition,) = good(
+            "type T @table { id: ID parentId: ID @indexed parent: T @relationship(from: parentId) children: [T] @relationship(to: parentId) }"
+        )
+        assert [found.relationship for found in definition.attributes[2:]] == [
+            Relationship("T", "parentId"),
+            Relationship("T", None, "parentId"),
+        ]
+        assert definition.structures == ()
+
+    @pytest.mark.parametrize(
+        ("declared", "fault"),
+        [
+            ("r: Show @relationship", "@relationship of T.r needs from: or to:"),
+            ("r: String @relationship(from: one)", "the relationship T.r needs a table as its type, String is none"),
+            ("r: Place @relationship(from: one)", "the relationship T.r needs a table as its type, Place has no @table"),
+            ("r: Far @relationship(from: one)", "the relationship T.r leads to Far in another database, far"),
+            ("r: Show @relationship(from: nothing)", "the relationship T.r starts from nothing, which T does not have"),
+            ("r: Show @relationship(from: r)", "the relationship T.r starts from r, which is not stored"),
+            ("r: Show @relationship(to: name)", "the relationship T.r leads to many records: its type must be [Show]"),
+            ("r: Show @relationship(from: one, to: name)", "the relationship T.r leads to many records: its type must be [Show]"),
+            ("r: [Show] @relationship(from: one)", "the relationship T.r starts from one, so its type must be Show"),
+            ("r: Show @relationship(from: many)", "the relationship T.r starts from many, so its type must be [Show]"),
+            ("r: [Show] @relationship(to: nothing)", "the relationship T.r leads to nothing, which Show does not have"),
+            ("r: [Show] @relationship(to: other)", "the relationship T.r leads to Show.other, which must be @indexed"),
+        ],
+    )
+    def test_errors(self, declared: str, fault: str) -> None:
+        result = load(
+            f"type T @table {{ id: ID one: Long many: [Long]\n    {declared} }}",
+            self.SHOW + " type Place { a: Int } type Far @table(database: far) { id: ID }",
+        )
+        assert result.errors == [f"1.graphql:2:5: {fault}"]
+        assert [definition.type_name for definition in result.definitions] == ["Show", "Far"]
+
+    def test_an_unknown_target_is_a_warning(self) -> None:
+        result = load("type T @table { id: ID one: Long r: Nowhere @relationship(from: one) }")
+        assert (len(result.warnings), result.errors) == (1, [])
+        assert result.definitions[0].attribute("r") == Attribute("r")
+
+
+class TestStructures:
+    def test_all_that_are_reached_each_once(self) -> None:
+        (definition,) = good(
+            "type T @table { id: ID a: A b: [B!] } type A @sealed { b: B a: A } type B { c: Int! } type Unused { d: Int }",
+        )
+        assert definition.structures == (
+            Structure("A", (Attribute("b", "B"), Attribute("a", "A")), sealed=True),
+            Structure("B", (Attribute("c", "Int", required=True),)),
+        )
+
+    def test_a_table_as_nested_object(self) -> None:
+        tables = good("type T @table { id: ID u: U } type U @table { id: Long t: T @relationship(from: tId) tId: ID }")
+        assert tables[0].structures == (Structure("U", tables[1].attributes),)
+
+    def test_the_same_structure_in_two_files(self) -> None:
+        assert len(good("type T @table { id: ID a: A } type A { b: Int }", "type A { b: Int }")) == 1
+        assert errors("type A { b: Int }", "type A { b: Long }") == ["2.graphql:1:6: the type A is declared differently in 1.graphql"]
+
+    def test_errors_in_it_reject_the_tables_that_need_it(self) -> None:
+        result = load("type T @table { id: ID a: A }\ntype A { b: Int b: Int }\ntype U @table { id: ID }")
+        assert result.errors == ["1.graphql:2:17: A.b is declared twice", "1.graphql:1:24: the type A, which T.a needs, has errors"]
+        assert [definition.name for definition in result.definitions] == ["U"]
+
+
+class TestFiles:
+    def test_references_lead_into_any_file_and_order_is_that_of_paths(self) -> None:
+        result = load_schema_files(
+            [("b.graphql", "type B @table { id: ID }"), ("a.graphql", "type A @table { id: ID b: B @relationship(from: id) }")]
+        )
+        assert [definition.name for definition in result.definitions] == ["A", "B"]
+        assert not result.faults
+
+    def test_a_syntax_error_fails_its_file_only(self) -> None:
+        result = load("type A @table { id: ID }\ntype B @table { id: }", "type C @table { id: ID }")
+        assert result.errors == ["1.graphql:2:21: Expected Name, found '}'."]
+        assert [definition.name for definition in result.definitions] == ["C"]
+
+    def test_nothing(self) -> None:
+        assert load() == load("") == load("# nothing yet") == SchemaResult()
+
+    def test_two_declarations_are_united(self) -> None:
+        (definition,) = good("type T @table { id: ID a: Int }", "type T @table(audit: false) @export { id: ID b: Int }")
+        assert [found.name for found in definition.attributes] == ["id", "a", "b"]
+        assert (definition.audit, definition.export) == (False, Export("T"))
+
+    def test_unless_they_disagree(self) -> None:
+        result = load("type T @table { id: ID a: Int }", "type T @table { id: ID a: Long }")
+        assert result.errors == ["2.graphql:1:6: T.a is declared differently by another declaration of the table"]
+        assert [found.type for found in result.definitions[0].attributes] == ["ID", "Int"]
+
+    def test_the_same_name_in_two_databases_is_two_tables(self) -> None:
+        tables = good(
+            "type T @table(database: a) { id: ID r: U @relationship(from: id) } type U @table(database: a) { id: ID }",
+            "type U @table(database: b, table: v) { id: ID }",
+            "type T @table(database: b) { id: ID r: U @relationship(from: id) }",
+        )
+        targets = {definition.database: definition.attributes[1].relationship for definition in tables if definition.name == "T"}
+        assert targets == {"a": Relationship("U", "id"), "b": Relationship("v", "id")}
+
+
+class TestKnownTypes:
+    """Types of applications loaded before (§1.5, §1.6)."""
+
+    OTHER = TableDefinition(
+        "shows",
+        "data",
+        "Show",
+        (Attribute("id", "Long", primary_key=True), Attribute("hall", "Hall")),
+        (Structure("Hall", (Attribute("seats", "Int"),)),),
+        export=Export("show"),
+    )
+    KNOWN = {"data": {"Show": OTHER}}  # noqa: RUF012
+
+    def test_references(self) -> None:
+        (definition,) = good(
+            "type T @table { id: ID s: Show @relationship(from: id) n: Show r: [Show] @relationship(to: id) }", known_types=self.KNOWN
+        )
+        assert definition.attributes[1].relationship == Relationship("shows", "id")
+        assert definition.structures == (Structure("Show", self.OTHER.attributes), *self.OTHER.structures)
+        assert len(load("type T @table(database: x) { id: ID n: Show }", known_types=self.KNOWN).warnings) == 1
+
+    def test_the_same_table(self) -> None:
+        (definition,) = good('type Mine @table(table: "shows") @export { id: Long more: Int }', known_types=self.KNOWN)
+        assert [found.name for found in definition.attributes] == ["id", "hall", "more"]
+        assert (definition.type_name, definition.export) == ("Mine", Export("Mine"))
+        assert errors("type Show @table(table: shows) { id: ID }", known_types=self.KNOWN) == [
+            "1.graphql:1:6: shows.id is declared differently by another declaration of the table"
+        ]
