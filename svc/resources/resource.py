@@ -35,12 +35,11 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class Rows:
-    """A query ready to run on a snapshot the protocol chooses: short answers on the turn's, long ones on their own."""
+    """A query ready to run."""
 
     table: Table
     plan: Plan
     visible: frozenset[str] | None = None
-    bounded: bool = False  # the query itself caps the number of records at a page
 
 
 @dataclass(slots=True)

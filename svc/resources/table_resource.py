@@ -18,8 +18,6 @@ from svc.store import Store, Table, Transaction
 from svc.store.schema import Attribute
 from svc.store.validation import check_key, key_from_text
 
-PAGE_ROWS = 200  # a query capped at this many records is answered from the turn's snapshot
-
 NO_QUERY = Query()
 
 
@@ -86,7 +84,7 @@ class TableResource(Resource):
         query = cls.queries.parse(target.query or "", cls.table)
         query = narrow_query(Query(select=query.select), cls.table, request.user)
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
-        return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible, bounded=True)
+        return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
 
     @classmethod
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
@@ -96,7 +94,7 @@ class TableResource(Resource):
         if not target.rights.all:
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
-        return Rows(table, plan, visible, bounded=query.limit is not None and query.limit <= PAGE_ROWS)
+        return Rows(table, plan, visible)
 
     @classmethod
     def describe(cls, visible: frozenset[str] | None = None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from svc.resources import Created, RequestTarget, Resource, Resources, Rows, Sto
 from svc.rest.bodies import ACCEPT_PATCH, decode_body, is_json, media_type_of
 from svc.rest.conditional import READ_CONDITIONS, is_unchanged, last_modified, write_precondition
 from svc.rest.negotiation import WRITERS, choose_writer
-from svc.rest.rows import JsonRows, encode_json, narrow, small_array
+from svc.rest.rows import JsonRows, encode_json, narrow
 from svc.store.records import decode, decode_json, etag_of, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
@@ -252,8 +252,9 @@ class Rest:
                 return Response(None, 304, pairs=pairs[1:])
         elif request.user is not None:
             pairs.append(PRIVATE)
-        body = small_array(rows, rows.table.database.snapshot(), self._wall() * 1000, 1)
-        return Response(body[1:-1], 200, pairs=pairs)
+        array = JsonRows(rows, self._wall() * 1000, self._report).whole(rows)
+        assert array is not None
+        return Response(array[1:-1], 200, pairs=pairs)
 
     @staticmethod
     def _raw_content(stored: dict[str, Any], property_name: str | None, pairs: HeaderPairs) -> Response:
@@ -272,21 +273,9 @@ class Rest:
         pairs: HeaderPairs = [JSON_TYPE, VARY]
         if request.user is not None:
             pairs.append(PRIVATE)
-        database = rows.table.database
-        now_ms = self._wall() * 1000
-        if rows.bounded:
-            body: Any = small_array(rows, database.snapshot(), now_ms, rows.plan.limit or 0)
-        else:
-            snapshot = database.open_snapshot()
-            try:
-                chunks = JsonRows(rows, snapshot, now_ms, snapshot.abort, self._report)
-            except BaseException:
-                snapshot.abort()
-                raise
-            body = chunks.whole()
-            if body is None:
-                body = chunks
-        return Response(body, 200, pairs=pairs)
+        chunks = JsonRows(rows, self._wall() * 1000, self._report)
+        body = chunks.whole(rows)
+        return Response(chunks if body is None else body, 200, pairs=pairs)
 
     def _answer(self, request: Request, result: Any, missing: str = "") -> Any:
         """What a handler returned, as a response (http §2.1, §12.4)."""

@@ -89,6 +89,10 @@ class Database:
         """A private read transaction, for results that outlive a turn. The caller calls `abort()`; until then it pins pages."""
         return self.env.open_snapshot()
 
+    def take_snapshot(self) -> Txn:
+        """The turn's snapshot, which becomes the caller's own: for a result begun on it that outlives the turn. The caller calls `abort()`."""
+        return self.env.take_snapshot()
+
     # -- the turn's writes
 
     def writer(self) -> Txn:
@@ -197,6 +201,7 @@ class Database:
         try:
             yield self.env.writer()
             self.env.commit()
+            self.env.end_snapshot()
         except BaseException as error:
             self.env.abort()
             for name in self._made:

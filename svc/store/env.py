@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,16 +47,17 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 
+_PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
-def store_problem(error: lmdb.Error | OSError, path: Path | str) -> Problem:
+def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
     """The answer to a request that met this error: NoSpace or StoreFailure, with the remedy. The log gets the path and the cause."""
     if isinstance(error, lmdb.MapFullError):
         log.critical("database %s: its map is full (%s); open it with a larger map", path, error)
         return NoSpace("No space left for this write: the database has reached the size of its map")
-    code = error.errno if isinstance(error, OSError) else error.code
-    if code in _FULL:
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # lmdb's own errors have none if made in Python
+    if code in _FULL or (code == errno.EIO and _is_full(path)):
         log.critical("database %s: no space left on its volume (%s); free space there, writing goes on by itself", path, error)
         return NoSpace("No space left for this write: the volume of the database is full")
     log.error("database %s: %s: %s", path, type(error).__name__, error)
@@ -70,6 +72,23 @@ def store_problem(error: lmdb.Error | OSError, path: Path | str) -> Problem:
     return StoreFailure("The database could not be read or written: check its volume and the log of the service")
 
 
+def _is_full(path: Path) -> bool:
+    """Whether the data file in `path` cannot grow.
+
+    LMDB reports a write that was cut short, which is how most disks become full, as an I/O error like any other. So ask: a file as long
+    as the data file and a bit longer meets what that met, the limits of user and process included.
+    """
+    probe = path / "probe"
+    try:
+        with open(probe, "wb") as file:
+            os.posix_fallocate(file.fileno(), (path / "data.mdb").stat().st_size, _PROBE_BYTES)
+    except OSError as error:
+        return error.errno in _FULL
+    finally:
+        probe.unlink(missing_ok=True)
+    return False
+
+
 def _ignore() -> None:
     """Nobody wants to know of other processes' commits yet."""
 
@@ -81,13 +100,14 @@ class Environment:
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
-    __slots__ = ("_dirty", "_env", "_snapshot", "_writer", "current", "on_foreign_commit", "path")
+    __slots__ = ("_dirty", "_env", "_is_behind", "_snapshot", "_writer", "current", "on_foreign_commit", "path")
 
     def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, write_async: bool = False) -> None:
         self.path = path
         self._snapshot: Txn | None = None
         self._writer: Txn | None = None
         self._dirty = False
+        self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,9 +130,10 @@ class Environment:
     # -- reading
 
     def snapshot(self) -> Txn:
-        """The read transaction that all reads of this turn share. Valid until `end_snapshot` or `commit`."""
+        """The read transaction that all reads of this turn share. Valid until `end_snapshot`; a commit does not change what it sees."""
         if self._snapshot is None:
             self._snapshot = self.open_snapshot()
+            self._is_behind = False
         return self._snapshot
 
     def open_snapshot(self) -> Txn:
@@ -127,15 +148,20 @@ class Environment:
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
 
+    def take_snapshot(self) -> Txn:
+        """The turn's snapshot, given away: for a result that turns out to outlive the turn it was begun in. The caller aborts it."""
+        txn, self._snapshot = self.snapshot(), None
+        return txn
+
     def end_snapshot(self) -> None:
         """Drop the turn's snapshot, if there is one."""
         if self._snapshot is not None:
             self._snapshot.abort()
             self._snapshot = None
 
-    def is_snapshot(self, txn: Txn) -> bool:
-        """Whether `txn` is this turn's snapshot: the state that caches reflect."""
-        return txn is self._snapshot
+    def is_current(self, txn: Txn) -> bool:
+        """Whether `txn` is this turn's snapshot and has seen all our commits: the state that caches reflect."""
+        return txn is self._snapshot and not self._is_behind
 
     def _catch_up(self) -> None:
         # First the id, then what it stands for: a commit in between is noticed at the next look.
@@ -192,9 +218,8 @@ class Environment:
     def commit(self) -> None:
         """End the turn's writer: its writes are on disk when this returns. Without any, nothing is written and nobody waits.
 
-        Raises NoSpace or StoreFailure; then none of the turn's writes exists. The snapshot is dropped either way.
+        Raises NoSpace or StoreFailure; then none of the turn's writes exists.
         """
-        self.end_snapshot()
         writer, dirty = self._writer, self._dirty
         self._writer, self._dirty = None, False
         if writer is None:
@@ -209,6 +234,7 @@ class Environment:
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
         self.current = written
+        self._is_behind = True
 
     def abort(self) -> None:
         """Undo the writes of the turn."""
