@@ -12,15 +12,17 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge_headers
 from svc.clock import Clock
-from svc.connection import Exchange
 from svc.errors import PeerError, Problem, ServerError
 from svc.messages import Request, Response
 from svc.rest.cors import Cors
 from svc.rest.rest import problem_response
+
+if TYPE_CHECKING:
+    from svc.connection import Exchange
 
 
 def _timing(hundredths: int) -> tuple[str, str]:

@@ -177,7 +177,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("authentication.enableSessions", "bool", True, "Logins by cookie."),
     Setting("authentication.operationTokenTimeout", "duration", "1d", "Life of an operation token.", "s", low=0),
     Setting("authentication.refreshTokenTimeout", "duration", "30d", "Life of a refresh token.", "s", low=0),
-    Setting("authentication.hashFunction", "choice", "sha256", "How new passwords are stored.", choices=("sha256", "argon2id")),
+    Setting("authentication.hashFunction", "choice", "argon2id", "How new passwords are stored.", choices=("sha256", "argon2id")),
     Setting("authentication.cookie.domains", "texts", None, "Domains the session cookie is set for.", null=True),
     Setting("authentication.cookie.expires", "duration", None, "Life of the session cookie.", "s", null=True),
     Setting("authentication.failureDelay", "bool", True, "Repeated failed logins are answered more and more slowly."),
