@@ -21,7 +21,7 @@ from typing import Any
 from svc.errors import BadValue
 from svc.query.convert import text_form
 from svc.query.nodes import Comparator
-from svc.query.plan import AllOf, AnyOf, Never, Predicate, Related, Test
+from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related
 from svc.store.keys import encode_key
 from svc.store.records import MISSING
 
@@ -57,7 +57,7 @@ def names_of(predicate: Predicate | None, related_names: Callable[[Related], tup
     pending = [] if predicate is None else [predicate]
     while pending:
         member = pending.pop(0)
-        if isinstance(member, Test):
+        if isinstance(member, Comparison):
             found[member.path[0]] = None
         elif isinstance(member, Related):
             found.update(dict.fromkeys(related_names(member)))
@@ -72,7 +72,7 @@ def compile_predicate(
     """A function of the values of `names`, in that order. The value of the attribute `whole`, the primary key, is one value even if it
     is a list. `compile_related` builds the test of a relationship."""
     match predicate:
-        case Test():
+        case Comparison():
             return _compile_test(predicate, names.index(predicate.path[0]), predicate.path == (whole,))
         case Never():
             return _never
@@ -126,10 +126,10 @@ def leaves(value: object, path: tuple[str, ...]) -> list[object]:
     return [None]
 
 
-def _compile_test(test: Test, at: int, whole: bool) -> Matcher:
+def _compile_test(test: Comparison, at: int, whole: bool) -> Matcher:
     comparator, value = test.comparator, comparable(test.value)
     if comparator is Comparator.NOT_EQUAL:
-        equal = _compile_test(Test(test.path, Comparator.EQUALS, test.value), at, whole)
+        equal = _compile_test(Comparison(test.path, Comparator.EQUALS, test.value), at, whole)
         return lambda values: not equal(values)
     if len(test.path) > 1:
         return _nested(_element_matcher(comparator, value), at, test.path[1:])

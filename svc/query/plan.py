@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Comparison:
     """One condition on a value of the record itself. `value` is typed: a pair for ranges with two ends. `path` has more than one name
     for properties of nested objects."""
 
@@ -59,7 +59,7 @@ class Related:
     many: bool = field(default=False, compare=False)
 
 
-Predicate = Test | AllOf | AnyOf | Never | Related
+Predicate = Comparison | AllOf | AnyOf | Never | Related
 
 # ways to reach records
 
@@ -145,7 +145,7 @@ class Plan:
     """How one query of one table is answered. Made by `planner.plan_query`; may be run any number of times.
 
     `served` are the conditions that `access` answers; `filter` is what is left to test, also of `served` where the access finds more than
-    matches. `sort` is what is left to sort in memory, empty if `access` delivers the order. `columns`: names of a tabular form of the result.
+    matches. `sort` is what is left to sort in memory, empty if `access` delivers the order.
     """
 
     table: AnyTable
@@ -156,13 +156,19 @@ class Plan:
     sort: tuple[SortKey, ...]
     offset: int
     limit: int | None
-    columns: tuple[str, ...]
     compiled: object = field(default=None, repr=False, compare=False)  # what the executor made of it, kept for the next run
 
     @property
     def select(self) -> Select | None:
         """None: the records themselves."""
         return self.query.select
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of a tabular form of the result (http §7.3)."""
+        from svc.query.select import columns_of  # see `run`
+
+        return columns_of(self.query.select, self.table)
 
     def run(self, txn: object, now_ms: float = 0.0, *, json: bool = False) -> Rows:
         """Begin an execution on a read transaction, which must stay open until the rows are exhausted or closed.
@@ -209,7 +215,7 @@ _ACCESS: dict[type, str] = {
 
 def _explain_predicate(predicate: Predicate) -> dict[str, Any]:
     match predicate:
-        case Test():
+        case Comparison():
             return {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": predicate.value}
         case Never():
             return {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": None}

@@ -23,6 +23,7 @@ from svc.query.plan import (
     AllOf,
     AnyOf,
     Branch,
+    Comparison,
     IndexRange,
     KeyLookup,
     KeyRange,
@@ -32,13 +33,12 @@ from svc.query.plan import (
     Plan,
     Predicate,
     Related,
-    Test,
     ThroughRelated,
     Union,
     iter_members,
 )
 from svc.query.resolve import resolve_sort_key, resolve_where
-from svc.query.select import columns_of, validate_select
+from svc.query.select import validate_select
 from svc.query.tables import AnyTable, Statistics, TableStatistics
 from svc.store.keys import (
     FALSE_KEY,
@@ -96,7 +96,7 @@ def plan_query(
         access, served, filter_, sort = planner.choose(predicate, query)
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
-    return Plan(table, query, access, served, filter_, sort, query.offset, query.limit, columns_of(query.select, table))
+    return Plan(table, query, access, served, filter_, sort, query.offset, query.limit)
 
 
 class _Way:
@@ -148,7 +148,7 @@ class _Planner:
         match predicate:
             case Never():
                 return None
-            case Test():
+            case Comparison():
                 return self._test_fault(predicate)
             case Related():
                 return self._related_fault(predicate)
@@ -165,7 +165,7 @@ class _Planner:
                 faults = [fault for fault in map(self._fault, predicate.members) if fault is not None]
                 return next((fault for fault in faults if isinstance(fault, QueryError)), faults[0] if faults else None)
 
-    def _test_fault(self, test: Test) -> QueryError | IndexRebuilding | None:
+    def _test_fault(self, test: Comparison) -> QueryError | IndexRebuilding | None:
         name = ".".join(test.path)
         index = None
         if test.path != (self._table.primary_key,):
@@ -212,6 +212,10 @@ class _Planner:
     ) -> tuple[Access, tuple[Predicate, ...], Predicate | None, tuple[SortKey, ...]]:
         """A way without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
         find so many matches, taking these to be spread evenly."""
+        if len(ways) == 1:
+            ordered = self._maybe_ordered(ways[0], sort)
+            if ordered is not None:  # nothing to compare with: walking the whole index is never less
+                return ordered, ways[0].served(members), self._rest(members, ways[0]), ()
         costs = [self._cost(way.access) for way in ways]
         total = float(self._statistics.record_count)
         matches = min(costs, default=total)
@@ -259,7 +263,7 @@ class _Planner:
                 continue
             way.members = (at,)
             access = way.access
-            if isinstance(access, (IndexRange, KeyRange)) and isinstance(member, Test):
+            if isinstance(access, (IndexRange, KeyRange)) and isinstance(member, Comparison):
                 name = member.path[0]
                 known = at_attribute.get(name)
                 multi = isinstance(access, IndexRange) and self._table.indexes[name].multi
@@ -272,7 +276,7 @@ class _Planner:
 
     def _way(self, predicate: Predicate) -> _Way | None:
         match predicate:
-            case Test():
+            case Comparison():
                 if predicate.path == (self._table.primary_key,):
                     return _key_way(predicate)
                 return self._index_way(predicate) if len(predicate.path) == 1 else None
@@ -318,7 +322,7 @@ class _Planner:
         statistics = self._statistics
         return statistics.txn if isinstance(statistics, TableStatistics) else None
 
-    def _index_way(self, test: Test) -> _Way | None:
+    def _index_way(self, test: Comparison) -> _Way | None:
         name = test.path[0]
         index = self._table.indexes.get(name)
         if index is None or not index.ready:
@@ -428,7 +432,7 @@ def _collection(table: AnyTable, key_prefix: str) -> Predicate:
     """The records below a key (http §1.3): text keys that start with the text, or longer list keys."""
     path = (table.primary_key,)
     if not table.definition.split_segments:
-        return Test(path, Comparator.STARTS_WITH, key_prefix)
+        return Comparison(path, Comparator.STARTS_WITH, key_prefix)
     attribute = table.attributes.get(table.primary_key)
     kind = attribute.type if attribute is not None else "Any"
     segments: list[object] = []
@@ -437,10 +441,10 @@ def _collection(table: AnyTable, key_prefix: str) -> Predicate:
             segments.append(segment)
         else:
             segments.append(int(segment) if segment.isascii() and segment.removeprefix("-").isdecimal() else segment)
-    return Test(path, Comparator.PREFIX, tuple(segments))
+    return Comparison(path, Comparator.PREFIX, tuple(segments))
 
 
-def _key_way(test: Test) -> _Way | None:
+def _key_way(test: Comparison) -> _Way | None:
     """Conditions on the primary key, which is in order by itself."""
     comparator, value = test.comparator, test.value
     if comparator is Comparator.EQUALS:
@@ -465,7 +469,7 @@ def _key_way(test: Test) -> _Way | None:
     return _Way(KeyRange(low, high), exact=True)
 
 
-def _range_ends(test: Test, *, of_key: bool = False) -> tuple[bytes, bytes, bool] | None:
+def _range_ends(test: Comparison, *, of_key: bool = False) -> tuple[bytes, bytes, bool] | None:
     """(low, high, exact) of the index keys, or encoded keys, in a range; it stays within the kind of its ends. None: it is no range."""
     comparators = CLOSED_RANGES.get(test.comparator)
     if comparators is not None:
@@ -515,7 +519,7 @@ def _test_effort(predicate: Predicate) -> int:
             return 4
         case AllOf() | AnyOf():
             return 3
-        case Test():
+        case Comparison():
             return 1 if predicate.comparator in _NO_WAY or len(predicate.path) > 1 else 0
         case Never():
             return 0

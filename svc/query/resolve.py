@@ -11,7 +11,7 @@ from svc.errors import BadValue, QueryError
 from svc.query.convert import typed_pair, typed_value
 from svc.query.matching import CLOSED_RANGES, kind_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, SortKey
-from svc.query.plan import AllOf, AnyOf, Never, Predicate, Related, Test, iter_members
+from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related, iter_members
 from svc.query.tables import AnyTable
 from svc.store.conversion import key_from_text
 from svc.store.schema import Attribute, Relationship, TableDefinition
@@ -144,21 +144,21 @@ def _test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
         low, high = typed_pair(node.value, node.conversion, declared, name)
         if kind_of(low) != kind_of(high) or low is None:
             return Never(path, comparator)
-        return Test(path, comparator, (low, high), attribute)
+        return Comparison(path, comparator, (low, high), attribute)
     if comparator in _TEXT_COMPARATORS:
         if node.value is None:
             return Never(path, comparator)
-        return Test(path, comparator, typed_value(node.value, Conversion.TEXT, declared, name), attribute)
+        return Comparison(path, comparator, typed_value(node.value, Conversion.TEXT, declared, name), attribute)
     if comparator is Comparator.PREFIX:
         if path != (table.primary_key,) or not isinstance(node.value, (list, tuple)):
             raise QueryError("The prefix comparator needs the primary key and a list", code="UNUSABLE_OPERATOR")
-        return Test(path, comparator, tuple(node.value), attribute)
+        return Comparison(path, comparator, tuple(node.value), attribute)
     value = _key_value(node, table) if path == (table.primary_key,) else None
     if value is None:
         value = typed_value(node.value, node.conversion, declared, name)
     if value is None and comparator in _OPEN_RANGES:
         return Never(path, comparator)
-    return Test(path, comparator, value, attribute)
+    return Comparison(path, comparator, value, attribute)
 
 
 def _key_value(node: Condition, table: AnyTable) -> object:

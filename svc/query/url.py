@@ -150,7 +150,8 @@ class _Parser:
             try:
                 text.encode()
             except UnicodeEncodeError as error:
-                raise scanner.error("a character that is not Unicode text", error.start) from None
+                readable = text.encode("ascii", "backslashreplace").decode()
+                raise QuerySyntaxError("a character that is not Unicode text", error.start, readable) from None
         calls = _Calls()
         where = self._or_expression("", calls, may_be_empty=True)
         if scanner.peek():
@@ -201,8 +202,9 @@ class _Parser:
                 terms[-1] = self._chain(last, comparator, position)
                 chainable = False
             else:
+                grouped = next_ in "(["
                 term = self._term(calls)
-                chainable = type(term) is Condition and term.comparator in _RANGE_COMPARATORS
+                chainable = not grouped and type(term) is Condition and term.comparator in _RANGE_COMPARATORS
                 if term is not None:
                     terms.append(term)
             next_ = scanner.peek()
