@@ -37,6 +37,7 @@ from graphql.language import (
 )
 
 from svc.errors import SchemaError
+from svc.store.conversion import printable
 from svc.store.schema import SCALAR_TYPES
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -97,14 +98,14 @@ def parse_schema(text: str) -> list[TypeDeclaration | Other]:
     """The definitions of one schema file in their order. Raises SchemaError with line and column for anything that is no schema."""
     places = _Places(text)
     try:
-        insertions = _untyped_fields(text)
+        insertions = untyped_fields(text)
         if not insertions and _is_blank(text):
             return []
         places = _Places(text, insertions)
         document = parse(_inserted(text, insertions))
     except GraphQLError as error:
         place = places.of(next(iter(error.positions or ()), 0))
-        raise SchemaError(error.message.removeprefix("Syntax Error: "), place.line, place.column) from None
+        raise SchemaError(printable(error.message.removeprefix("Syntax Error: ")), place.line, place.column) from None
     except RecursionError:
         raise SchemaError("the text is nested too deeply", 1, 1) from None
     reader = _Reader(places)
@@ -124,7 +125,7 @@ def _is_blank(text: str) -> bool:
     return Lexer(Source(text)).advance().kind is TokenKind.EOF
 
 
-def _untyped_fields(text: str) -> list[int]:
+def untyped_fields(text: str) -> list[int]:
     """Positions behind the names of the fields that have no type. Text that is no schema gives anything: parsing it fails later.
 
     A name directly followed by the name of a built-in type is no untyped field but a forgotten colon, which the parser reports.
