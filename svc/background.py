@@ -4,6 +4,7 @@ The child gets the write end of a pipe. What it would print for the user (start 
 goes into the pipe; a last line `READY` tells that all listeners are open. End of the pipe without it: the start has failed.
 """
 
+import io
 import os
 import signal
 import subprocess
@@ -12,10 +13,10 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from svc.install import Place
+    from svc.install import Place, Terminal
 
 READY = "\x00ready"
 PIPE_VARIABLE = "SVC_START_PIPE"
@@ -58,8 +59,29 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
     return status or 1
 
 
+class _Pipe(io.TextIOBase):
+    """Text to the command that started us; what it does not wait for any more is dropped. Unbuffered, for it is a few lines."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not self.closed:
+            with suppress(OSError):
+                os.write(self._descriptor, text.encode("utf-8", "replace"))
+        return len(text)
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
 @contextmanager
-def ready_pipe() -> Iterator[tuple[TextIO, Callable[[], None]]]:
+def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
     """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers.
 
     Until then standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
@@ -69,20 +91,18 @@ def ready_pipe() -> Iterator[tuple[TextIO, Callable[[], None]]]:
         yield sys.stderr, lambda: None
         return
     own_stderr = sys.stderr
-    with open(int(descriptor), "w", encoding="utf-8", errors="replace", buffering=1) as terminal:
+    with _Pipe(int(descriptor)) as terminal:
 
         def ready() -> None:
             sys.stderr = own_stderr
-            with suppress(OSError):  # nobody waits any more
-                print(READY, file=terminal, flush=True)
-                terminal.close()
+            print(READY, file=terminal)
+            terminal.close()
 
         sys.stderr = terminal
         try:
             yield terminal, ready
         except Exception:
-            if not terminal.closed:
-                traceback.print_exc(file=terminal)
+            traceback.print_exc(file=terminal)
             raise
         finally:
             sys.stderr = own_stderr

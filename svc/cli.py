@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from svc import __version__
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from svc.config import Config
-    from svc.install import Administrator, Place
+    from svc.install import Administrator, Place, Terminal
     from svc.store.check import CheckReport
 
 FAILED, RUNNING = 1, 4
@@ -156,7 +156,7 @@ def _dev(arguments: Arguments) -> int:
     return _serve(arguments, apps, dev=True, terminal=sys.stderr)
 
 
-def _serve(arguments: Arguments, apps: list["Path"], *, dev: bool, terminal: TextIO, on_ready: Callable[[], None] | None = None) -> int:
+def _serve(arguments: Arguments, apps: list["Path"], *, dev: bool, terminal: "Terminal", on_ready: Callable[[], None] | None = None) -> int:
     """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`."""
     from svc.errors import ConfigError, Problem
     from svc.install import (
@@ -345,7 +345,11 @@ def _background(arguments: Arguments) -> int:
 
     apps = [_directory(word) for word in arguments.words]
     with ready_pipe() as (terminal, on_ready):
-        return _serve(arguments, apps, dev=False, terminal=terminal, on_ready=on_ready)
+        try:
+            return _serve(arguments, apps, dev=False, terminal=terminal, on_ready=on_ready)
+        except UsageError as error:
+            print(error, file=terminal)
+            return FAILED
 
 
 def _stop(arguments: Arguments) -> int:
@@ -404,7 +408,7 @@ def _check(arguments: Arguments) -> int:
     faults = 0
     for path in databases:
         report = check_database(path, _show_progress if sys.stderr.isatty() else lambda what, done, total: None)
-        print(f"{path.name}: {'fine' if report.ok else f'{report.total} faults'}; {_counts(report)}")
+        print(f"{path.name}: {'fine' if report.ok else _number(report.total, 'fault')}; {_counts(report)}")
         for sentence in report.findings:
             print(f"  {sentence}")
         if report.total > len(report.findings):
@@ -413,6 +417,10 @@ def _check(arguments: Arguments) -> int:
             print(f"  Note: {sentence}")
         faults += report.total
     return FAILED if faults else 0
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _show_progress(what: str, done: int, total: int) -> None:

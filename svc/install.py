@@ -12,7 +12,7 @@ import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol
 
 from svc import __version__
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -311,6 +311,14 @@ def running_pid(root: Path) -> int | None:
 # the first super user
 
 
+class Terminal(Protocol):
+    """Where the user sees what must not be in a log: standard error, or the pipe to the command that started us."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 @dataclass(frozen=True)
 class Administrator:
     """What the user configured for the first super user; None: not given. Never printed, logged or written to the configuration."""
@@ -334,7 +342,7 @@ def take_administrator(environ: Any, options: dict[str, str]) -> Administrator:
     return Administrator(username, password)
 
 
-def keep_initial_password(root: Path, username: str, password: str, terminal: TextIO) -> None:
+def keep_initial_password(root: Path, username: str, password: str, terminal: Terminal) -> None:
     """Tell the generated password once, on the terminal, and keep it in a file for the owner only (contract: configuration §4.1)."""
     path = root / PASSWORD_FILE
     if not path.exists() or path.read_text(encoding="utf-8") != f"{password}\n":

@@ -44,13 +44,19 @@ class _Handler(logging.Handler):
 
 
 def capture_logging(logs: Logs) -> Callable[[], None]:
-    """Send what the standard library's root logger receives to our log."""
+    """Send what the standard library's root logger receives to our log, as long as its level lets it through anywhere."""
     root = logging.getLogger()
     handler, level, handlers = _Handler(logs), root.level, root.handlers[:]
     root.handlers[:] = [handler]
-    root.setLevel(logs.log("").threshold)
+
+    def follow() -> None:
+        root.setLevel(logs.lowest_threshold())
+
+    logs.on_configured = follow
+    follow()
 
     def undo() -> None:
+        logs.on_configured = None
         root.handlers[:] = handlers
         root.setLevel(level)
 

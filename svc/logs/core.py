@@ -126,6 +126,8 @@ class Logs:
         """The thread name of loggers that have none of their own; the server sets `http` while it serves."""
         self.on_pending: Callable[[], None] | None = None
         """Called when a first line waits, perhaps on a helper thread: arrange for `flush()` within a second. None: flush at once."""
+        self.on_configured: Callable[[], None] | None = None
+        """Called after each `configure`, for who keeps a threshold of its own."""
         self._announced = False
         self._logs: dict[str, Log] = {}
         self._files: dict[Path, LogFile] = {}
@@ -168,6 +170,12 @@ class Logs:
         for path, file in before.items():
             if self._files.get(path) is not file:
                 file.close()
+        if self.on_configured is not None:
+            self.on_configured()
+
+    def lowest_threshold(self) -> int:
+        """No log writes anything below this level."""
+        return min(log.threshold for log in self._logs.values())
 
     def _apply(self, section: str, log: Log, before: Mapping[Path, LogFile] | None = None) -> None:
         """Set a Log to what the configuration says about its section; unset fields come from the main section."""

@@ -1,0 +1,109 @@
+"""The standard library's logging and what applications print reach the log."""
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.config import Config
+from svc.logs import Logs, capture_logging, capture_output, component
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[Logs]:
+    logs = Logs.from_config(Config.from_document({"logging": {"level": "info"}}, tmp_path), clock=FakeClock())
+    yield logs
+    logs.close()
+
+
+def written(root: Path) -> list[str]:
+    file = root / "log" / "svc.log"
+    return [line.partition("Z ")[2] or line for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_records_of_the_standard_library(tmp_path: Path, logs: Logs) -> None:
+    undo = capture_logging(logs)
+    try:
+        logging.getLogger("svc.store").warning("slow %s", "write")
+        logging.getLogger("httpx").info("hello")
+        logging.getLogger("httpx").debug("no")
+        logging.getLogger("x").critical("worst")
+        logging.getLogger("x").warning("bad %d", "format")
+        try:
+            raise KeyError("k")
+        except KeyError:
+            logging.getLogger("asyncio").exception("failed")
+    finally:
+        undo()
+    lines = written(tmp_path)
+    assert lines[:5] == [
+        "[main/0] [warn] [storage]: slow write",
+        "[main/0] [info] [httpx]: hello",
+        "[main/0] [fatal] [x]: worst",
+        '[main/0] [warn] [x]: bad %d ["format"]',
+        "[main/0] [error] [asyncio]: failed",
+    ]
+    assert lines[-1] == "KeyError: 'k'"
+
+
+def test_the_level_follows_the_configuration(tmp_path: Path, logs: Logs) -> None:
+    undo = capture_logging(logs)
+    try:
+        logging.getLogger("x").debug("no")
+        logs.configure(Config.from_document({"logging": {"level": "debug"}}, tmp_path))
+        logging.getLogger("x").debug("yes")
+    finally:
+        undo()
+    assert written(tmp_path) == ["[main/0] [debug] [x]: yes"]
+
+
+def test_capturing_is_undone(logs: Logs) -> None:
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level)
+    capture_logging(logs)()
+    assert (root.handlers[:], root.level) == before
+
+
+def test_what_an_application_prints_is_copied(tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    undo = capture_output(logs)
+    print("ours")
+    token = component.set("shop")
+    print("one")
+    print("two", end="")
+    print(" three\n\nfour")
+    print("trouble", file=sys.stderr)
+    print("without end", end="")
+    sys.stdout.flush()
+    component.reset(token)
+    undo()
+    assert sys.stdout is out
+    assert written(tmp_path) == [
+        "[main/0] [info] [shop]: one",
+        "[main/0] [info] [shop]: two three",
+        "[main/0] [info] [shop]: four",
+        "[main/0] [error] [shop]: trouble",
+    ]
+    assert out.getvalue() == "ours\none\ntwo three\n\nfour\nwithout end"
+    assert err.getvalue() == "trouble\n"
+
+
+def test_on_streams_printed_text_appears_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    logs = Logs(FakeClock())
+    logs.configure(Config.from_document({"logging": {"level": "info", "stdStreams": True}}, tmp_path), stdout=out)
+    monkeypatch.setattr(sys, "stdout", out)
+    undo = capture_output(logs)
+    token = component.set("shop")
+    print("hello")
+    component.reset(token)
+    undo()
+    assert out.getvalue().endswith("[main/0] [info] [shop]: hello\n")
+    assert out.getvalue().count("hello") == 1
+    logs.close()

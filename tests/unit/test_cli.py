@@ -1,0 +1,215 @@
+"""The command line: parsing, help, commands that need no server."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import svc
+from svc.cli import COMMANDS, Arguments, UsageError, help_text, main, parse_arguments
+from svc.config.document import read_document, write_document
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.upper().startswith(("SVC_", "ROOTPATH", "HTTP_"))]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+# parsing
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", Arguments()),
+        ("run app", Arguments("run", ["app"])),
+        ("--HTTP_PORT 8080 run app", Arguments("run", ["app"], {"HTTP_PORT": "8080"})),
+        ("run --http_port=8080 app --instances 3", Arguments("run", ["app"], {"http_port": "8080", "instances": "3"})),
+        ("--analytics_aggregatePeriod -1", Arguments("", [], {"analytics_aggregatePeriod": "-1"})),
+        ("--HTTP_PORT=", Arguments("", [], {"HTTP_PORT": ""})),
+        ("--NODE_URL=a=b", Arguments("", [], {"NODE_URL": "a=b"})),
+        ("help x", Arguments("help", ["x"])),
+        ("run -h", Arguments("run", wants_help=True)),
+        ("--version", Arguments(wants_version=True)),
+    ],
+)
+def test_arguments(line: str, expected: Arguments) -> None:
+    assert parse_arguments(line.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("--http_prt 1", 'The option "--http_prt" is not understood. Did you mean --HTTP_PORT?'),
+        ("--xyzzy 1", "svc help settings"),
+        ("run --HTTP_PORT", "needs a value"),
+        ("--HTTP_PORT --HTTP_CORS true", "needs a value"),
+        ("-x", 'The option "-x" is not understood'),
+    ],
+)
+def test_what_is_not_understood_is_explained(line: str, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_arguments(line.split())
+    assert text in str(caught.value)
+
+
+# help
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (["help"], ["--help"], ["-h"]):
+        assert main(line) == 0
+        assert capsys.readouterr().out == help_text() + "\n"
+    for command in COMMANDS:
+        assert command.usage in help_text()
+        assert command.sentence in help_text(command.name)
+        assert command.sentence.endswith(".")
+
+
+def test_help_of_one_command_and_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "run"]) == 0
+    by_command = capsys.readouterr().out
+    assert main(["run", "--help"]) == 0
+    assert capsys.readouterr().out == by_command
+    assert "svc [run] [APP]" in by_command
+    assert main(["help", "settings", "mqtt"]) == 0
+    assert "mqtt.network.port" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", [["frobnicate"], ["help", "frobnicate"], ["--HTTP_PORT", "1", "frobnicate"]])
+def test_an_unknown_command_gets_help_and_fails(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f'The "frobnicate" command is not understood.\n\n{help_text()}\n'
+    assert captured.out == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{svc.__version__}\n" * 2
+
+
+def test_help_imports_nothing_of_the_server() -> None:
+    code = "import sys; from svc.cli import main; main(['help']); print([m for m in ('yaml', 'asyncio', 'lmdb', 'svc.server') if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# folders, words
+
+
+def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for command in ("run", "dev", "start", "check"):
+        assert main([command, "/nowhere/app"]) == 1
+        assert capsys.readouterr().err == "The folder /nowhere/app does not exist\n"
+        assert main([command, str(file)]) == 1
+        assert capsys.readouterr().err == f"The path {file} is not a folder\n"
+    assert main(["dev"]) == 1
+    assert "svc dev ." in capsys.readouterr().err
+    assert main(["status", "now"]) == 1
+    assert not (tmp_path / "svc").exists()
+
+
+# status, stop, install
+
+
+def test_status_and_stop_without_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out == "svc:\n  status: not installed\n"
+    root = tmp_path / "r"
+    root.mkdir()
+    write_document(root / "svc-config.yaml", {})
+    (root / "svc.pid").write_text("999999999\n")
+    assert main(["status", "--ROOTPATH", str(root)]) == 0
+    assert capsys.readouterr().out == "svc:\n  status: stopped\n"
+    for _ in range(2):
+        assert main(["stop", f"--rootpath={root}"]) == 0
+        assert capsys.readouterr().out == "svc is not running.\n"
+
+
+def test_status_of_a_running_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_document(tmp_path / "svc-config.yaml", {})
+    wait = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", wait, "svc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (tmp_path / "svc.pid").write_text(f"{process.pid}\n")
+        assert main(["status", "--ROOTPATH", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == f"svc:\n  status: running\n  pid: {process.pid}\n"
+        assert main(["stop", "--ROOTPATH", str(tmp_path)]) == 0  # SIGTERM ends it
+        assert capsys.readouterr().out == "Stopping svc.\n"
+        process.communicate()
+
+
+def test_install_makes_everything_and_leaves_it_alone_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "--ROOTPATH", str(tmp_path / "r"), "--HTTP_PORT", "8080"]) == 0
+    captured = capsys.readouterr()
+    password = (tmp_path / "r" / "initial-admin-password").read_text().strip()
+    assert captured.err.count(password) == 1
+    assert password not in captured.out
+    assert len(password) >= 22  # 128 bits in base64
+    assert read_document(tmp_path / "r" / "svc-config.yaml")["http"]["port"] == 8080
+    assert len(list((tmp_path / "r" / "backup").glob("*.bak"))) == 1
+    for file in (tmp_path / "r").rglob("*"):
+        assert file.name == "initial-admin-password" or not file.is_file() or password.encode() not in file.read_bytes()
+    assert main(["install"]) == 0  # found by the boot file
+    assert capsys.readouterr().out == "svc is already installed.\n"
+    assert (tmp_path / "r" / "initial-admin-password").read_text().strip() == password
+    assert main(["check", str(tmp_path / "r")]) == 0
+    assert capsys.readouterr().out.startswith("system: fine; ")
+
+
+def test_install_with_a_password_keeps_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ROOTPATH", str(tmp_path / "r"))
+    monkeypatch.setenv("SVC_ADMIN_PASSWORD", "correct horse")
+    monkeypatch.setenv("SVC_ADMIN_USERNAME", "ann")
+    monkeypatch.setenv("NODE_HOSTNAME", "h")
+    monkeypatch.setenv("TC_AGREEMENT", "yes")
+    assert main(["install"]) == 0
+    assert "SVC_ADMIN_PASSWORD" not in os.environ
+    assert not (tmp_path / "r" / "initial-admin-password").exists()
+    assert read_document(tmp_path / "r" / "svc-config.yaml")["node"]["hostname"] == "h"
+    assert "correct horse" not in "".join(capsys.readouterr())
+    for file in (tmp_path / "r").rglob("*"):
+        assert not file.is_file() or b"correct horse" not in file.read_bytes()
+
+
+def test_an_invalid_configuration_stops_with_the_contracts_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_document(tmp_path / "svc-config.yaml", {"http": {"port": 9927}})
+    assert main(["--ROOTPATH", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "svc config file validation error: http.port and http.securePort cannot be the same value\n"
+    assert not (tmp_path / "svc.pid").exists()
+    write_document(tmp_path / "svc-config.yaml", {})
+    assert main(["--ROOTPATH", str(tmp_path), "--LOGGING_LEVEL", "loud"]) == 1
+    assert capsys.readouterr().err.startswith("svc config file validation error: 'logging.level' must be one of")
+
+
+def test_a_second_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from svc.install import RootLock
+
+    write_document(tmp_path / "svc-config.yaml", {})
+    with RootLock(tmp_path):
+        assert main(["--ROOTPATH", str(tmp_path), "--HTTP_PORT", "8080"]) == 4
+        assert capsys.readouterr().err == f"Error: svc is already running (pid: {os.getpid()})\n"
+    assert read_document(tmp_path / "svc-config.yaml") == {}
+
+
+def test_check_without_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"There are no databases in {tmp_path}\n"
+
+
+def test_check_reports_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = tmp_path / "database" / "shop"
+    database.mkdir(parents=True)
+    (database / "data.mdb").write_bytes(b"not LMDB" * 1000)
+    assert main(["check", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith("shop: 1 fault; ")
