@@ -23,7 +23,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import Overloaded, PeerError, Problem, ServerError
 from svc.messages import HeaderPairs, Request, Response
@@ -246,13 +246,13 @@ class Connection:
             for event in events:
                 kind = type(event)
                 if kind is RequestReceived:
-                    self._on_request(cast(RequestReceived, event))
+                    self._on_request(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`, and cast() is a call
                 elif kind is DataReceived:
-                    self._on_data(cast(DataReceived, event).data)
+                    self._on_data(event.data)  # type: ignore[union-attr]
                 elif kind is RequestEnded:
                     self._on_request_ended()
                 elif kind is ProtocolFailed:
-                    self._on_failure(cast(ProtocolFailed, event).error)
+                    self._on_failure(event.error)  # type: ignore[union-attr]
                     return
                 elif kind is PeerClosed:
                     self._stop_reading()
@@ -270,18 +270,20 @@ class Connection:
         request.peer = self.peer
         request.scheme = self.scheme
         request.arrived = now = shared.now()
-        exchange = Exchange(self, event.stream_id, request)
-        self._current = exchange
+        exchange = self._current = Exchange(self, event.stream_id, request)
         self.deadline = now + shared.timeouts.request
-        if body is None:
-            self._body = []
-            self._body_size = 0
-            self.state = State.BODY
-            if event.expects_continue:
-                self.protocol.send_continue()
-                self.touch()
+        if body is not None:
+            self.state = State.HANDLING
+            response = shared.application.handle(exchange)
+            if response is not None:
+                self.answer(exchange, response)
             return
-        self._handle(exchange)
+        self._body = []
+        self._body_size = 0
+        self.state = State.BODY
+        if event.expects_continue:
+            self.protocol.send_continue()
+            self.touch()
 
     def _on_data(self, data: bytes) -> None:
         if self._body is None:
@@ -306,9 +308,7 @@ class Connection:
             return
         exchange.request.body = b"".join(self._body)
         self._drop_body()
-        self._handle(exchange)
-
-    def _handle(self, exchange: Exchange) -> None:
+        self.deadline = self._shared.now() + self._shared.timeouts.request
         self.state = State.HANDLING
         response = self._shared.application.handle(exchange)
         if response is not None:
@@ -455,9 +455,7 @@ class Connection:
         if self.state is State.CLOSED:
             return
         self._collect()
-        if self._out and not self._writing:
-            self._send()
-        if self._out or self.state is State.CLOSED:
+        if self._out and (self._writing or not self._send() or self._out):
             return
         if self._room is not None:
             self._room.set_result(None)
@@ -484,7 +482,8 @@ class Connection:
             elif self.protocol.reading_head and self.state is State.IDLE:
                 self._enter(State.HEAD, self._shared.timeouts.headers)
 
-    def _send(self) -> None:
+    def _send(self) -> bool:
+        """Offer everything to the socket, once. False: that ended the connection."""
         out = self._out
         data = out[0] if len(out) == 1 else b"".join(out)
         try:
@@ -493,7 +492,7 @@ class Connection:
             sent = 0
         except OSError:
             self.close_now()
-            return
+            return False
         shared = self._shared
         shared.bytes_sent += sent
         if sent == len(data):
@@ -505,17 +504,17 @@ class Connection:
             self._unsent.clear()
             if self.state is State.IDLE:
                 self.deadline = now + shared.timeouts.keep_alive
-            return
+            return True
         self._out = [data[sent:]]
         self._pending = len(data) - sent
         if not self._writing:
             self._writing = True
             shared.loop.add_writer(self.sock, self.on_writable)
         self.deadline = shared.now() + shared.timeouts.request
+        return True
 
     def on_writable(self) -> None:
-        self._send()
-        if self.state is State.CLOSED:
+        if not self._send():
             return
         if not self._out:
             self._writing = False

@@ -59,7 +59,8 @@ class Dispatcher:
         log_error: Callable[[str, BaseException | None], None],
     ) -> None:
         self._handler = handler
-        self._identifier = identifier
+        self._handle = handler.handle
+        self._identify = identifier.identify
         self._cors = cors
         self._request_done = recorder.request_done
         self._now = clock.monotonic
@@ -76,12 +77,12 @@ class Dispatcher:
             if request.method == "OPTIONS":
                 preflight = self._cors.preflight(request)
                 return self._timed(request, preflight) if preflight else self._finished(request, self._handler.options(request))
-            who = self._identifier.identify(request)
+            who = self._identify(request)
             if type(who) is Pending:
                 self._verify(exchange, who)
                 return None
             request.user = who
-            return self._run(exchange)
+            return self._run(exchange, request)
         except Exception as error:
             return self.error_response(error, request)
 
@@ -122,16 +123,15 @@ class Dispatcher:
 
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
-    def _run(self, exchange: Exchange) -> Response | None:
-        request = exchange.request
-        result = self._handler.handle(request)
+    def _run(self, exchange: Exchange, request: Request) -> Response | None:
+        result = self._handle(request)
         if type(result) is not Response:
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
-        if request.transaction is None:
-            return self._finished(request, result)
-        self._hold(exchange, result)
-        return None
+        if request.transaction is not None:
+            self._hold(exchange, result)
+            return None
+        return self._finished(request, result)
 
     def _hold(self, exchange: Exchange, response: Response) -> None:
         """Answer when the turn's commit is on disk, or has failed."""
@@ -168,7 +168,7 @@ class Dispatcher:
         request = exchange.request
         try:
             request.user = await pending.wait(self._loop, self._executor)
-            response = self._run(exchange)
+            response = self._run(exchange, request)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -178,14 +178,17 @@ class Dispatcher:
 
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (http §2.6, §9)."""
+        pairs = response.pairs
         if "origin" in request.block.fields:
-            self._cors.decorate(request.block, response.pairs)
-        return self._timed(request, response)
-
-    def _timed(self, request: Request, response: Response) -> Response:
+            self._cors.decorate(request.block, pairs)
         request.answered = now = self._now()
         hundredths = int((now - request.arrived) * 100_000.0)
-        response.pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))
+        pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))
+        return response
+
+    def _timed(self, request: Request, response: Response) -> Response:
+        request.answered = self._now()
+        response.pairs.append(_timing(int((request.answered - request.arrived) * 100_000.0)))
         return response
 
     @staticmethod

@@ -15,8 +15,10 @@ from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table, Transaction
-from svc.store.schema import Attribute
+from svc.store.schema import Attribute, key_type
 from svc.store.validation import check_key, key_from_text
+
+SURELY_SHORT = 400  # characters of a key that is within every limit, whatever its characters are
 
 NO_QUERY = Query()
 
@@ -28,12 +30,14 @@ class TableResource(Resource):
     store: ClassVar[Store]
     allow_full_scan: ClassVar[bool] = False
     queries: ClassVar[QueryCache]
+    text_keys: ClassVar[bool] = False  # the text of an id is its key
     verbs = frozenset({"get", "search", "put", "patch", "post", "delete"})
 
     @classmethod
     def bind(cls, target: RequestTarget) -> None:
-        if target.id_text is not None:
-            target.id = key_from_text(cls.table.definition, target.id_text)
+        text = target.id_text
+        if text is not None:
+            target.id = text if cls.text_keys and len(text) <= SURELY_SHORT else key_from_text(cls.table.definition, text)
 
     # --- permission ----------------------------------------------------------------------------------------------------------------
 
@@ -245,6 +249,7 @@ def table_resource(
             "queries": queries,
             "name": name,
             "allow_full_scan": allow_full_scan,
+            "text_keys": key_type(table.definition) in ("ID", "String") and not table.definition.split_segments,
             "properties": {a.name: a for a in table.definition.attributes if a.stored},
         },
     )

@@ -42,6 +42,13 @@ class Wishes:
             self.refusal = error.message
 
 
+def wishes_of(block: HeaderBlock) -> Wishes:
+    wishes: Wishes | None = block.memo.get("rest")
+    if wishes is None:
+        wishes = block.memo["rest"] = Wishes(block)
+    return wishes
+
+
 @dataclass(frozen=True)
 class RestOptions:
     last_modified: bool = False
@@ -107,7 +114,9 @@ class Rest:
     # --- methods -------------------------------------------------------------------------------------------------------------------
 
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        wishes = self._wishes(request.block)
+        wishes: Wishes | None = request.block.memo.get("rest")
+        if wishes is None:
+            wishes = wishes_of(request.block)
         if target.extension is not None:
             choose_writer(target.extension, WRITERS)  # an extension beats `Accept` (http §1.2)
         elif wishes.refusal is not None:
@@ -115,7 +124,7 @@ class Rest:
         result = resource.handle("get", target, None, request)
         kind = type(result)
         if kind is StoredRecord:
-            return self._record(request, cast(type[TableResource], resource), target, result, wishes)
+            return self._record(request, resource, target, result, wishes)
         if kind is Rows:
             return self._collection(request, result)
         if result is None and target.id_text is not None and "/" in target.id_text:
@@ -142,7 +151,7 @@ class Rest:
         return self._answer(request, resource.handle("patch", target, data, request))
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        wishes = self._wishes(request.block)
+        wishes = wishes_of(request.block)
         if wishes.refusal is not None:
             raise NotAcceptable(wishes.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
@@ -199,22 +208,13 @@ class Rest:
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
             raise NotFound("Record not found")
-        return self._record(request, cast(type[TableResource], resource), record, result, self._wishes(request.block))
+        return self._record(request, resource, record, result, wishes_of(request.block))
 
     # --- answers -------------------------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _wishes(block: HeaderBlock) -> Wishes:
-        wishes = block.memo.get("rest")
-        if wishes is None:
-            wishes = block.memo["rest"] = Wishes(block)
-        return cast(Wishes, wishes)
-
-    def _record(
-        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes
-    ) -> Response:
+    def _record(self, request: Request, resource: type[Resource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Response:
         if target.query and "select(" in target.query:
-            return self._selected(request, resource, target, record, wishes)
+            return self._selected(request, cast(type[TableResource], resource), target, record, wishes)
         raw = record.raw
         tag = etag_of(raw)
         pairs = self._record_pairs(request, raw, tag)

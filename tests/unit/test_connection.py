@@ -12,55 +12,9 @@ from svc.connection import HIGH_WATER, READ_AHEAD, Connection, Connections, Exch
 from svc.errors import Problem
 from svc.messages import Headers, Request, Response
 from svc.protocol.http1 import Limits
+from tests.support.fakes import FakeLoop, FakeSocket
 
 GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
-
-
-class FakeSocket:
-    """Gives `incoming` one piece a recv (None = would block, b"" = FIN); takes at most `room` bytes."""
-
-    def __init__(self) -> None:
-        self.incoming: list[bytes | OSError] = []
-        self.sent = b""
-        self.room = 1 << 30
-        self.closed = False
-
-    def recv(self, size: int) -> bytes:
-        if not self.incoming:
-            raise BlockingIOError
-        piece = self.incoming.pop(0)
-        if isinstance(piece, OSError):
-            raise piece
-        return piece
-
-    def send(self, data: bytes) -> int:
-        if self.room == 0:
-            raise BlockingIOError
-        taken = data[: self.room]
-        self.room -= len(taken)
-        self.sent += taken
-        return len(taken)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class FakeLoop:
-    def __init__(self) -> None:
-        self.readers: dict[Any, Callable[[], None]] = {}
-        self.writers: dict[Any, Callable[[], None]] = {}
-
-    def add_reader(self, sock: Any, callback: Callable[[], None]) -> None:
-        self.readers[sock] = callback
-
-    def remove_reader(self, sock: Any) -> None:
-        self.readers.pop(sock, None)
-
-    def add_writer(self, sock: Any, callback: Callable[[], None]) -> None:
-        self.writers[sock] = callback
-
-    def remove_writer(self, sock: Any) -> None:
-        self.writers.pop(sock, None)
 
 
 class FakeApplication:

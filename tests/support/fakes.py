@@ -1,0 +1,53 @@
+"""Stand-ins for a socket and a loop: no descriptors, no waiting, everything visible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class FakeSocket:
+    """Gives `incoming` one piece a recv (None = would block, b"" = FIN); takes at most `room` bytes."""
+
+    def __init__(self) -> None:
+        self.incoming: list[bytes | OSError] = []
+        self.sent = b""
+        self.room = 1 << 30
+        self.closed = False
+
+    def recv(self, size: int) -> bytes:
+        if not self.incoming:
+            raise BlockingIOError
+        piece = self.incoming.pop(0)
+        if isinstance(piece, OSError):
+            raise piece
+        return piece
+
+    def send(self, data: bytes) -> int:
+        if self.room == 0:
+            raise BlockingIOError
+        taken = data[: self.room]
+        self.room -= len(taken)
+        self.sent += taken
+        return len(taken)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeLoop:
+    def __init__(self) -> None:
+        self.readers: dict[Any, Callable[[], None]] = {}
+        self.writers: dict[Any, Callable[[], None]] = {}
+
+    def add_reader(self, sock: Any, callback: Callable[[], None]) -> None:
+        self.readers[sock] = callback
+
+    def remove_reader(self, sock: Any) -> None:
+        self.readers.pop(sock, None)
+
+    def add_writer(self, sock: Any, callback: Callable[[], None]) -> None:
+        self.writers[sock] = callback
+
+    def remove_writer(self, sock: Any) -> None:
+        self.writers.pop(sock, None)

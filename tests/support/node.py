@@ -1,0 +1,107 @@
+"""A whole node without descriptors: real store, application, REST, dispatcher and connections on fake sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from svc.analytics import Recorder
+from svc.apps import load_app
+from svc.auth.identify import Identifier
+from svc.auth.install import ensure_first_super_user
+from svc.auth.system import ensure_system
+from svc.auth.users import UserDirectory
+from svc.clock import FakeClock
+from svc.connection import Connections, Timeouts
+from svc.dispatch import Dispatcher
+from svc.protocol.http1 import Limits
+from svc.query import QueryCache
+from svc.resources import Resources
+from svc.rest import Rest
+from svc.rest.cors import Cors
+from svc.store import Store
+from tests.support.fakes import FakeLoop, FakeSocket
+
+APP = Path(__file__).parent.parent / "integration" / "app"
+
+
+class Node:
+    """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
+
+    def __init__(self, path: Path, app: Path = APP) -> None:
+        self.clock = FakeClock()
+        self.store = Store(path, clock=self.clock)
+        ensure_system(self.store)
+        ensure_first_super_user(self.store, "admin", "password")
+        self.resources = Resources()
+        self.app = load_app(app, self.store, self.resources, QueryCache(), {})
+        self.errors: list[tuple[str, BaseException | None]] = []
+        self._loop = asyncio.new_event_loop()
+        self._executor = ThreadPoolExecutor(1)
+
+        def log_error(where: str, error: BaseException | None) -> None:
+            self.errors.append((where, error))
+
+        identifier = Identifier(UserDirectory(self.store), clock=self.clock, authorize_local=True)
+        rest = Rest(self.resources, self.clock, lambda error: log_error("stream", error))
+        self.dispatcher = Dispatcher(rest, identifier, Cors(), Recorder(), self.clock, self._loop, self._executor, log_error)
+        self.connections = Connections(
+            FakeLoop(),  # type: ignore[arg-type]
+            self.dispatcher,
+            self.clock,
+            limits=Limits(max_body_size=1 << 20),
+            timeouts=Timeouts(),
+            date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
+            log_error=log_error,
+        )
+
+    def connect(self) -> Wire:
+        return Wire(self)
+
+    def turn(self) -> bool:
+        if self.store.has_pending:
+            self.store.commit_turn()
+        more = self.connections.end_turn()
+        self.store.end_turn()
+        return more or self.store.has_pending
+
+    def close(self) -> None:
+        self.connections.close_all()
+        self.store.close()
+        self._executor.shutdown()
+        self._loop.close()
+
+
+class Wire:
+    """A client's end of one connection."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.sock = FakeSocket()
+        self.connection = node.connections.accept(self.sock, "127.0.0.1")  # type: ignore[arg-type]
+        self._loop: Any = node.connections.loop
+
+    def send(self, *pieces: bytes) -> bytes:
+        """Each piece is one readable event; returns everything answered so far."""
+        for piece in pieces:
+            if self.sock in self._loop.readers:
+                self.sock.incoming.append(piece)
+                self._loop.readers[self.sock]()
+            turns = 0
+            while self._node.turn():
+                turns += 1
+                assert turns < 100_000, "the turn does not end"
+        return self.sock.sent
+
+    def ask(self, method: str, target: str, body: bytes = b"", fields: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
+        """One request on a fresh answer buffer: (status, fields in lower case, body)."""
+        self.sock.sent = b""
+        lines = [f"{method} {target} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in (fields or {"Content-Type": "application/json"}).items()]
+        self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        head, _, rest = self.sock.sent.partition(b"\r\n\r\n")
+        status_line, *field_lines = head.decode("latin-1").split("\r\n")
+        answered = {name.lower(): value for name, _, value in (line.partition(": ") for line in field_lines)}
+        return int(status_line.split(" ")[1]), answered, rest
