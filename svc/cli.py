@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError):  # Ctrl+C, or Ctrl+D at a question
         return FAILED
 
 
