@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.errors import StoreFailure
+from svc.errors import NoSpace, StoreFailure
 from svc.store.build import build_slice
 from svc.store.definitions import (
     DEFINITIONS_STORE,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
+RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
 BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
 
 
@@ -105,6 +106,16 @@ class Database:
         if not self.env.has_writer:
             self.env.writer()
             self.store.saw_version(self.log.last_version)
+
+    def require_space(self) -> None:
+        """Raise NoSpace if what is left on the volume and in the file is kept for deleting. Only those ask who add something."""
+        if self.env.is_low:
+            self.env.make_room()
+            if self.env.is_low and self.env.free_pages(self._all_handles()) < RESERVE_PAGES:
+                raise NoSpace
+
+    def _all_handles(self) -> list[Handle]:
+        return [*self._core, *self._handles.values()]
 
     def written(self, entries: list[LogEntry], index_changes: list[IndexChange]) -> None:
         """A transaction's writes have become part of the turn."""
@@ -276,7 +287,8 @@ class Database:
     # -- opening, and following other processes
 
     def _open(self) -> None:
-        self.definitions, entries, deleted, self.expiry = self._open_core()
+        self._core = self._open_core()
+        self.definitions, entries, deleted, self.expiry = self._core
         self.log = TransactionLog(self.env, entries, deleted)
         self.env.on_foreign_commit = self._follow
         self._follow()

@@ -15,6 +15,10 @@ Rules that LMDB sets and this module keeps:
 3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
 4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
 
+Full disks. Deleting needs pages too, for the copies of those it changes, so a disk that is full to the last byte would let nobody make
+room. The file is therefore allocated ahead of what LMDB uses (`make_room`). When that is refused, `is_low` is set; who adds records then
+has to ask first whether enough pages are free inside the file (`Database.require_space`), and what is left of the tail is for deleting.
+
 No `writemap`: with it a full disk is a SIGBUS instead of an error.
 """
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]
     Cursor = lmdb.Cursor[bytes]
     Handle = lmdb._Database
+    from lmdb import _StatDict
 else:
     Txn, Cursor, Handle = lmdb.Transaction, lmdb.Cursor, object
 
@@ -47,6 +52,7 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 
+RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind what is used; at times twice that
 _PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -89,6 +95,16 @@ def _is_full(path: Path) -> bool:
     return False
 
 
+def _pages(stat: _StatDict) -> int:
+    return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+
+
+def store_bytes(txn: Txn, handle: Handle) -> int:
+    """Bytes of the pages of a store."""
+    stat = txn.stat(handle)
+    return _pages(stat) * stat["psize"]
+
+
 def _ignore() -> None:
     """Nobody wants to know of other processes' commits yet."""
 
@@ -100,7 +116,19 @@ class Environment:
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
-    __slots__ = ("_dirty", "_env", "_is_behind", "_snapshot", "_writer", "current", "on_foreign_commit", "path")
+    __slots__ = (
+        "_allocated",
+        "_dirty",
+        "_env",
+        "_is_behind",
+        "_page",
+        "_snapshot",
+        "_writer",
+        "current",
+        "is_low",
+        "on_foreign_commit",
+        "path",
+    )
 
     def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, write_async: bool = False) -> None:
         self.path = path
@@ -126,6 +154,10 @@ class Environment:
         except (lmdb.Error, OSError) as error:
             raise store_problem(error, path) from error
         self.current = self._env.info()["last_txnid"]
+        self._page = self._env.stat()["psize"]
+        self._allocated = 0  # bytes of the data file that have their place on the volume, as far as we know
+        self.is_low = False
+        self.make_room()
 
     # -- reading
 
@@ -232,8 +264,11 @@ class Environment:
         try:
             writer.commit()
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            problem = store_problem(error, self.path)
+            self.make_room()
+            raise problem from error
         self.current = written
+        self.make_room()
         self._is_behind = True
 
     def abort(self) -> None:
@@ -275,6 +310,41 @@ class Environment:
         self._dirty = True
         return handle
 
+    # -- space
+
+    def make_room(self) -> None:
+        """Keep RESERVE_BYTES of the file allocated behind the pages in use; set `is_low` if the volume or the map has no more."""
+        info = self._env.info()
+        used = (info["last_pgno"] + 1) * self._page
+        if self._allocated - used >= RESERVE_BYTES:
+            self.is_low = False
+            return
+        wanted = used + 2 * RESERVE_BYTES
+        if wanted > info["map_size"]:
+            self.is_low = used + RESERVE_BYTES > info["map_size"]
+            return
+        try:
+            with open(self.path / "data.mdb", "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, wanted)
+        except OSError as error:
+            was_low, self.is_low = self.is_low, error.errno in _FULL
+            if self.is_low and not was_low:
+                log.critical("database %s: no space left on its volume for %d more bytes; free space there", self.path, wanted - used)
+            return
+        self._allocated = wanted
+        self.is_low = False
+
+    def free_pages(self, handles: Iterable[Handle]) -> int:
+        """The pages inside the file that nothing uses, about. `handles`: of all stores. O(number of stores)."""
+        txn = self._env.begin()
+        try:
+            used = 2 + _pages(self._env.stat())
+            for handle in handles:
+                used += _pages(txn.stat(handle))
+        finally:
+            txn.abort()
+        return max(self._env.info()["last_pgno"] + 1 - used, 0)
+
     # -- the whole
 
     def free_stale_readers(self) -> int:
@@ -283,7 +353,7 @@ class Environment:
 
     def used_bytes(self) -> int:
         """Bytes of the data file that hold pages."""
-        return (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        return (self._env.info()["last_pgno"] + 1) * self._page
 
     def flags(self) -> dict[str, bool]:
         """How LMDB was opened, for the test that pins what durability rests on."""

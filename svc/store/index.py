@@ -16,7 +16,7 @@ No index key is the beginning of another (`keys`, invariant 2), so these bytes s
    that commit, never before; when another process has committed it is dropped.
 2. A cache that is still being loaded holds exactly the entries up to and including `loaded`. Changes behind that point are left out,
    for the rest is read later, from a newer snapshot.
-3. Only counts on the turn's own snapshot use it.
+3. Only counts on the turn's own snapshot use it, and only until a commit in the middle of the turn leaves that behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedList
 
 from svc.errors import IndexRebuilding
-from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.env import Environment, Handle, LmdbError, Txn, store_bytes, store_problem
 from svc.store.keys import after, is_cut, split
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Index:
                         return
                     yield item
         except LmdbError as error:
-            raise store_problem(error, self._store_name) from error
+            raise store_problem(error, self.env.path) from error
 
     def count_stored(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
         """The same from LMDB: one step for each value in the range."""
@@ -188,15 +188,14 @@ class Index:
                 found = cursor.next_nodup()
             return total
         except LmdbError as error:
-            raise store_problem(error, self._store_name) from error
+            raise store_problem(error, self.env.path) from error
 
     def size(self, txn: Txn) -> int:
         """Bytes of its pages."""
-        stat = txn.stat(self.handle)
-        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+        return store_bytes(txn, self.handle)
 
     def _cache_for(self, txn: Txn) -> IndexCache | None:
-        if not self.env.is_snapshot(txn):
+        if not self.env.is_current(txn):
             return None
         cache = self.cache
         if cache is None:
@@ -211,7 +210,7 @@ class Index:
     def load(self, txn: Txn, limit: int) -> bool:
         """Load up to `limit` more entries of the turn's snapshot into the cache; False when it is complete."""
         cache = self.cache
-        assert cache is not None and self.env.is_snapshot(txn)
+        assert cache is not None and self.env.is_current(txn)
         cursor = txn.cursor(self.handle)
         if cache.loaded:
             primary_at = -2 - (cache.loaded[-2] << 8 | cache.loaded[-1])
@@ -231,7 +230,7 @@ class Index:
     def check_cache(self, txn: Txn) -> None:
         """Assert that the cache, as far as it is loaded, has exactly the entries of the durable index. Reads both."""
         cache = self.cache
-        if cache is None or not self.env.is_snapshot(txn):
+        if cache is None or not self.env.is_current(txn):
             return
         stored = [key + primary + _LENGTHS[len(primary)] for key, primary in self.scan_built(txn)]
         if not cache.complete:

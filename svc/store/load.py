@@ -34,7 +34,8 @@ def load(
     """Store `records`, in place of those with the same keys; yields the number stored so far after each batch's commit.
 
     A record without a key gets one. Of several records with one key in a batch the last one counts, and it has one log entry.
-    `validate`: check and complete the records as native values; otherwise the caller has done it. The records belong to the load.
+    Each batch is a turn of its own: the shared snapshots end with it. `validate`: check and complete the records as native values;
+    otherwise the caller has done it. The records belong to the load.
     Raises the Problem that undid a batch; batches before it stay.
     """
     store = table.database.store
@@ -43,6 +44,7 @@ def load(
     while chunk := list(islice(pending, batch)):
         prepared = _prepare(table, chunk, done, validate)
         store.open_writers((table.database,))
+        table.database.require_space()
         writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
         try:
             writes.put_many(table, prepared)
@@ -54,6 +56,7 @@ def load(
             raise
         writes.keep()
         store.flush_or_raise(table.database)
+        store.end_turn()
         done += len(chunk)
         if progress is not None:
             progress(done)

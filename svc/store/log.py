@@ -51,7 +51,7 @@ from struct import Struct as Layout
 import msgspec
 
 from svc.errors import StoreFailure
-from svc.store.env import Cursor, Environment, Handle, Txn
+from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
 from svc.store.keys import Key, decode_key
 
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
@@ -294,11 +294,7 @@ class TransactionLog:
 
     def size(self, txn: Txn) -> int:
         """Bytes of the pages that hold entries and history."""
-        total = 0
-        for handle in (self._entries, self._deleted):
-            stat = txn.stat(handle)
-            total += (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
-        return total
+        return store_bytes(txn, self._entries) + store_bytes(txn, self._deleted)
 
     # -- retention
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from svc.errors import Problem
 from svc.store.build import build_slice
+from svc.store.env import LmdbError, store_problem
 from svc.store.writes import WriteSet
 
 if TYPE_CHECKING:
@@ -41,23 +42,30 @@ class Maintenance:
         self._deadline = 0.0
 
     def run(self, budget: float) -> bool:
-        """Work for about `budget` seconds; True if there is more to do at once."""
+        """Work for about `budget` seconds; True if there is more to do at once. A turn of its own: it drops the shared snapshots."""
         store, clock = self._store, self._store.clock
         now = clock.monotonic()
         self._deadline = now + budget
+        store.end_turn()  # work on what is committed by now
         more = store.caches.load(self._may_go_on) if store.caches.has_work else False
         if now < self._paused_until:
             return more
-        try:
-            for database in list(store.databases.values()):
+        prune = now >= self._next_prune
+        if prune:
+            self._next_prune = now + PRUNE_INTERVAL
+        for database in list(store.databases.values()):
+            try:
                 more |= self._build_indexes(database)
                 more |= self._remove_expired(database)
-            if now >= self._next_prune:
-                more |= self._prune_logs()
-        except Problem:
-            # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
-            self._paused_until = now + RETRY_AFTER
-            return more
+                if prune and self._prune_log(database):
+                    more = True
+                    self._next_prune = now
+            except LmdbError as error:
+                store_problem(error, database.env.path)  # which logs it
+                self._paused_until = now + RETRY_AFTER
+            except Problem:
+                # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
+                self._paused_until = now + RETRY_AFTER
         if now >= self._next_reader_check:
             self._next_reader_check = now + READER_INTERVAL
             for database in store.databases.values():
@@ -66,6 +74,11 @@ class Maintenance:
 
     def _may_go_on(self) -> bool:
         return self._store.clock.monotonic() < self._deadline
+
+    def _commit(self, database: Database) -> None:
+        """Make a slice durable, and look at what is stored from here on."""
+        self._store.flush_or_raise(database)
+        database.env.end_snapshot()
 
     # -- indexes
 
@@ -97,7 +110,7 @@ class Maintenance:
         database.env.keep(child)
         if finished:
             database.announce_change()
-        self._store.flush_or_raise(database)
+        self._commit(database)
         if finished:
             index.progress = None
             logger.info("database %s: the index %s.%s is built", database.name, table.name, attribute)
@@ -130,31 +143,29 @@ class Maintenance:
             writes.undo()
             raise
         writes.keep()
-        self._store.flush_or_raise(database)
+        self._commit(database)
 
     # -- the log
 
-    def _prune_logs(self) -> bool:
+    def _prune_log(self, database: Database) -> bool:
+        """Remove the entries that are too old; True if time ran out."""
         store = self._store
         before_ms = (store.clock.wall() - store.log_retention) * 1000
-        for database in list(store.databases.values()):
-            while True:
-                oldest = database.log.oldest(database.snapshot())
-                if oldest is None or oldest.wall_ms >= before_ms or oldest.lsn == database.log.last_lsn:
-                    break
-                if not self._may_go_on():
-                    return True
-                database.writer()
-                child = database.env.child()
-                try:
-                    database.log.prune(child, before_ms, PRUNE_BATCH)
-                except BaseException:
-                    child.abort()
-                    raise
-                database.env.keep(child)
-                self._store.flush_or_raise(database)
-        self._next_prune = store.clock.monotonic() + PRUNE_INTERVAL
-        return False
+        while True:
+            oldest = database.log.oldest(database.snapshot())
+            if oldest is None or oldest.wall_ms >= before_ms or oldest.lsn == database.log.last_lsn:
+                return False
+            if not self._may_go_on():
+                return True
+            database.writer()
+            child = database.env.child()
+            try:
+                database.log.prune(child, before_ms, PRUNE_BATCH)
+            except BaseException:
+                child.abort()
+                raise
+            database.env.keep(child)
+            self._commit(database)
 
 
 def scan_interval(table: Table) -> float:

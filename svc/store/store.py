@@ -138,14 +138,13 @@ class Store:
         missing = [database for database in databases if not database.env.has_writer]
         if not missing:
             return
-        writing = self._writing
         missing.sort(key=lambda database: database.name)
-        if writing and writing[-1].name > missing[0].name:
+        if self._writing and self._writing[-1].name > missing[0].name:
             self.flush()
             missing = sorted(databases, key=lambda database: database.name)
         for database in missing:
             database.begin_writing()
-            writing.append(database)
+            self._writing.append(database)
 
     def applied(self, transaction: Transaction) -> None:
         """A transaction waits for the turn's commit."""

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from svc.errors import ClientError
 from svc.store.definitions import StoredTable, indexed_attributes
-from svc.store.env import Handle, LmdbError, Txn, store_problem
+from svc.store.env import Handle, LmdbError, Txn, store_bytes, store_problem
 from svc.store.index import Index
 from svc.store.keys import (
     MAX_STORED,
@@ -110,7 +110,7 @@ class Table:
         try:
             raw = txn.get(stored, None, self.primary)
         except LmdbError as error:
-            raise store_problem(error, self.name) from error
+            raise store_problem(error, self.database.env.path) from error
         if raw is None:
             return None
         expiry = expiry_of(raw)
@@ -151,7 +151,7 @@ class Table:
                     continue
                 yield item
         except LmdbError as error:
-            raise store_problem(error, self.name) from error
+            raise store_problem(error, self.database.env.path) from error
 
     def _within(self, stored: bytes, raw: bytes, low: bytes | None, high: bytes | None) -> bool:
         key = encode_key(self.key_of(raw)) if is_hashed(stored) else stored
@@ -182,8 +182,7 @@ class Table:
 
     def size(self, txn: Txn | None = None) -> int:
         """Bytes of the pages of the primary store."""
-        stat = (self.database.env.snapshot() if txn is None else txn).stat(self.primary)
-        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+        return store_bytes(self.database.env.snapshot() if txn is None else txn, self.primary)
 
     # -- keys
 

@@ -153,6 +153,9 @@ class Transaction:
         if any(write.table.database is not database for write in writes):
             databases = tuple(dict.fromkeys(write.table.database for write in writes))
         store.open_writers(databases)
+        for database in databases:
+            if database.env.is_low and any(write.data is not None and write.table.database is database for write in writes):
+                database.require_space()
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []

@@ -1,0 +1,186 @@
+"""A full disk, a full map, a disk that fails: what was undone is answered so, all else goes on (schema-and-store §15)."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.errors import NoSpace, Problem, StoreFailure
+from svc.store import Store, Table
+from svc.store.env import Environment
+from svc.store.keys import index_key
+from svc.store.schema import Attribute, TableDefinition
+
+BLOB = "x" * 3000
+
+
+@contextmanager
+def no_growth(table: Table, extra: int = 0) -> Iterator[None]:
+    """Let no file grow: what the operating system says then is what it says of a full disk."""
+    size = (table.database.env.path / "data.mdb").stat().st_size + extra
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def write(store: Store, table: Table, keys: range, outcome: list[Problem | None], **record: Any) -> None:
+    transaction = store.begin()
+    for key in keys:
+        transaction.put(table, f"{key:04}", {"price": key, "text": BLOB, **record})
+    transaction.on_done = outcome.append
+    transaction.apply()
+
+
+def contents(table: Table) -> list[Any]:
+    return [table.key_of(raw) for _, raw in table.scan(table.database.snapshot())]
+
+
+def try_write(store: Store, table: Table, keys: range) -> Problem | None:
+    """One turn with one transaction; its problem, whether that came at once or with the commit."""
+    outcome: list[Problem | None] = []
+    try:
+        write(store, table, keys, outcome)
+    except Problem as problem:
+        return problem
+    store.commit_turn()
+    return outcome[0]
+
+
+def test_every_transaction_of_a_turn_that_cannot_be_committed_is_undone(store: Store, seats: Table) -> None:
+    outcome: list[Problem | None] = []
+    heard: list[int] = []
+    store.on_commit.append(lambda database, entries: heard.append(len(entries)))
+    write(store, seats, range(10), outcome)
+    store.commit_turn()
+    assert seats.indexes["price"].count(seats.database.snapshot(), index_key(0), index_key(5)) == 5
+    before = contents(seats)
+    with no_growth(seats):
+        write(store, seats, range(1000, 1400), outcome)
+        write(store, seats, range(2000, 2400), outcome)
+        store.commit_turn()
+        assert [type(problem) for problem in outcome] == [type(None), NoSpace, NoSpace]
+        assert contents(seats) == before, "reading goes on"
+        assert seats.indexes["price"].count(seats.database.snapshot(), index_key(0), index_key(5000)) == 10
+        store.check()
+    write(store, seats, range(1000, 1400), outcome)
+    store.commit_turn()
+    assert outcome[-1] is None and len(contents(seats)) == 410, "writing goes on by itself when there is space"
+    assert heard == [10, 400] and store.stats().failed_commits == 1
+    assert [entry.lsn for entry in seats.database.log.read(seats.database.snapshot())] == list(range(1, 411)), "no LSN was lost"
+    store.check()
+
+
+def test_records_are_refused_before_the_last_page_is_used_and_deleting_goes_on(store: Store, seats: Table) -> None:
+    with no_growth(seats):
+        stored = 0
+        while (problem := try_write(store, seats, range(stored, stored + 10))) is None:
+            stored += 10
+        assert type(problem) is NoSpace and stored >= 50 and seats.record_count() == stored
+        assert store.stats().failed_commits == 0, "nobody else's writes were undone"
+        for key in range(stored):
+            outcome: list[Problem | None] = []
+            transaction = store.begin()
+            transaction.delete(seats, f"{key:04}")
+            transaction.on_done = outcome.append
+            transaction.apply()
+            store.commit_turn()
+            assert outcome == [None]
+        assert contents(seats) == []
+        store.check()
+    assert try_write(store, seats, range(10)) is None
+    store.check()
+
+
+def test_space_made_inside_the_file_is_used(store: Store, seats: Table, clock: FakeClock) -> None:
+    with no_growth(seats, extra=4 << 20):
+        stored = 0
+        while try_write(store, seats, range(stored, stored + 100)) is None:
+            stored += 100
+        transaction = store.begin()
+        for key in range(stored):
+            transaction.delete(seats, f"{key:04}")
+        transaction.apply()
+        store.commit_turn()
+        clock.advance(4 * 86400.0)
+        store.maintenance(1.0)  # removes the log entries, which hold the images
+        assert try_write(store, seats, range(10)) is None
+    store.check()
+
+
+def test_other_databases_of_the_turn_are_not_affected(store: Store, seats: Table) -> None:
+    other = store.open_database("other").define_table(seats.definition)
+    outcome: list[Problem | None] = []
+    with no_growth(seats):
+        write(store, other, range(3), outcome)
+        write(store, seats, range(1000, 1800), outcome)
+        store.commit_turn()
+    assert [type(problem) for problem in outcome] == [type(None), NoSpace]
+    assert len(contents(other)) == 3 and contents(seats) == []
+    store.check()
+
+
+def test_a_load_stops_at_the_batch_that_did_not_fit(store: Store, seats: Table) -> None:
+    with no_growth(seats, extra=1 << 20):
+        done = 0
+        with pytest.raises(NoSpace):
+            for done in seats.load(({"code": f"{n:05}", "text": BLOB} for n in range(5000)), batch=50):  # noqa: B007
+                pass
+    assert 0 < done < 5000 and seats.record_count() == done
+    store.check()
+
+
+def test_a_schema_change_that_did_not_fit(store: Store, seats: Table) -> None:
+    wide = TableDefinition("Wide", attributes=(Attribute("id", "ID", primary_key=True),), description="x" * 5_000_000)
+    with no_growth(seats), pytest.raises(NoSpace):
+        seats.database.define_table(wide)
+    assert list(seats.database.tables) == ["Seat"]
+    table = seats.database.define_table(wide)
+    write(store, table, range(3), [])
+    store.commit_turn()
+    store.check()
+
+
+def test_a_full_map_fails_one_transaction(open_store: Callable[..., Store], seats: Table) -> None:
+    store = open_store(map_bytes=4 << 20)
+    seats = store.databases["data"].tables["Seat"]
+    outcome: list[Problem | None] = []
+    write(store, seats, range(20), outcome)
+    with pytest.raises(NoSpace, match="map"):
+        write(store, seats, range(100, 1000), outcome)
+    write(store, seats, range(20, 30), outcome)
+    store.commit_turn()
+    assert outcome == [None, None] and len(contents(seats)) == 30
+    store.check()
+    larger = open_store(map_bytes=1 << 24)
+    seats = larger.databases["data"].tables["Seat"]
+    write(larger, seats, range(100, 1000), outcome)
+    larger.commit_turn()
+    assert outcome[-1] is None and len(contents(seats)) == 930
+    larger.check()
+
+
+def test_a_disk_that_fails(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome: list[Problem | None] = []
+    write(store, seats, range(3), outcome)
+    store.commit_turn()
+
+    def fail(self: Environment) -> None:
+        self.abort()
+        raise StoreFailure("The database could not be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "commit", fail)
+        write(store, seats, range(3, 6), outcome)
+        store.commit_turn()
+    assert outcome[0] is None and type(outcome[1]) is StoreFailure and outcome[1].status_code == 503
+    assert len(contents(seats)) == 3
+    write(store, seats, range(3, 6), outcome)
+    store.commit_turn()
+    assert outcome[-1] is None and len(contents(seats)) == 6
+    store.check()

@@ -1,0 +1,210 @@
+"""svc.store.env: the turn's transactions, other processes' commits, errors."""
+
+import errno
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from svc.errors import NoSpace, StoreFailure
+from svc.store.env import Environment, Handle, store_problem
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Iterator[Environment]:
+    env = Environment(tmp_path / "db")
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def handle(env: Environment) -> Handle:
+    env.writer()
+    handle = env.create_store("things")
+    env.commit()
+    return handle
+
+
+def put(env: Environment, handle: Handle, key: bytes, value: bytes) -> None:
+    child = env.child()
+    child.put(key, value, db=handle)
+    env.keep(child)
+
+
+def write_elsewhere(path: Path, key: str, value: str) -> None:
+    """What a sibling instance does: another process, because LMDB allows one environment of a directory in each."""
+    code = (
+        "import lmdb, sys; env = lmdb.open(sys.argv[1], map_size=1 << 40, max_dbs=1024); db = env.open_db(b'things')\n"
+        "with env.begin(write=True) as txn: txn.put(sys.argv[2].encode(), sys.argv[3].encode(), db=db)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path), key, value], check=True)
+
+
+def test_durability_rests_on_these_flags(env: Environment, tmp_path: Path) -> None:
+    flags = env.flags()
+    assert flags["sync"] and flags["metasync"] and flags["lock"] and flags["subdir"]
+    assert not flags["writemap"] and not flags["map_async"]
+    other = Environment(tmp_path / "async", write_async=True)
+    assert not other.flags()["sync"] and not other.flags()["writemap"]
+    other.sync()
+    other.close()
+
+
+def test_the_data_belongs_to_its_owner_alone(env: Environment) -> None:
+    assert env.path.stat().st_mode & 0o777 == 0o700
+    assert (env.path / "data.mdb").stat().st_mode & 0o777 == 0o600
+
+
+def test_snapshot_is_shared_and_ends(env: Environment, handle: Handle) -> None:
+    first = env.snapshot()
+    assert env.snapshot() is first and env.is_current(first)
+    put(env, handle, b"a", b"1")
+    assert first.get(b"a", db=handle) is None, "a snapshot does not see the turn's writes"
+    env.commit()
+    assert env.snapshot() is first and first.get(b"a", db=handle) is None, "nor a commit in the middle of the turn"
+    assert not env.is_current(first), "but what follows commits must not be mixed with it"
+    env.end_snapshot()
+    assert env.snapshot().get(b"a", db=handle) == b"1"
+
+
+def test_private_snapshot_outlives_commits(env: Environment, handle: Handle) -> None:
+    private = env.open_snapshot()
+    put(env, handle, b"a", b"1")
+    env.commit()
+    assert private.get(b"a", db=handle) is None and not env.is_current(private)
+    private.abort()
+
+
+def test_a_child_is_undone_alone(env: Environment, handle: Handle) -> None:
+    put(env, handle, b"a", b"1")
+    child = env.child()
+    child.put(b"b", b"2", db=handle)
+    child.abort()
+    put(env, handle, b"c", b"3")
+    env.commit()
+    env.end_snapshot()
+    assert list(env.snapshot().cursor(handle)) == [(b"a", b"1"), (b"c", b"3")]
+
+
+def test_a_commit_without_writes_is_none(env: Environment, handle: Handle) -> None:
+    before = env.current
+    env.writer()
+    assert env.has_writer and not env.is_dirty
+    env.commit()
+    assert not env.has_writer and env.current == before
+
+
+def test_abort_undoes_the_turn(env: Environment, handle: Handle) -> None:
+    put(env, handle, b"a", b"1")
+    env.abort()
+    assert not env.has_writer and env.snapshot().get(b"a", db=handle) is None
+
+
+def test_a_store_of_an_aborted_transaction_can_be_made_again(env: Environment) -> None:
+    env.writer()
+    env.create_store("lost")
+    env.abort()
+    assert env.open_stores(["lost"]) == [None]
+    env.writer()
+    handle = env.create_store("lost")
+    env.writer().put(b"a", b"1", db=handle)
+    env.commit()
+    assert env.snapshot().get(b"a", db=handle) == b"1"
+
+
+def test_stores_are_found_again(env: Environment, handle: Handle, tmp_path: Path) -> None:
+    put(env, handle, b"a", b"1")
+    env.commit()
+    env.close()
+    again = Environment(tmp_path / "db")
+    found, missing = again.open_stores(["things", "others"])
+    assert missing is None and found is not None
+    assert again.snapshot().get(b"a", db=found) == b"1"
+    again.close()
+
+
+@pytest.mark.parametrize("first_look", ["snapshot", "writer"])
+def test_a_commit_of_another_process_is_noticed_once(env: Environment, handle: Handle, first_look: str) -> None:
+    calls: list[int] = []
+    env.on_foreign_commit = lambda: calls.append(env.current)
+    put(env, handle, b"a", b"1")
+    env.commit()
+    env.snapshot()
+    env.end_snapshot()
+    assert calls == [], "our own commits are no news"
+    write_elsewhere(env.path, "b", "2")
+    if first_look == "snapshot":
+        assert env.snapshot().get(b"b", db=handle) == b"2"
+    else:
+        assert env.writer().get(b"b", db=handle) == b"2"
+        env.commit()
+    assert len(calls) == 1
+    env.snapshot()
+    assert len(calls) == 1
+
+
+def test_a_foreign_commit_after_an_empty_one_of_ours_is_noticed(env: Environment, handle: Handle) -> None:
+    """LMDB gives the id of a transaction that wrote nothing to the next one."""
+    calls: list[int] = []
+    env.on_foreign_commit = lambda: calls.append(env.current)
+    env.writer()
+    env.commit()
+    write_elsewhere(env.path, "b", "2")
+    env.snapshot()
+    assert len(calls) == 1
+
+
+def coded(code: int) -> lmdb.Error:
+    """An error as LMDB raises it for an operating system's."""
+    error = lmdb.Error("mdb_txn_commit")
+    error.code = code  # type: ignore[misc]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (lmdb.MapFullError("put"), NoSpace, "size of its map"),
+        (coded(errno.ENOSPC), NoSpace, "volume"),
+        (coded(errno.EDQUOT), NoSpace, "volume"),
+        (OSError(errno.ENOSPC, "full"), NoSpace, "volume"),
+        (coded(errno.EIO), StoreFailure, "could not be read or written"),
+        (lmdb.ReadersFullError("begin"), StoreFailure, "try again later"),
+        (lmdb.DbsFullError("open"), StoreFailure, "use another database"),
+        (lmdb.CorruptedError("get"), StoreFailure, "restore a backup"),
+        (lmdb.InvalidError("open"), StoreFailure, "restore a backup"),
+        (lmdb.PanicError("commit"), StoreFailure, "restart"),
+    ],
+)
+def test_errors_become_answers_that_name_the_remedy(error: lmdb.Error | OSError, kind: type, words: str) -> None:
+    problem = store_problem(error, Path("/secret/place"))
+    assert type(problem) is kind and words in problem.message and "secret" not in problem.message
+
+
+def test_a_damaged_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "data.mdb").write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreFailure, match="damaged or of another kind"):
+        Environment(tmp_path / "db")
+
+
+def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "db").write_bytes(b"")
+    with pytest.raises(StoreFailure):
+        Environment(tmp_path / "db")
+
+
+def test_copy_and_figures(env: Environment, handle: Handle, tmp_path: Path) -> None:
+    put(env, handle, b"a", b"1" * 10_000)
+    env.commit()
+    assert env.used_bytes() > 10_000
+    assert env.free_stale_readers() == 0
+    (tmp_path / "copy").mkdir()
+    env.copy(tmp_path / "copy")
+    copy = Environment(tmp_path / "copy")
+    (found,) = copy.open_stores(["things"])
+    assert copy.snapshot().get(b"a", db=found) == b"1" * 10_000
+    copy.close()

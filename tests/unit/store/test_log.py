@@ -1,0 +1,232 @@
+"""svc.store.log: the entry byte by byte, reading, chains, retention."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.errors import StoreFailure
+from svc.store import Store, Table
+from svc.store.keys import encode_key
+from svc.store.log import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry
+from svc.store.records import decode, lsn_of
+
+DAY = 86400.0
+
+FULL = LogEntry(
+    lsn=7,
+    transaction=6,
+    wall_ms=1767225600000.5,
+    version=1767225600000.25,
+    table="Seat",
+    table_number=3,
+    key=encode_key("A1"),
+    kind=PATCH,
+    user="anna",
+    node="node-1",
+    previous=2,
+    value=b"value",
+    changed=("price", "ä"),
+    image=b"image",
+    operation=2,
+)
+FULL_BYTES = (
+    b"\x01\x02\x07\x02"  # format, kind, flags, operation
+    b"\x00\x00\x00\x03"  # table number
+    b"\x00\x00\x00\x00\x00\x00\x00\x06"  # transaction
+    b"\x00\x00\x00\x00\x00\x00\x00\x02"  # previous
+    b"\x42\x79\xb7\x6d\xaa\x80\x08\x00"  # wall time
+    b"\x42\x79\xb7\x6d\xaa\x80\x04\x00"  # version
+    b"\x04\x06\x00\x04\x00\x04"  # lengths of table, node, user, key
+    b"\x00\x00\x00\x0a\x00\x00\x00\x05"  # lengths of names, value
+    b"Seatnode-1anna\x10A1\x00"
+    b"\x92\xa5price\xa2\xc3\xa4"
+    b"valueimage"
+)
+BARE = LogEntry(1, 1, 0.0, 0.0, "T", 1, encode_key(1), DELETE, None, "", 0, None, (), None)
+
+
+@pytest.mark.parametrize(("entry", "data"), [(FULL, FULL_BYTES)])
+def test_format_1(entry: LogEntry, data: bytes) -> None:
+    assert encode_entry(entry) == data
+    assert decode_entry(entry.lsn, data) == entry
+
+
+def test_what_is_absent_is_not_empty() -> None:
+    assert decode_entry(1, encode_entry(BARE)) == BARE
+    empty = LogEntry(1, 1, 0.0, 0.0, "T", 1, encode_key(1), PUT, "", "", 0, b"", (), b"")
+    assert decode_entry(1, encode_entry(empty)) == empty
+
+
+def test_long_parts() -> None:
+    entry = LogEntry(
+        2**64 - 2, 2**63, 1.0, 2.0, "t" * 250, 2**32 - 1, encode_key("k" * 600), PUT, "u" * 60_000, "n" * 253, 5, b"v" * 100_000, (), None
+    )
+    assert decode_entry(entry.lsn, encode_entry(entry)) == entry
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(StoreFailure, match="format 2"):
+        decode_entry(1, b"\x02" + FULL_BYTES[1:])
+
+
+def test_names() -> None:
+    assert KINDS[PUT] == "put" and KINDS[DELETE] == "delete" and OPERATIONS[FULL.operation] == "update"
+    assert FULL.id == "A1"
+
+
+@dataclass
+class Writer:
+    store: Store
+    table: Table
+
+    def put(self, key: str, stock: int) -> None:
+        transaction = self.store.begin("anna")
+        transaction.put(self.table, key, {"stock": stock})
+        transaction.apply()
+        self.store.commit_turn()
+
+    def delete(self, key: str) -> None:
+        transaction = self.store.begin()
+        transaction.delete(self.table, key)
+        transaction.apply()
+        self.store.commit_turn()
+
+    def history(self, key: str) -> list[tuple[int, str]]:
+        database = self.table.database
+        raw = self.table.get_raw(key)
+        newest = None if raw is None else lsn_of(raw)
+        entries = database.log.read_record_history(database.snapshot(), self.table.number, encode_key(key), newest)
+        return [(entry.lsn, KINDS[entry.kind]) for entry in entries]
+
+
+@pytest.fixture
+def writer(store: Store, seats: Table) -> Writer:
+    return Writer(store, seats)
+
+
+def test_an_entry_says_all(writer: Writer, clock: FakeClock) -> None:
+    writer.put("A1", 1)
+    clock.advance(1)
+    transaction = writer.store.begin("bert")
+    transaction.patch(writer.table, "A1", {"stock": 2, "price": 5})
+    transaction.put(writer.table, "B2", {"stock": 0})
+    transaction.apply()
+    writer.store.commit_turn()
+    log = writer.table.database.log
+    first, second, third = log.read(writer.table.database.snapshot())
+    assert (first.lsn, first.transaction, first.kind, first.user, first.node) == (1, 1, PUT, "anna", "localhost")
+    assert (first.previous, first.image, first.changed) == (0, None, ("stock", "code"))
+    assert (second.lsn, second.transaction, second.kind, second.user, second.id) == (2, 2, PATCH, "bert", "A1")
+    assert (second.previous, second.changed) == (1, ("stock", "price"))
+    assert second.value is not None and decode(second.value) == {"stock": 2, "price": 5}
+    assert second.image is not None and decode(second.image) == {"stock": 1, "code": "A1"}
+    assert (third.lsn, third.transaction, third.version, third.table) == (3, 2, second.version, "Seat")
+    assert second.wall_ms == clock.wall() * 1000 == second.version
+    log.check(writer.table.database.snapshot())
+
+
+def test_reading_a_part(writer: Writer) -> None:
+    for number in range(5):
+        writer.put(f"A{number}", number)
+    log, snapshot = writer.table.database.log, writer.table.database.snapshot()
+    assert [entry.lsn for entry in log.read(snapshot, 2, 4)] == [2, 3]
+    assert [entry.lsn for entry in log.read(snapshot, 4)] == [4, 5]
+    assert [entry.lsn for entry in log.read(snapshot, 6)] == []
+    assert [entry.lsn for entry in log.read(snapshot, 2, reverse=True)] == [5, 4, 3, 2]
+    assert [entry.lsn for entry in log.read(snapshot, 2, 4, reverse=True)] == [3, 2]
+    assert log.count(snapshot) == 5 and log.size(snapshot) > 0
+    third = log.get(snapshot, 3)
+    assert third is not None and third.id == "A2" and log.get(snapshot, 9) is None
+
+
+def test_history_is_a_chain_over_deletion(writer: Writer) -> None:
+    writer.put("A1", 1)
+    writer.put("B1", 1)
+    writer.put("A1", 2)
+    assert writer.history("A1") == [(3, "put"), (1, "put")]
+    writer.delete("A1")
+    assert writer.history("A1") == [(4, "delete"), (3, "put"), (1, "put")]
+    writer.put("A1", 3)
+    assert writer.history("A1") == [(5, "put"), (4, "delete"), (3, "put"), (1, "put")]
+    assert writer.history("B1") == [(2, "put")] and writer.history("C1") == []
+    writer.store.check()
+
+
+def test_history_of_long_keys(writer: Writer) -> None:
+    long, other = "k" * 550 + "a", "k" * 550 + "b"
+    writer.put(long, 1)
+    writer.put(other, 2)
+    writer.delete(long)
+    writer.delete(other)
+    assert writer.history(long) == [(3, "delete"), (1, "put")]
+    assert writer.history(other) == [(4, "delete"), (2, "put")]
+    writer.store.check()
+
+
+def test_a_table_made_again_has_its_own_history(writer: Writer) -> None:
+    writer.put("A1", 1)
+    writer.delete("A1")
+    database, definition = writer.table.database, writer.table.definition
+    database.drop_table("Seat")
+    writer.table = database.define_table(definition)
+    writer.put("A1", 2)
+    assert writer.history("A1") == [(3, "put")]
+
+
+def test_audit_off_drops_images_only(seats: Table, open_store: Callable[..., Store]) -> None:
+    store = open_store(audit=False)
+    writer = Writer(store, store.open_database("data").define_table(seats.definition))
+    writer.put("A1", 1)
+    writer.put("A1", 2)
+    writer.delete("A1")
+    entries = list(writer.table.database.log.read(writer.table.database.snapshot()))
+    assert [entry.kind for entry in entries] == [PUT, PUT, DELETE]
+    assert [entry.image for entry in entries] == [None, None, None]
+    assert entries[1].changed == ("stock",) and entries[1].value is not None
+
+
+def test_retention(writer: Writer, clock: FakeClock, open_store: Callable[..., Store]) -> None:
+    writer.put("A1", 1)
+    writer.put("B1", 1)
+    writer.delete("B1")
+    clock.advance(2 * DAY)
+    writer.put("A1", 2)
+    writer.store.maintenance(1.0)
+    database = writer.table.database
+    assert [entry.lsn for entry in database.log.read(database.snapshot())] == [1, 2, 3, 4], "all are younger than 3 days"
+    clock.advance(1.5 * DAY)
+    writer.store.maintenance(1.0)
+    assert [entry.lsn for entry in database.log.read(database.snapshot())] == [4]
+    assert writer.history("A1") == [(4, "put")] and writer.history("B1") == []
+    assert not database.log.has_deleted(database.snapshot()), "the tombstone goes with its entry"
+    clock.advance(30 * DAY)
+    writer.store.maintenance(1.0)
+    assert [entry.lsn for entry in database.log.read(database.snapshot())] == [4], "the newest stays, so that no LSN comes twice"
+    writer.store.check()
+    again = open_store()
+    assert again.databases["data"].log.last_lsn == 4
+
+
+def test_prune_keeps_to_its_limit(writer: Writer) -> None:
+    for number in range(10):
+        writer.put("A1", number)
+    database = writer.table.database
+    child = database.env.child()
+    assert database.log.prune(child, 1e15, 3) == 3
+    assert database.log.prune(child, 1e15, 100) == 6
+    assert database.log.prune(child, 1e15, 100) == 0
+    child.abort()
+    database.env.abort()
+
+
+def test_a_record_deleted_twice_keeps_its_newest_tombstone(writer: Writer, clock: FakeClock) -> None:
+    writer.put("A1", 1)
+    writer.delete("A1")
+    clock.advance(4 * DAY)
+    writer.put("A1", 2)
+    writer.delete("A1")
+    writer.store.maintenance(1.0)
+    assert writer.history("A1") == [(4, "delete"), (3, "put")]
+    writer.store.check()

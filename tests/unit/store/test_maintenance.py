@@ -1,0 +1,127 @@
+"""svc.store.maintenance: expired records and failures. Index builds: test_database; the log: test_log; caches: test_index."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.errors import NoSpace
+from svc.store import Database, LogEntry, Store, Table
+from svc.store.env import Environment
+from svc.store.log import EXPIRE
+from svc.store.maintenance import next_scan, scan_interval
+
+
+def put(store: Store, table: Table, count: int, expires_at: float | None = None) -> None:
+    transaction = store.begin()
+    for number in range(count):
+        transaction.put(table, f"{number:04}", {"price": number, "tags": ["x"]}, expires_at=expires_at)
+    transaction.apply()
+    store.commit_turn()
+
+
+def stored(table: Table) -> int:
+    return table.database.snapshot().stat(table.primary)["entries"]
+
+
+def test_expired_records_are_removed(store: Store, seats: Table, clock: FakeClock) -> None:
+    heard: list[LogEntry] = []
+
+    def listen(database: Database, entries: list[LogEntry]) -> None:
+        heard.extend(entries)
+
+    store.on_commit.append(listen)
+    seats.database.define_table(replace(seats.definition, expiration=100.0))
+    put(store, seats, 250)
+    store.maintenance(1.0)
+    clock.advance(99)
+    store.maintenance(1.0)
+    assert stored(seats) == 250
+    clock.advance(60)
+    heard.clear()
+    assert not store.maintenance(1.0)
+    assert stored(seats) == 0 and list(seats.indexes["price"].scan(seats.database.snapshot())) == []
+    store.commit_turn()
+    assert len(heard) == 250 and {entry.kind for entry in heard} == {EXPIRE} and {entry.user for entry in heard} == {None}
+    assert heard[0].image is not None
+    store.check()
+
+
+def test_eviction_is_added(store: Store, seats: Table, clock: FakeClock) -> None:
+    seats.database.define_table(replace(seats.definition, expiration=100.0, eviction=1000.0, scan_interval=1.0))
+    put(store, seats, 3)
+    store.maintenance(1.0)
+    clock.advance(500)
+    store.maintenance(1.0)
+    assert stored(seats) == 3 and seats.record_count() == 0
+    clock.advance(700)
+    store.maintenance(1.0)
+    assert stored(seats) == 0
+    store.check()
+
+
+def test_a_record_written_again_stays(store: Store, seats: Table, clock: FakeClock) -> None:
+    put(store, seats, 3, clock.wall() * 1000 + 10_000)
+    put(store, seats, 1)
+    store.maintenance(1.0)
+    clock.advance(120)
+    store.maintenance(1.0)
+    assert stored(seats) == 1 and seats.get_raw("0000") is not None
+    store.check()
+
+
+def test_a_slice_keeps_to_its_time(store: Store, seats: Table, clock: FakeClock) -> None:
+    put(store, seats, 250, clock.wall() * 1000 + 10_000)
+    store.maintenance(1.0)
+    clock.advance(120)
+    assert store.maintenance(0.0) and stored(seats) == 250
+    assert not store.maintenance(1.0) and stored(seats) == 0
+
+
+def test_after_a_failure_it_pauses(store: Store, seats: Table, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(store, seats, 3, clock.wall() * 1000 + 10_000)
+    store.maintenance(1.0)
+    clock.advance(120)
+    calls: list[int] = []
+
+    def fail(self: Environment) -> None:
+        calls.append(1)
+        self.abort()
+        raise NoSpace
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "commit", fail)
+        assert not store.maintenance(1.0) and not store.maintenance(1.0)
+        assert len(calls) == 1 and stored(seats) == 3
+    clock.advance(6)
+    store.maintenance(1.0)
+    assert stored(seats) == 0
+    store.check()
+
+
+def test_nothing_to_do(store: Store, seats: Table) -> None:
+    before = seats.database.env.current
+    assert not store.maintenance(1.0) and not store.has_pending and seats.database.env.current == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "interval"),
+    [
+        ({}, 60.0),
+        ({"expiration": 100.0}, 25.0),
+        ({"expiration": 100.0, "eviction": 20.0}, 30.0),
+        ({"expiration": 1.0}, 1.0),
+        ({"expiration": 100.0, "scan_interval": 7.0}, 7.0),
+    ],
+)
+def test_interval(seats: Table, changes: dict[str, float], interval: float) -> None:
+    seats.database.define_table(replace(seats.definition, **changes))  # type: ignore[arg-type]
+    assert scan_interval(seats) == interval
+
+
+def test_scans_are_aligned_to_the_local_year(open_store: Callable[..., Store]) -> None:
+    start = datetime(2026, 1, 1).timestamp()
+    assert next_scan(start, 7.0) == start + 7 == next_scan(start + 6.9, 7.0)
+    assert next_scan(start - 1, 3600.0) == start

@@ -1,0 +1,244 @@
+"""svc.store.table: reading by key and range, expiry, long keys, keys for new records."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+import lmdb
+import pytest
+
+from svc.clock import FakeClock
+from svc.errors import BadValue, ClientError, StoreFailure
+from svc.store import Store, Table
+from svc.store.keys import after, decode_key, encode_key, prefix_range, storage_key
+from svc.store.records import decode, version_of
+from svc.store.schema import Attribute, TableDefinition
+
+
+def put(table: Table, key: object, expires_at: float | None = None, **record: object) -> None:
+    transaction = table.database.store.begin()
+    transaction.put(table, key, record, expires_at=expires_at)  # type: ignore[arg-type]
+    transaction.apply()
+    table.database.store.commit_turn()
+
+
+def scanned(table: Table, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> list[object]:
+    return [table.key_of(raw) for _, raw in table.scan(table.database.snapshot(), low, high, reverse=reverse)]
+
+
+def test_get(seats: Table, clock: FakeClock) -> None:
+    assert seats.get_raw("A1") is None
+    put(seats, "A1", price=5)
+    raw = seats.get_raw("A1")
+    assert raw is not None and decode(raw) == {"price": 5, "code": "A1"}
+    assert version_of(raw) == clock.wall() * 1000
+    assert seats.key_of(raw) == "A1"
+    assert seats.get_by(encode_key("A1"), seats.database.snapshot()) == raw
+    assert seats.get_raw("a1") is None and seats.get_raw(1) is None
+    with pytest.raises(BadValue):
+        seats.get_raw({"not": "a key"})  # type: ignore[arg-type]
+
+
+def test_property_order_is_kept_and_the_key_stays_where_it_was(seats: Table) -> None:
+    put(seats, "A1", z=1, code="other", a=2)
+    raw = seats.get_raw("A1")
+    assert raw is not None and list(decode(raw).items()) == [("z", 1), ("code", "A1"), ("a", 2)]
+
+
+def test_scan(seats: Table) -> None:
+    for key in ("b", "a", "c/2", "c/1", "c", "d"):
+        put(seats, key)
+    assert scanned(seats) == ["a", "b", "c", "c/1", "c/2", "d"]
+    assert scanned(seats, reverse=True) == ["d", "c/2", "c/1", "c", "b", "a"]
+    assert scanned(seats, *prefix_range("c/")) == ["c/1", "c/2"] == scanned(seats, *prefix_range("c/"), reverse=True)[::-1]
+    assert scanned(seats, encode_key("b"), encode_key("d")) == ["b", "c", "c/1", "c/2"]
+    assert scanned(seats, after(encode_key("b")), after(encode_key("c"))) == ["c"]
+    assert scanned(seats, encode_key("e"), None) == [] == scanned(seats, None, encode_key("A"), reverse=True)
+
+
+def test_untyped_keys_of_both_kinds(store: Store) -> None:
+    table = store.open_database("data").define_table(TableDefinition("Any", attributes=(Attribute("id", primary_key=True),)))
+    for key in ("1", 1, 2.5, -3, 2**60):
+        put(table, key)
+    assert scanned(table) == [-3, 1, 2.5, 2**60, "1"]
+    raw = table.get_raw(1.0)
+    assert raw is not None and decode(raw) == {"id": 1}
+
+
+def test_list_keys(store: Store) -> None:
+    definition = TableDefinition("Split", attributes=(Attribute("id", "ID", primary_key=True),), split_segments=True)
+    table = store.open_database("data").define_table(definition)
+    put(table, ("a", "b"), n=1)
+    put(table, "a", n=2)
+    assert scanned(table) == ["a", ("a", "b")]
+    raw = table.get_raw(("a", "b"))
+    assert raw is not None and decode(raw) == {"n": 1, "id": ["a", "b"]}
+    store.check()
+
+
+LONG = ["k" * 508, "k" * 509, "k" * 510, "k" * 550, "k" * 659, "k" * 493 + "a" * 100, "k" * 400 + "é" * 200]
+
+
+def test_long_keys(seats: Table, store: Store) -> None:
+    for number, key in enumerate(LONG):
+        put(seats, key, stock=number, price=number, tags=["x"])
+    txn = seats.database.snapshot()
+    for number, key in enumerate(LONG):
+        raw = seats.get_raw(key)
+        assert raw is not None and decode(raw)["stock"] == number and seats.key_of(raw) == key
+        assert seats.get_by(encode_key(key), txn) == raw == seats.get_by(storage_key(encode_key(key)), txn)
+    assert sorted(map(str, scanned(seats))) == sorted(LONG)
+    assert len(list(seats.indexes["tags"].scan(txn))) == len(LONG)
+    low, high = encode_key("k" * 509), after(encode_key("k" * 550))
+    assert sorted(map(str, scanned(seats, low, high))) == ["k" * 509, "k" * 510, "k" * 550]
+    assert sorted(map(str, scanned(seats, low, high, reverse=True))) == ["k" * 509, "k" * 510, "k" * 550]
+    for key in LONG[::2]:
+        transaction = store.begin()
+        transaction.delete(seats, key)
+        transaction.apply()
+    store.commit_turn()
+    assert sorted(map(str, scanned(seats))) == sorted(LONG[1::2])
+    store.check()
+
+
+def test_keys_over_the_limit_are_refused(seats: Table) -> None:
+    with pytest.raises(BadValue, match="659"):
+        put(seats, "k" * 660)
+
+
+def test_expired_records_are_invisible_from_that_moment(seats: Table, clock: FakeClock, store: Store) -> None:
+    now_ms = clock.wall() * 1000
+    put(seats, "A1", now_ms + 1000, price=1)
+    put(seats, "B1", price=1)
+    assert scanned(seats) == ["A1", "B1"] and seats.record_count() == 2
+    private = seats.database.open_snapshot()
+    clock.advance(1.0)
+    assert seats.get_raw("A1") is None and seats.get_raw("A1", private) is None
+    assert seats.get_by(encode_key("A1"), private) is None
+    assert scanned(seats) == ["B1"] and seats.record_count() == 1
+    assert [key for key, _ in seats.scan(private, reverse=True)] == [encode_key("B1")]
+    private.abort()
+    store.check()
+
+
+def test_an_expired_record_can_be_made_again(seats: Table, clock: FakeClock, store: Store) -> None:
+    put(seats, "A1", clock.wall() * 1000 + 1000, price=1, place="x")
+    clock.advance(2)
+    transaction = store.begin()
+    transaction.create(seats, "A1", {"stock": 1})
+    transaction.apply()
+    store.commit_turn()
+    raw = seats.get_raw("A1")
+    assert raw is not None and decode(raw) == {"stock": 1, "code": "A1"}
+    assert seats.record_count() == 1
+    store.check()
+
+
+def test_expiration_of_the_table(seats: Table, clock: FakeClock, store: Store) -> None:
+    seats.database.define_table(replace(seats.definition, expiration=10.0))
+    put(seats, "A1", stock=1)
+    clock.advance(6)
+    transaction = store.begin()
+    transaction.patch(seats, "A1", {"stock": 2})
+    transaction.apply()
+    store.commit_turn()
+    clock.advance(6)
+    assert seats.get_raw("A1") is not None, "every write starts the time anew"
+    clock.advance(5)
+    assert seats.get_raw("A1") is None
+
+
+def test_expiry_by_attribute(store: Store, clock: FakeClock) -> None:
+    definition = TableDefinition(
+        "Offer",
+        attributes=(Attribute("id", "ID", primary_key=True), Attribute("until", "Long", expires_at=True, indexed=True)),
+        expiration=1000.0,
+    )
+    table = store.open_database("data").define_table(definition)
+    now = int(clock.wall() * 1000)
+    put(table, "a", until=now + 500)
+    put(table, "b", until=-1)
+    put(table, "c", until=now + 5000)
+    transaction = store.begin()
+    transaction.patch(table, "c", {"x": 1})
+    transaction.apply()
+    store.commit_turn()
+    clock.advance(1)
+    assert scanned(table) == ["b", "c"]
+    clock.advance(5)
+    assert scanned(table) == ["b"], "a patch of other attributes keeps it"
+    clock.advance(1000)
+    assert scanned(table) == []
+    store.check()
+
+
+def test_a_patch_keeps_an_expiry_given_with_the_write(seats: Table, clock: FakeClock, store: Store) -> None:
+    put(seats, "A1", clock.wall() * 1000 + 1000, stock=1)
+    transaction = store.begin()
+    transaction.patch(seats, "A1", {"stock": 2})
+    transaction.apply()
+    store.commit_turn()
+    clock.advance(2)
+    assert seats.get_raw("A1") is None
+    put(seats, "B1", clock.wall() * 1000 + 1000, stock=1)
+    put(seats, "B1", stock=1)
+    clock.advance(2)
+    assert seats.get_raw("B1") is not None, "a put without one clears it"
+    store.check()
+
+
+@pytest.mark.parametrize("kind", ["ID", "String"])
+def test_text_keys_are_uuids(store: Store, kind: str) -> None:
+    table = store.open_database("data").define_table(TableDefinition("T", attributes=(Attribute("id", kind, primary_key=True),)))
+    key = table.new_key()
+    assert isinstance(key, str) and UUID(key).version == 4 and key != table.new_key()
+    with_prefix = str(table.new_key("a/"))
+    assert with_prefix.startswith("a/") and UUID(with_prefix[2:]).version == 4
+
+
+@pytest.mark.parametrize("kind", ["Float", "Date", "Boolean"])
+def test_other_keys_have_to_be_given(store: Store, kind: str) -> None:
+    table = store.open_database("data").define_table(TableDefinition("T", attributes=(Attribute("id", kind, primary_key=True),)))
+    with pytest.raises(ClientError, match="needs a value for its primary key id"):
+        table.new_key()
+
+
+def test_sizes(seats: Table) -> None:
+    assert seats.size() == 0 and seats.record_count() == 0
+    put(seats, "A1", price=5)
+    assert seats.size() == 4096 and seats.record_count() == 1
+    assert seats.declares("price") and not seats.declares("other") and "Seat" in repr(seats)
+
+
+def test_a_damaged_page_is_a_named_failure(seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Damaged:
+        def get(self, *arguments: object) -> bytes:
+            raise lmdb.CorruptedError("mdb_get")
+
+        def cursor(self, *arguments: object) -> object:
+            raise lmdb.PageNotFoundError("mdb_cursor")
+
+    with pytest.raises(StoreFailure, match="restore a backup"):
+        seats.get_raw("A1", Damaged())  # type: ignore[arg-type]
+    with pytest.raises(StoreFailure, match="restore a backup"):
+        list(seats.scan(Damaged()))  # type: ignore[arg-type]
+
+
+def test_check_finds_an_index_that_disagrees(seats: Table) -> None:
+    put(seats, "A1", price=5)
+    writer = seats.database.env.writer()
+    writer.delete(encode_key(5), b"", seats.indexes["price"].handle)
+    seats.database.env.touch()
+    seats.database.env.commit()
+    with pytest.raises(AssertionError, match="differs from the records"):
+        seats.check()
+
+
+def test_reopened(seats: Table, open_store: Callable[..., Store]) -> None:
+    put(seats, "A1", price=5)
+    again = open_store().databases["data"].tables["Seat"]
+    raw = again.get_raw("A1")
+    assert raw is not None and decode(raw) == {"price": 5, "code": "A1"}
+    assert again.definition == seats.definition and [decode_key(k) for _, k in again.indexes["price"].scan(again.database.snapshot())] == [
+        "A1"
+    ]

@@ -1,0 +1,334 @@
+"""svc.store.transaction: what one request writes, alone and beside others of its turn."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, ValidationError
+from svc.store import Precondition, Store, Table, Transaction
+from svc.store.records import decode, etag_of, version_of
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.validation import Add
+
+Outcome = list[Problem | None]
+
+
+def begin(store: Store) -> tuple[Transaction, Outcome]:
+    transaction = store.begin("anna")
+    outcome: Outcome = []
+    transaction.on_done = outcome.append
+    return transaction, outcome
+
+
+def stored(table: Table, key: Any) -> dict[str, Any] | None:
+    raw = table.get_raw(key)
+    return None if raw is None else decode(raw)
+
+
+def put(store: Store, table: Table, key: str, **record: Any) -> None:
+    transaction = store.begin()
+    transaction.put(table, key, record)
+    transaction.apply()
+    store.commit_turn()
+
+
+def tag(table: Table, key: str) -> str:
+    raw = table.get_raw(key)
+    assert raw is not None
+    return etag_of(raw)
+
+
+def test_nothing_is_seen_or_reported_before_the_commit(store: Store, seats: Table) -> None:
+    transaction, outcome = begin(store)
+    transaction.put(seats, "A1", {"price": 5})
+    assert transaction.has_writes and not store.has_pending
+    transaction.apply()
+    assert not transaction.has_writes and store.has_pending and stored(seats, "A1") is None and outcome == []
+    store.commit_turn()
+    assert outcome == [None] and stored(seats, "A1") == {"price": 5, "code": "A1"} and not store.has_pending
+
+
+def test_all_writes_of_a_transaction_share_a_version(store: Store, seats: Table, clock: FakeClock) -> None:
+    transaction, _ = begin(store)
+    transaction.put(seats, "A1", {})
+    transaction.put(seats, "B1", {})
+    transaction.apply()
+    other, _ = begin(store)
+    other.put(seats, "C1", {})
+    other.apply()
+    store.commit_turn()
+    versions = [version_of(seats.get_raw(key) or b"") for key in ("A1", "B1", "C1")]
+    assert versions[0] == versions[1] == transaction.version == clock.wall() * 1000
+    assert versions[2] == other.version > versions[0], "the clock stands still, versions do not"
+
+
+def test_writes_of_one_transaction_see_each_other_in_order(store: Store, seats: Table) -> None:
+    transaction, _ = begin(store)
+    transaction.put(seats, "A1", {"price": 1, "place": "x"})
+    transaction.patch(seats, "A1", {"price": Add(2)})
+    transaction.delete(seats, "B1")
+    transaction.create(seats, "B1", {"price": 7})
+    transaction.delete(seats, "A1")
+    transaction.patch(seats, "A1", {"stock": 3})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A1") == {"stock": 3, "code": "A1"} and stored(seats, "B1") == {"price": 7, "code": "B1"}
+    assert len(list(seats.database.log.read(seats.database.snapshot()))) == 5, "deleting what is not there writes nothing"
+    store.check()
+
+
+def test_own_writes_are_seen_before_they_are_applied(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1, stock=2)
+    transaction, _ = begin(store)
+    assert transaction.get_raw(seats, "A1") == seats.get_raw("A1")
+    transaction.patch(seats, "A1", {"price": Add(4)})
+    raw = transaction.get_raw(seats, "A1")
+    assert raw is not None and decode(raw) == {"price": 5, "stock": 2, "code": "A1"}
+    transaction.delete(seats, "A1")
+    assert transaction.get_raw(seats, "A1") is None
+    transaction.patch(seats, "A1", {"price": Add(4)})
+    raw = transaction.get_raw(seats, "A1")
+    assert raw is not None and decode(raw) == {"price": 4, "code": "A1"}
+    assert stored(seats, "A1") == {"price": 1, "stock": 2, "code": "A1"}, "others see none of it"
+    transaction.abort()
+
+
+def test_one_failing_transaction_undoes_only_itself(store: Store, seats: Table) -> None:
+    first, first_outcome = begin(store)
+    first.put(seats, "A1", {"price": 1})
+    first.apply()
+    second, second_outcome = begin(store)
+    second.put(seats, "B1", {"price": 2})
+    second.create(seats, "A1", {"price": 3})
+    with pytest.raises(RecordExists):
+        second.apply()
+    third, third_outcome = begin(store)
+    third.put(seats, "C1", {"price": 4})
+    third.apply()
+    store.commit_turn()
+    assert (first_outcome, second_outcome, third_outcome) == ([None], [], [None])
+    assert stored(seats, "A1") == {"price": 1, "code": "A1"} and stored(seats, "B1") is None and stored(seats, "C1") is not None
+    assert [entry.lsn for entry in seats.database.log.read(seats.database.snapshot())] == [1, 2], "no LSN was lost"
+    store.check()
+
+
+def test_create(store: Store, seats: Table) -> None:
+    transaction, _ = begin(store)
+    key = transaction.create(seats, None, {"price": 1})
+    prefixed = transaction.create(seats, None, {"price": 2}, key_prefix="row/")
+    assert transaction.create(seats, "A1", {"price": 3}) == "A1"
+    transaction.apply()
+    store.commit_turn()
+    assert str(prefixed).startswith("row/") and stored(seats, prefixed) == {"price": 2, "code": prefixed}
+    assert stored(seats, key) == {"price": 1, "code": key}
+
+
+def test_patch(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1, place={"hall": "x", "row": 1}, stock=None)
+    transaction, _ = begin(store)
+    transaction.patch(seats, "A1", {"price": Add(-3), "place": {"hall": "y"}, "stock": Add(2), "a.b": None, "code": "ignored"})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A1") == {"price": -2, "place": {"hall": "y"}, "stock": 2, "code": "A1", "a.b": None}
+    store.check()
+
+
+def test_a_patch_of_nothing_makes_a_record_after_full_validation(store: Store) -> None:
+    definition = TableDefinition("T", attributes=(Attribute("id", "ID", primary_key=True), Attribute("name", "String", required=True)))
+    table = store.open_database("data").define_table(definition)
+    transaction, _ = begin(store)
+    transaction.patch(table, "a", {"other": 1})
+    with pytest.raises(ValidationError, match="name is required"):
+        transaction.apply()
+    transaction.patch(table, "a", {"other": Add(1), "name": "x"})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(table, "a") == {"other": 1, "name": "x", "id": "a"}
+
+
+def test_the_result_of_an_increment_must_satisfy_the_type(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", stock=2**31 - 1)
+    transaction, _ = begin(store)
+    transaction.patch(seats, "A1", {"stock": Add(1)})
+    with pytest.raises(ValidationError):
+        transaction.apply()
+    assert stored(seats, "A1") == {"stock": 2**31 - 1, "code": "A1"}
+
+
+def test_increments_of_one_turn_add_up(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", stock=1)
+    for _ in range(5):
+        transaction, _ = begin(store)
+        transaction.patch(seats, "A1", {"stock": Add(2)})
+        transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A1") == {"stock": 11, "code": "A1"}
+
+
+def test_time_attributes(store: Store, clock: FakeClock) -> None:
+    definition = TableDefinition(
+        "T",
+        attributes=(
+            Attribute("id", "ID", primary_key=True),
+            Attribute("made", "Long", created_time=True),
+            Attribute("changed", "Long", updated_time=True, indexed=True),
+        ),
+    )
+    table = store.open_database("data").define_table(definition)
+    start = int(clock.wall() * 1000)
+    put(store, table, "a", x=1)
+    clock.advance(1)
+    put(store, table, "a", x=2)
+    assert stored(table, "a") == {"x": 2, "id": "a", "made": start, "changed": start + 1000}
+    clock.advance(1)
+    transaction, _ = begin(store)
+    transaction.patch(table, "a", {"x": 3})
+    transaction.patch(table, "b", {"x": 4})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(table, "a") == {"x": 3, "id": "a", "made": start, "changed": start + 2000}
+    assert stored(table, "b") == {"x": 4, "id": "b", "made": start + 2000, "changed": start + 2000}
+    store.check()
+
+
+def precondition_cases(good: str) -> list[tuple[Precondition, bool, bool]]:
+    """(precondition, holds for the record with the tag `good` of version 1767225600000, holds for no record)."""
+    return [
+        (Precondition(), True, True),
+        (Precondition(if_match=(good,)), True, False),
+        (Precondition(if_match=("x", good)), True, False),
+        (Precondition(if_match=("x",)), False, False),
+        (Precondition(if_match=()), False, False),
+        (Precondition(if_match="*"), True, False),
+        (Precondition(if_none_match=(good,)), False, True),
+        (Precondition(if_none_match=("x",)), True, True),
+        (Precondition(if_none_match="*"), False, True),
+        (Precondition(if_unmodified_since=1767225600.0), True, True),
+        (Precondition(if_unmodified_since=1767225599.0), False, True),
+        (Precondition(if_match=(good,), if_unmodified_since=1.0), True, False),
+    ]
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("verb", ["put", "patch", "delete"])
+def test_preconditions_are_tested_where_the_write_happens(store: Store, seats: Table, number: int, verb: str) -> None:
+    put(store, seats, "A1", price=1)
+    condition, with_record, without = precondition_cases(tag(seats, "A1"))[number]
+    for key, holds in (("A1", with_record), ("B1", without)):
+        transaction, _ = begin(store)
+        if verb == "delete":
+            transaction.delete(seats, key, condition)
+        else:
+            getattr(transaction, verb)(seats, key, {"price": 2}, condition)
+        if holds:
+            transaction.apply()
+            store.commit_turn()
+            assert stored(seats, key) == (None if verb == "delete" else {"price": 2, "code": key})
+        else:
+            with pytest.raises(PreconditionFailed):
+                transaction.apply()
+    store.check()
+
+
+def test_of_two_racing_writers_one_fails(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1)
+    condition = Precondition(if_match=(tag(seats, "A1"),))
+    first, _ = begin(store)
+    first.put(seats, "A1", {"price": 2}, condition)
+    second, _ = begin(store)
+    second.put(seats, "A1", {"price": 3}, condition)
+    first.apply()
+    with pytest.raises(PreconditionFailed):
+        second.apply()
+    store.commit_turn()
+    assert stored(seats, "A1") == {"price": 2, "code": "A1"}
+
+
+def test_abort(store: Store, seats: Table) -> None:
+    transaction, outcome = begin(store)
+    transaction.put(seats, "A1", {})
+    transaction.abort()
+    with pytest.raises(ClientError):
+        transaction.put(seats, "A1", {})
+    with pytest.raises(ClientError):
+        transaction.apply()
+    assert not store.has_pending and outcome == []
+
+
+def test_a_transaction_can_be_used_again(store: Store, seats: Table) -> None:
+    transaction, outcome = begin(store)
+    transaction.put(seats, "A1", {})
+    transaction.apply()
+    store.commit_turn()
+    version = transaction.version
+    transaction.put(seats, "B1", {})
+    transaction.on_done = outcome.append
+    transaction.apply()
+    store.commit_turn()
+    assert outcome == [None, None] and transaction.version > version and stored(seats, "B1") is not None
+
+
+def test_a_transaction_without_writes_is_told_too(store: Store, seats: Table) -> None:
+    transaction, outcome = begin(store)
+    transaction.apply()
+    assert store.has_pending
+    store.commit_turn()
+    assert outcome == [None]
+
+
+def test_bad_keys_are_refused_when_collected(store: Store, seats: Table) -> None:
+    transaction, _ = begin(store)
+    bad: list[Any] = [None, True, {}, "k" * 660]
+    for key in bad:
+        with pytest.raises(BadValue):
+            transaction.put(seats, key, {})
+    assert not transaction.has_writes
+
+
+def test_what_cannot_be_encoded_undoes_the_transaction(store: Store, seats: Table) -> None:
+    transaction, _ = begin(store)
+    transaction.put(seats, "A1", {"price": 1})
+    transaction.put(seats, "B1", {"odd": object()})
+    with pytest.raises(BadValue):
+        transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A1") is None
+    store.check()
+
+
+def test_two_databases(store: Store, seats: Table, open_store: Callable[..., Store]) -> None:
+    other = store.open_database("archive").define_table(seats.definition)
+    transaction, outcome = begin(store)
+    transaction.put(seats, "A1", {"price": 1})
+    transaction.put(other, "A1", {"price": 2})
+    transaction.apply()
+    assert len(transaction.databases) == 2
+    store.commit_turn()
+    assert outcome == [None] and stored(seats, "A1") == {"price": 1, "code": "A1"} and stored(other, "A1") == {"price": 2, "code": "A1"}
+    failing, _ = begin(store)
+    failing.put(seats, "B1", {"price": 1})
+    failing.create(other, "A1", {"price": 2})
+    with pytest.raises(RecordExists):
+        failing.apply()
+    store.commit_turn()
+    assert stored(seats, "B1") is None
+    store.check()
+
+
+def test_writers_of_an_earlier_database_are_opened_after_a_commit(store: Store, seats: Table) -> None:
+    """Two processes that open them in different orders would wait for each other."""
+    other = store.open_database("archive").define_table(seats.definition)
+    first, first_outcome = begin(store)
+    first.put(seats, "A1", {})
+    first.apply()
+    assert stored(seats, "A1") is None
+    second, second_outcome = begin(store)
+    second.put(other, "A1", {})
+    second.apply()
+    assert not seats.database.env.has_writer and stored(seats, "A1") is None, "committed, but the turn's snapshots stay what they are"
+    assert first_outcome == []
+    store.commit_turn()
+    assert first_outcome == second_outcome == [None]
+    assert stored(seats, "A1") is not None and stored(other, "A1") is not None and not other.database.env.has_writer
