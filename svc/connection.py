@@ -10,6 +10,7 @@ scan that feeds it, and no more than STREAM_SLICE seconds a turn go to all strea
     HANDLING   the application                      timeout, else 503
     SENDING    the peer to read                     timeout without progress, else closed
     IDLE       the next request                     keepAliveTimeout, else closed
+    LINGERING  the peer's FIN, discarding        LINGER_SECONDS, else closed
     CLOSED     -
 
 A connection is never torn down inside its own call: `close_soon` marks it and the end of the turn closes it.
@@ -39,6 +40,7 @@ HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
 LOW_WATER = 64 * 1024  # ... and at which it goes on
 STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
 PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
+LINGER_SECONDS = 2.0  # for a peer to take note of an answer that came before it had sent everything
 READ_AHEAD = 256 * 1024  # bytes a peer may send beyond the request being answered before we stop reading
 
 
@@ -48,7 +50,8 @@ class State(IntEnum):
     HANDLING = 2
     SENDING = 3
     IDLE = 4
-    CLOSED = 5
+    LINGERING = 5
+    CLOSED = 6
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,7 @@ class Connection:
 
     __slots__ = (
         "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_room", "_shared",
-        "_stream", "_stream_queued", "_unsent", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
+        "_stream", "_stream_queued", "_unread", "_unsent", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
     )  # fmt: skip
 
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
@@ -208,6 +211,7 @@ class Connection:
         self._writing = False  # registered for writability
         self._ahead = 0  # bytes read while an earlier request was being answered
         self._ended = False  # the peer sent its FIN
+        self._unread = False  # an answer ends the connection while the peer may still be sending
         self._closing = False
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -215,7 +219,7 @@ class Connection:
     def on_readable(self) -> None:
         shared = self._shared
         try:
-            data = self.sock.recv(READ_SIZE if self._body is None else READ_SIZE_BODY)
+            data = self.sock.recv(READ_SIZE if self._body is None or self.protocol.body_remaining < READ_SIZE else READ_SIZE_BODY)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -226,7 +230,10 @@ class Connection:
                 shared.bytes_received += len(data)
                 state = self.state
                 if state is State.IDLE:
-                    self._enter(State.HEAD, shared.timeouts.headers)
+                    self.state = State.HEAD
+                    self.deadline = shared.now() + shared.timeouts.headers
+                elif state is State.LINGERING:
+                    return
                 elif state is State.HANDLING or state is State.SENDING:
                     self._ahead += len(data)
                     if self._ahead > READ_AHEAD:
@@ -235,6 +242,9 @@ class Connection:
             else:
                 self._stop_reading()
                 self._ended = True
+                if self.state is State.LINGERING:
+                    self.close_now()
+                    return
                 self._on_events(self.protocol.receive_eof())
                 self.touch()
         except Exception as error:
@@ -323,6 +333,7 @@ class Connection:
         response = self._shared.application.error_response(error, exchange.request if exchange else None)
         body = response.body if isinstance(response.body, bytes) else b""
         self.protocol.fail(error, response.pairs, body, self._shared.date())
+        self._unread = True
         self.close_soon()
 
     # --- answering -----------------------------------------------------------------------------------------------------------------
@@ -353,6 +364,7 @@ class Connection:
         self._unsent.append(exchange)
         self.state = State.IDLE  # its deadline follows when all is sent
         if self._body is not None:  # answered before the whole body had come
+            self._unread = True
             self._drop_body()
         if self._ahead:
             self._ahead = 0
@@ -464,13 +476,16 @@ class Connection:
         if self._current is not None:
             if self._stream is not None:
                 self._queue_stream()
-        elif self._closing or self.protocol.should_close:
-            self.close_now()
-        else:
+        elif self._closing:
+            self._end()
+        elif not self.protocol.idle or self._ended:
             self._go_on()
 
     def _go_on(self) -> None:
-        """All is answered and sent: take the next pipelined request, or wait for one."""
+        """All is answered and sent: the end, the next pipelined request, or the rest of a head to wait for."""
+        if self.protocol.should_close:
+            self._end()
+            return
         try:
             self._on_events(self.protocol.next_events())
         except Exception as error:
@@ -481,6 +496,20 @@ class Connection:
                 self.close_now()
             elif self.protocol.reading_head and self.state is State.IDLE:
                 self._enter(State.HEAD, self._shared.timeouts.headers)
+
+    def _end(self) -> None:
+        """Everything is sent and nothing follows. To close while the peer is still sending would reset the connection, and the peer
+        could lose the answer it was sent (RFC 9112 §9.6): so close our half, and wait a little for the peer's FIN."""
+        if not self._unread or self._ended:
+            self.close_now()
+            return
+        self._unread = False
+        self._read_again()
+        self._enter(State.LINGERING, LINGER_SECONDS)
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close_now()
 
     def _send(self) -> bool:
         """Offer everything to the socket, once. False: that ended the connection."""
@@ -532,7 +561,7 @@ class Connection:
     def on_deadline(self) -> None:
         state = self.state
         application = self._shared.application
-        if self._out or state is State.SENDING or state is State.IDLE:
+        if self._out or state in (State.SENDING, State.IDLE, State.LINGERING):
             self.close_now()
         elif state is State.HANDLING:
             exchange = self._current

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from svc.auth.identify import Identifier, Pending, challenge_headers
 from svc.clock import Clock
 from svc.errors import PeerError, Problem, ServerError
-from svc.messages import Request, Response
+from svc.messages import HeaderPairs, Request, Response
 from svc.rest.cors import Cors
 from svc.rest.rest import problem_response
 
@@ -44,6 +44,12 @@ class RequestRecorder(Protocol):
     def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
 
 
+class RequestLog(Protocol):
+    """The access log (configuration §5.5)."""
+
+    def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs) -> None: ...
+
+
 class Dispatcher:
     """The `Application` of an application port."""
 
@@ -57,6 +63,7 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
         log_error: Callable[[str, BaseException | None], None],
+        access: RequestLog | None = None,
     ) -> None:
         self._handler = handler
         self._handle = handler.handle
@@ -67,6 +74,7 @@ class Dispatcher:
         self._loop = loop
         self._executor = executor
         self._log_error = log_error
+        self._access = access
         self._defects = 0
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
@@ -117,6 +125,9 @@ class Dispatcher:
             exchange.body_bytes,
             (now - answered) * 1000.0,
         )
+        if self._access is not None:
+            protocol = f"{request.scheme.upper()}/{request.http_version}"
+            self._access.write(request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs)
 
     def cancelled(self, exchange: Exchange) -> None:
         """Nobody waits for the answer any more. Writes that are applied still commit: they may be part of the turn already."""

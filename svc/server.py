@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
 from svc.listener import Listener, listen_on
-from svc.logs import Logs, capture_logging
+from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging
 from svc.loop import new_loop
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
@@ -137,7 +138,17 @@ class Server:
             config["authentication.enableSessions"],
         )
         rest = Rest(self.resources, clock, self._report, RestOptions(last_modified=self._rest_option("lastModified")))
-        self.dispatcher = Dispatcher(rest, identifier, cors, self.analytics.recorder, clock, self.loop, self._executor, self._log_error)
+        self.dispatcher = Dispatcher(
+            rest,
+            identifier,
+            cors,
+            self.analytics.recorder,
+            clock,
+            self.loop,
+            self._executor,
+            self._log_error,
+            AccessLog.from_config(config, self.logs),
+        )
         self.connections = Connections(
             self.loop,
             self.dispatcher,
@@ -153,6 +164,9 @@ class Server:
     # --- building ------------------------------------------------------------------------------------------------------------------
 
     def _load_apps(self, extra: Sequence[Path]) -> None:
+        if os.environ.get("SVC_SAFE_MODE"):
+            self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+            return
         root = Path(self.config["componentsRoot"])
         directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
         known: dict[str, dict[str, TableDefinition]] = {}
@@ -162,7 +176,7 @@ class Server:
             for definition in app.definitions:
                 known.setdefault(definition.database, {})[definition.type_name] = definition
             for key, entry in app.entries.items():
-                logger = self.logs.get_logger(app.name)
+                logger = self.logs.get_logger(app.name, section=app.name)
                 for message in entry.messages:
                     log = logger.error if entry.status == "error" else logger.warn
                     log(f"{key}: {message}")
@@ -200,13 +214,14 @@ class Server:
                 self.loop.add_signal_handler(number, self.stop)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             self.logs.on_pending = self._logs_pending
-            self.logs.thread = "http"
             self.loop.call_later(SWEEP_SECONDS, self._sweep)
             self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
+            self.loop.call_later(CHECK_SECONDS, self._watch_logging, LoggingWatch(self.config, self.logs))
             self.loop.call_later(MAINTENANCE_PAUSE, self._maintain)
             gc.collect()
             gc.freeze()  # what start-up built lives for ever: the collector need not look at it again
             self.logger.notify(f"svc {__version__} successfully started.")
+            self.logs.thread = "http"
             if self._on_ready is not None:
                 self._on_ready(self)
             self.loop.run_forever()
@@ -277,6 +292,10 @@ class Server:
     def _rotate_logs(self) -> None:
         self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
         self.logs.maintain()
+
+    def _watch_logging(self, watch: LoggingWatch) -> None:
+        self.loop.call_later(CHECK_SECONDS, self._watch_logging, watch)
+        watch.check()
 
     def _logs_pending(self) -> None:
         """Lines wait to be written; this may be called on a helper thread."""

@@ -14,6 +14,10 @@ class FakeSocket:
         self.sent = b""
         self.room = 1 << 30
         self.closed = False
+        self.half_closed = False
+
+    def shutdown(self, how: int) -> None:
+        self.half_closed = True
 
     def recv(self, size: int) -> bytes:
         if not self.incoming:

@@ -227,6 +227,7 @@ def test_an_incomplete_head_gets_408(world: World) -> None:
     world.receive(b"GET / HTTP/1.1\r\nHo")
     world.pass_time(11)
     assert world.sock.sent.startswith(b"HTTP/1.1 408 ")
+    world.pass_time(3)
     assert world.sock.closed
 
 
@@ -379,5 +380,17 @@ def test_head_of_a_stream_sends_no_body(world: World) -> None:
 def test_a_broken_request_is_answered_and_the_connection_closed(world: World, data: bytes) -> None:
     world.receive(data)
     assert world.sock.sent.startswith(b"HTTP/1.1 400 ")
-    assert world.sock.closed
+    assert world.sock.half_closed
     assert not world.errors
+    world.receive(b"more of it" * 1000)
+    assert not world.sock.closed  # a reset now could cost the peer the answer
+    world.receive(b"")
+    assert world.sock.closed
+
+
+def test_a_peer_that_goes_on_sending_after_the_last_answer_is_cut_off(world: World) -> None:
+    world.receive(b"nonsense\r\n\r\n")
+    world.pass_time(1)
+    assert not world.sock.closed
+    world.pass_time(2)
+    assert world.sock.closed
