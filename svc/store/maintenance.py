@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from svc.errors import Problem
 from svc.store.build import build_slice
+from svc.store.definitions import build_key
 from svc.store.env import LmdbError, store_problem
 from svc.store.writes import WriteSet
 
@@ -111,8 +112,8 @@ class Maintenance:
         if finished:
             database.announce_change()
         self._commit(database)
-        if finished:
-            index.progress = None
+        index.progress = database.snapshot().get(build_key(table.number, attribute), None, database.definitions)
+        if index.ready:
             logger.info("database %s: the index %s.%s is built", database.name, table.name, attribute)
 
     # -- expired records

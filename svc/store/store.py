@@ -247,7 +247,7 @@ class Store:
             database.env.sync()
 
     def check(self) -> None:
-        """Assert every invariant of every database. Reads everything."""
+        """Assert every invariant of every database. Reads everything; not while writes wait for their commit."""
         for database in self.databases.values():
             database.check()
 
