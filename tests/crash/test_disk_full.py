@@ -18,7 +18,9 @@ def volume(tmp_path: Path) -> Iterator[Path]:
     """A small tmpfs of our own; where mounting is not permitted the unit test with a small map covers the same code."""
     path = tmp_path / "volume"
     path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={VOLUME_BYTES}", "svc-test", str(path)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={VOLUME_BYTES}", "svc-test", str(path)], capture_output=True, check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("mounting a tmpfs is not permitted here")
     yield path

@@ -235,7 +235,8 @@ def test_options_tells_the_methods(anonymous: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "/Product/1"), ("PATCH", "/Product/"), ("PATCH", "/Product"), ("DELETE", "/Product"), ("TRACE", "/Product/1"), ("COPY", "/Product/1"), ("MOVE", "/Product/1")],
+    [("POST", "/Product/1"), ("PATCH", "/Product/"), ("PATCH", "/Product"), ("DELETE", "/Product"), ("TRACE", "/Product/1"), ("COPY", "/Product/1"),
+     ("MOVE", "/Product/1")],
 )  # fmt: skip
 def test_methods_a_table_lacks(client: httpx.Client, method: str, path: str) -> None:
     response = client.request(method, path, json={})
@@ -254,9 +255,10 @@ def test_unknown_methods(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"{", b"nonsense", b"[" * 50_000, b'{"a":' * 2000 + b"1" + b"}" * 2000, b'{"a":NaN}', b'{"a":"\\ud800"}', b'{"a":"\xff"}', b"null", b"7", b'"text"',
-        b'{"a":' + b"9" * 5_000_000 + b"}", b'{"a":1e999}', b'{"a":1,}',
+        b"", b"{", b"nonsense", b"[" * 50_000, b'{"a":' * 2000 + b"1" + b"}" * 2000, b'{"a":NaN}', b'{"a":"\\ud800"}', b'{"a":"\xff"}',
+        b"null", b"7", b'"text"', b'{"a":' + b"9" * 5_000_000 + b"}", b'{"a":1e999}', b'{"a":1,}',
     ],
+    ids=lambda body: f"{len(body)}-{body[:12]!r}",
 )  # fmt: skip
 def test_bad_bodies_change_nothing(client: httpx.Client, body: bytes) -> None:
     client.put("/Product/bad", json={"name": "kept"})
@@ -268,7 +270,9 @@ def test_bad_bodies_change_nothing(client: httpx.Client, body: bytes) -> None:
 
 
 def test_values_of_the_wrong_type(client: httpx.Client) -> None:
-    body = problem(client.put("/Product/v1", json={"price": "x", "inStock": 1, "stock": 1.5, "tags": "t", "listDate": "soon"}), 400, "VALIDATION")
+    body = problem(
+        client.put("/Product/v1", json={"price": "x", "inStock": 1, "stock": 1.5, "tags": "t", "listDate": "soon"}), 400, "VALIDATION"
+    )
     assert len(body["errors"]) == 5
     assert 'Value "x" in property price must be a number' in body["errors"]
     assert body["detail"] == ". ".join(body["errors"])
@@ -378,14 +382,23 @@ def test_description(client: httpx.Client) -> None:
 
 
 def test_anonymous_callers_may_nothing(anonymous: httpx.Client) -> None:
-    for method, path in (("GET", "/Product/1"), ("GET", "/Product/"), ("GET", "/Product"), ("PUT", "/Product/1"), ("DELETE", "/Product/1"), ("POST", "/Product/")):
+    for method, path in (
+        ("GET", "/Product/1"),
+        ("GET", "/Product/"),
+        ("GET", "/Product"),
+        ("PUT", "/Product/1"),
+        ("DELETE", "/Product/1"),
+        ("POST", "/Product/"),
+    ):
         response = anonymous.request(method, path, json={"name": "x"})
         body = problem(response, 401, "UNAUTHENTICATED")
         assert body["detail"] == "Must login"
         assert response.headers["www-authenticate"].startswith('Basic realm="svc"')
 
 
-@pytest.mark.parametrize("value", ["Basic !!!", "Basic", "Basic " + base64.b64encode(b"admin:wrong").decode(), "Basic " + base64.b64encode(b"nobody:x").decode()])
+@pytest.mark.parametrize(
+    "value", ["Basic !!!", "Basic", "Basic " + base64.b64encode(b"admin:wrong").decode(), "Basic " + base64.b64encode(b"nobody:x").decode()]
+)
 def test_wrong_credentials(anonymous: httpx.Client, value: str) -> None:
     response = anonymous.get("/Product/1", headers={"Authorization": value})
     assert problem(response, 401, "UNAUTHENTICATED")["detail"] == "Login failed"

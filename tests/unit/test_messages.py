@@ -29,7 +29,9 @@ def test_set_cookie_accumulates() -> None:
     assert len(headers) == 2
 
 
-@pytest.mark.parametrize(("name", "value"), [("X-A", "a\r\nX-B: b"), ("X-A", "a\nb"), ("X-A", "a\0b"), ("X A", "a"), ("X:", "a"), ("", "a")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("X-A", "a\r\nX-B: b"), ("X-A", "a\nb"), ("X-A", "a\0b"), ("X A", "a"), ("X:", "a"), ("", "a")]
+)
 def test_what_is_no_header_field_is_refused(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="not a header field"):
         Headers({name: value})

@@ -135,7 +135,7 @@ def test_joined_encodings_are_in_the_order_of_the_pairs() -> None:
         ["a", {}],
         [float("nan")],
     ],
-    ids=repr,
+    ids=lambda value: str(type(value)),
 )
 def test_what_has_no_place_in_the_order_is_refused(value: object) -> None:
     with pytest.raises(BadValue):
