@@ -62,10 +62,9 @@ class KeySource:
         self.done = False
 
     def take(self, limit: int) -> list[Pair]:
-        get_by, txn = self._table.get_by, self._txn
         keys = list(islice(self._keys, limit))
         self.done = len(keys) < limit
-        return [(key, raw) for key in keys if (raw := get_by(key, txn)) is not None]
+        return self._table.get_many(keys, self._txn)
 
 
 class IndexSource:
@@ -81,25 +80,15 @@ class IndexSource:
         self.done = False
 
     def take(self, limit: int) -> list[Pair]:
-        get_by, txn = self._table.get_by, self._txn
         entries = list(islice(self._entries, limit))
         self.done = len(entries) < limit
-        if self._seen is not None:
-            return self._take_new(entries)
-        # The record of an entry is missing only if it has expired and is not yet removed.
-        return [(key, raw) for _, key in entries if (raw := get_by(key, txn)) is not None]
-
-    def _take_new(self, entries: list[Pair]) -> list[Pair]:
-        seen, get_by, txn = self._seen, self._table.get_by, self._txn
-        assert seen is not None
-        found = []
-        for _, key in entries:
-            if key not in seen:
-                seen.add(key)
-                raw = get_by(key, txn)
-                if raw is not None:
-                    found.append((key, raw))
-        return found
+        seen = self._seen
+        if seen is None:
+            # The record of an entry is missing only if it has expired and is not yet removed.
+            return self._table.get_many([key for _, key in entries], self._txn)
+        new = dict.fromkeys(key for _, key in entries if key not in seen)
+        seen.update(new)
+        return self._table.get_many(new, self._txn)
 
 
 class OrderedSource:
@@ -202,8 +191,7 @@ class OrderedSource:
         return self._sort_all or is_cut(key or b"\0")
 
     def _fetch(self, keys: list[bytes]) -> list[Pair]:
-        get_by, txn = self._table.get_by, self._txn
-        return [(key, raw) for key in keys if (raw := get_by(key, txn)) is not None]
+        return self._table.get_many(keys, self._txn)
 
 
 class FilteredSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from svc.store.schema import Attribute, TableDefinition
@@ -40,6 +40,9 @@ class AnyTable(Protocol):
 
     def get_by(self, key: bytes, txn: Any) -> bytes | None:
         """The raw record of a stored primary key, None if there is none or it has expired."""
+
+    def get_many(self, keys: Iterable[bytes], txn: Any) -> list[tuple[bytes, bytes]]:
+        """(stored key, raw) of those of these stored keys that have a record, in the order given."""
 
     def scan(
         self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False

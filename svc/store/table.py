@@ -31,7 +31,7 @@ from svc.store.keys import (
     storage_key,
     storage_low,
 )
-from svc.store.records import MISSING, decode, expiry_of, projection
+from svc.store.records import FORMAT, MISSING, decode, expiry_of, projection
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.sequence import KeySequence
 from svc.store.validation import Validator
@@ -105,6 +105,18 @@ class Table:
         # An encoded key of exactly MAX_STORED bytes looks like a stored one.
         raw = self._live(key, txn) if len(key) == MAX_STORED else None
         return self._live(storage_key(key), txn) if raw is None else raw
+
+    def get_many(self, keys: Iterable[bytes], txn: Txn) -> list[tuple[bytes, bytes]]:
+        """(stored key, raw) of those stored keys, from scans and indexes, whose records exist and have not expired, in the order given."""
+        get, primary = txn.get, self.primary
+        try:
+            found = [(key, raw) for key in keys if (raw := get(key, None, primary)) is not None]
+        except LmdbError as error:
+            raise store_problem(error, self.database.env.path) from error
+        if any([raw[0] != FORMAT for _, raw in found]):  # only records with another header have an expiry
+            now_ms = self.database.clock.wall() * 1000
+            return [pair for pair in found if (expiry := expiry_of(pair[1])) is None or expiry > now_ms]
+        return found
 
     def _live(self, stored: bytes, txn: Txn) -> bytes | None:
         try:

@@ -57,6 +57,9 @@ class FakeTable:
         for index in self.indexes.values():
             index.entries.sort()
 
+    def get_many(self, keys, txn):
+        return [(key, raw) for key in keys if (raw := self.get_by(key, txn)) is not None]
+
     def get_by(self, key, txn):
         return self.raws.get(key) or self.raws.get(storage_key(key))
 
