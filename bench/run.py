@@ -175,6 +175,7 @@ def main() -> None:
         "properties": properties,
     }
     path = HERE / "results" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1))
     text = report.render(record)
     print(text)

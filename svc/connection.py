@@ -353,6 +353,15 @@ class Connection:
             self.protocol.respond(exchange.stream_id, status, response.pairs, body, shared.date())
             if body and exchange.request.method != "HEAD" and status != 304:
                 exchange.body_bytes = len(body)
+            if self._body is None and not self._ahead:
+                # What `_finish` does, for the usual case.
+                self._current = None
+                self._unsent.append(exchange)
+                self.state = State.IDLE
+                if not self._flush_queued:
+                    self._flush_queued = True
+                    shared.to_flush.append(self)
+                return
             self._finish(exchange)
         else:
             self._begin_stream(exchange, response, body)

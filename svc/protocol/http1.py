@@ -24,7 +24,7 @@ from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed,
 from svc.protocol.express import recognise
 from svc.protocol.http1_states import NEXT, Input, State
 from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
-from svc.protocol.response_head import encode_fields, encode_trailers, status_line
+from svc.protocol.response_head import STATUS_LINES, encode_fields, encode_trailers, status_line
 
 # h11 matches a chunk's size line and the trailer section with regular expressions that take time quadratic in a line's length (0.1-0.5 s at 16 KiB).
 # So a chunked body goes to it in slices that never let it hold more than this of an incomplete line (4 ms at worst); one byte more is an error.
@@ -307,7 +307,8 @@ class Http1:
         lines, own = encode_fields(pairs)
         silent = self._method == "HEAD" or status == 204 or status == 304
         if own is None and not silent:
-            head = f"{status_line(status)}{lines}Date: {date}\r\nContent-Length: {len(body)}\r\n{_CLOSE if last else ''}\r\n"
+            line = STATUS_LINES.get(status) or status_line(status)
+            head = f"{line}{lines}Date: {date}\r\nContent-Length: {len(body)}\r\n{_CLOSE if last else ''}\r\n"
         else:
             own = own or {}
             last = last or "close" in tokens(own.get("connection", ""))

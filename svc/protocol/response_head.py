@@ -9,7 +9,7 @@ from svc.errors import REASONS
 
 # Fields that belong to the driver. A handler's own are not sent; `begin_answer` in http1 heeds what it can of them (date, length, close).
 OWN_FIELDS = frozenset({"date", "content-length", "transfer-encoding", "connection", "keep-alive"})
-_STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in REASONS.items()}
+STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in REASONS.items()}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -20,7 +20,7 @@ _PLAIN_NAMES_MAX = 1024
 
 def status_line(status: int) -> str:
     """With its CRLF; a status without a reason of its own gets an empty one. Raises ValueError."""
-    line = _STATUS_LINES.get(status)
+    line = STATUS_LINES.get(status)
     if line is None:
         if not 100 <= status <= 999:
             raise ValueError(f"not a status: {status!r}")

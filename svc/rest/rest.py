@@ -217,7 +217,10 @@ class Rest:
             return self._selected(request, cast(type[TableResource], resource), target, record, wishes)
         raw = record.raw
         tag = etag_of(raw)
-        pairs = self._record_pairs(request, raw, tag)
+        if request.user is None or self._options.last_modified:
+            pairs = self._record_pairs(request, raw, tag)
+        else:
+            pairs = [JSON_TYPE, ("ETag", f'"{tag}"'), VARY, PRIVATE]
         if wishes.conditional and is_unchanged(request.block, tag, version_of(raw)):
             return Response(None, 304, pairs=pairs[1:])
         value: Any = decode_json(raw)

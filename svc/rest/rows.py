@@ -9,7 +9,7 @@ import msgspec
 
 from svc.errors import Problem
 from svc.resources import Rows
-from svc.store.records import decode_json
+from svc.store.records import decode_json, decode_json_many
 
 encode_json = msgspec.json.Encoder().encode
 BATCH_ROWS = 128  # encoded in well under a millisecond
@@ -42,13 +42,11 @@ class JsonRows:
 
     def whole(self, rows: Rows) -> bytes | None:
         """The complete array if it is short, else None: then iterate. A faulty query raises here, before anything is sent."""
-        batch = self._run.next_batch(BATCH_ROWS)
-        if len(batch) < BATCH_ROWS:
-            more = self._run.next_batch(BATCH_ROWS)
-            if not more:
-                self.close()
-                return self._encode(batch)
-            batch += more
+        run = self._run
+        batch = run.next_batch(BATCH_ROWS)
+        if run.done:
+            self.close()
+            return self._encode(batch)
         self._release = rows.table.database.take_snapshot().abort
         self._held = self._encode(batch)[:-1]
         return None
@@ -56,7 +54,7 @@ class JsonRows:
     def _encode_stored(self, batch: list[bytes]) -> bytes:
         visible = self._visible
         if visible is None:
-            return encode_json([decode_json(raw) for raw in batch])
+            return encode_json(decode_json_many(batch))
         return encode_json([narrow(decode_json(raw), visible) for raw in batch])
 
     def __iter__(self) -> JsonRows:

@@ -96,7 +96,16 @@ class Table:
     def get_raw(self, key: Key, txn: Txn | None = None) -> bytes | None:
         """The record with this primary key, undecoded; None if there is none or it has expired. Default: the turn's snapshot."""
         data = encode_key(key)
-        return self._live(data if len(data) < MAX_STORED else storage_key(data), self.database.env.snapshot() if txn is None else txn)
+        if len(data) >= MAX_STORED:
+            data = storage_key(data)
+        if txn is None:
+            txn = self.database.env.snapshot()
+        try:
+            raw = txn.get(data, None, self.primary)
+        except LmdbError as error:
+            raise store_problem(error, self.database.env.path) from error
+        # The common header has no expiry.
+        return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
 
     def get_by(self, key: bytes, txn: Txn) -> bytes | None:
         """The same by the stored key that scans and indexes yield, or by an encoded one."""
@@ -108,23 +117,24 @@ class Table:
 
     def get_many(self, keys: Iterable[bytes], txn: Txn) -> list[tuple[bytes, bytes]]:
         """(stored key, raw) of those stored keys, from scans and indexes, whose records exist and have not expired, in the order given."""
-        get, primary = txn.get, self.primary
+        get, primary, unexpired = txn.get, self.primary, self._unexpired
         try:
-            found = [(key, raw) for key in keys if (raw := get(key, None, primary)) is not None]
+            return [
+                (key, raw)
+                for key in keys
+                if (raw := get(key, None, primary)) is not None and (raw[0] == FORMAT or unexpired(raw) is not None)
+            ]
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
-        if any([raw[0] != FORMAT for _, raw in found]):  # only records with another header have an expiry
-            now_ms = self.database.clock.wall() * 1000
-            return [pair for pair in found if (expiry := expiry_of(pair[1])) is None or expiry > now_ms]
-        return found
 
     def _live(self, stored: bytes, txn: Txn) -> bytes | None:
         try:
             raw = txn.get(stored, None, self.primary)
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
-        if raw is None:
-            return None
+        return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
+
+    def _unexpired(self, raw: bytes) -> bytes | None:
         expiry = expiry_of(raw)
         return raw if expiry is None or expiry > self.database.clock.wall() * 1000 else None
 
