@@ -47,7 +47,7 @@ def load(
         table.database.require_space()
         writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
         try:
-            writes.put_many(table, prepared)
+            writes.put_many(table, prepared, commits_at_once=True)
         except LmdbError as error:
             writes.undo()
             raise store_problem(error, table.database.env.path) from error

@@ -8,6 +8,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, ValidationError
 from svc.store import Precondition, Store, Table, Transaction
+from svc.store.keys import index_key
 from svc.store.records import decode, etag_of, version_of
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
@@ -332,3 +333,99 @@ def test_writers_of_an_earlier_database_are_opened_after_a_commit(store: Store, 
     store.commit_turn()
     assert first_outcome == second_outcome == [None]
     assert stored(seats, "A1") is not None and stored(other, "A1") is not None and not other.database.env.has_writer
+
+
+# --- many records at once --------------------------------------------------------------------------------------------------------------
+
+
+def many(transaction: Transaction, table: Table, count: int, *, create: bool, revision: int = 0) -> None:
+    for number in range(count):
+        record = {"price": number % 7 + revision, "tags": [f"t{number % 3}", f"r{revision}"], "place": None if number % 5 else "x"}
+        if create:
+            transaction.create(table, f"S{number:03}", record)
+        else:
+            transaction.put(table, f"S{number:03}", record)
+
+
+@pytest.mark.parametrize("count", [15, 16, 100])
+def test_many_records_are_written_like_single_ones(store: Store, seats: Table, count: int) -> None:
+    put(store, seats, "S003", price=99, tags=["old"])
+    transaction, outcome = begin(store)
+    many(transaction, seats, count, create=False)
+    transaction.apply()
+    store.commit_turn()
+    assert outcome == [None]
+    assert seats.record_count() == count
+    assert stored(seats, "S003") == {"price": 3, "tags": ["t0", "r0"], "place": None, "code": "S003"}
+    store.check()
+    again, _ = begin(store)
+    many(again, seats, count, create=False, revision=1)
+    again.apply()
+    store.commit_turn()
+    store.check()
+    assert seats.database.log.count(seats.database.snapshot()) == 1 + 2 * count
+
+
+def test_many_new_records_are_refused_together_if_one_exists(store: Store, seats: Table) -> None:
+    put(store, seats, "S050", price=1)
+    transaction, _ = begin(store)
+    many(transaction, seats, 100, create=True)
+    with pytest.raises(RecordExists):
+        transaction.apply()
+    other, outcome = begin(store)
+    other.put(seats, "other", {})
+    other.apply()
+    store.commit_turn()
+    assert outcome == [None]
+    assert seats.record_count() == 2
+    store.check()
+
+
+def test_one_key_twice_among_many(store: Store, seats: Table) -> None:
+    transaction, _ = begin(store)
+    many(transaction, seats, 40, create=False)
+    transaction.put(seats, "S001", {"price": 1000})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "S001") == {"price": 1000, "code": "S001"}
+    store.check()
+    twice, _ = begin(store)
+    many(twice, seats, 40, create=True, revision=5)
+    twice.create(seats, "S001", {})
+    with pytest.raises(RecordExists):
+        twice.apply()
+    store.check()
+
+
+def test_a_cache_loaded_between_many_writes_and_their_commit_learns_of_them(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=3)
+    transaction, _ = begin(store)
+    many(transaction, seats, 50, create=True)
+    transaction.apply()
+    index = seats.indexes["price"]
+    low, high = index_key(2), index_key(5)
+    before = index.count(seats.database.snapshot(), low, high)  # loads the cache, from the state before the turn
+    store.maintenance(0.1)
+    store.commit_turn()
+    after = index.count(seats.database.snapshot(), low, high)
+    assert before == 1
+    assert after == 1 + sum(2 <= number % 7 < 5 for number in range(50))
+    store.check()
+
+
+def test_many_records_keep_their_creation_time(open_store: Callable[..., Store], clock: FakeClock) -> None:
+    store = open_store()
+    definition = TableDefinition(
+        "T", attributes=(Attribute("id", "ID", primary_key=True), Attribute("made", "Float", created_time=True)), primary_key="id"
+    )
+    table = store.open_database("data").define_table(definition)
+    for _ in range(2):
+        transaction, _ = begin(store)
+        for number in range(20):
+            transaction.put(table, str(number), {})
+        transaction.apply()
+        store.commit_turn()
+        clock.advance(10)
+    made = stored(table, "7")
+    assert made is not None
+    assert made["made"] < clock.wall() * 1000 - 15_000
