@@ -71,6 +71,9 @@ class Application(Protocol):
 
     def error_response(self, error: BaseException, request: Request | None) -> Response: ...
 
+    def decode_content(self, request: Request) -> Any:
+        """The body of a request as a value. Raises Problem."""
+
     def sent(self, exchange: Exchange, now: float) -> None:
         """The answer was handed to the socket at `now` (or the peer went away)."""
 
@@ -87,6 +90,7 @@ class Exchange:
         self.connection = connection
         self.stream_id = stream_id
         self.request = request
+        request.exchange = self
         self.status = 0
         self.body_bytes = 0
         self.abandoned = False
@@ -97,8 +101,11 @@ class Exchange:
         if not self.abandoned:
             self.connection.answer(self, response)
 
+    def decode_content(self, request: Request) -> Any:
+        return self.connection.application.decode_content(request)
+
     def send_early_hints(self, pairs: HeaderPairs) -> None:
-        if not self.abandoned:
+        if not self.abandoned and not self.status:
             self.connection.protocol.send_informational(103, pairs)
             self.connection.touch()
 
@@ -214,6 +221,10 @@ class Connection:
         self._unread = False  # an answer ends the connection while the peer may still be sending
         self._closing = False
 
+    @property
+    def application(self) -> Application:
+        return self._shared.application
+
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def on_readable(self) -> None:
@@ -316,7 +327,7 @@ class Connection:
         exchange = self._current
         if exchange is None or self._body is None:
             return
-        exchange.request.body = b"".join(self._body)
+        exchange.request.content = b"".join(self._body)
         self._drop_body()
         self.deadline = self._shared.now() + self._shared.timeouts.request
         self.state = State.HANDLING

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from svc.auth.identify import Identifier, Pending, challenge_headers
 from svc.clock import Clock
 from svc.errors import PeerError, Problem, ServerError
-from svc.messages import HeaderPairs, Request, Response
+from svc.messages import Abort, HeaderPairs, Request, Response
 from svc.rest.cors import Cors
 from svc.rest.rest import problem_response
 
@@ -36,6 +36,7 @@ _TIMINGS = [_timing(hundredths) for hundredths in range(_TIMINGS_MADE)]
 class Handler(Protocol):
     def handle(self, request: Request) -> Any: ...
     def options(self, request: Request) -> Response: ...
+    def decode_content(self, request: Request) -> Any: ...
 
 
 class RequestRecorder(Protocol):
@@ -96,6 +97,11 @@ class Dispatcher:
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
+        if isinstance(error, Abort):
+            if request is not None and request.transaction is not None:
+                request.transaction.abort()
+                request.transaction = None
+            return error.response if request is None else self._finished(request, error.response)
         problem = self._as_problem(error)
         if problem is None:
             self._defects += 1
@@ -112,6 +118,9 @@ class Dispatcher:
             request.transaction.abort()
             request.transaction = None
         return self._finished(request, response)
+
+    def decode_content(self, request: Request) -> Any:
+        return self._handler.decode_content(request)
 
     def sent(self, exchange: Exchange, now: float) -> None:
         """The last byte is handed on: record the request (analytics §3)."""
@@ -190,6 +199,8 @@ class Dispatcher:
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (http §2.6, §9)."""
         pairs = response.pairs
+        if request.added_headers is not None:
+            pairs.extend(request.added_headers.pairs())
         if "origin" in request.block.fields:
             self._cors.decorate(request.block, pairs)
         request.answered = now = self._now()

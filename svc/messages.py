@@ -6,10 +6,12 @@ cache it and everything derived from it (`memo`) is computed once. `Request` is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from typing import Any, Final, Protocol
 
 HeaderPairs = list[tuple[str, str]]
+
+_UNDECODED: Final = object()
 
 
 class HeaderBlock:
@@ -146,59 +148,96 @@ class Response:
         return f"<Response {self.status}>"
 
 
+class Abort(Exception):
+    """Raised by a handler: answer with `response` now and undo what the request wrote (http §12.4)."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(f"answered with {response.status}")
+        self.response = response
+
+
+class Transport(Protocol):
+    """What a request can ask of the exchange it belongs to."""
+
+    def send_early_hints(self, pairs: HeaderPairs) -> None: ...
+
+    def decode_content(self, request: Request) -> Any:
+        """The body as a value, by its content type. Raises Problem 400 or 415."""
+
+
 class Request:
-    """One request, of whatever protocol, and the context its handler runs in."""
+    """One request, of whatever protocol, and the context its handler runs in (http §12.2)."""
 
     __slots__ = (
+        "_data",
         "_headers",
+        "added_headers",
         "answered",
         "arrived",
         "block",
-        "body",
+        "content",
+        "exchange",
         "handler_path",
         "http_version",
+        "last_modified",
         "method",
         "pathname",
         "peer",
+        "peer_certificate",
         "precondition",
         "query",
-        "response_headers",
         "scheme",
         "target",
         "transaction",
         "user",
-    )  # fmt: skip
+    )
 
-    def __init__(self, method: str, target: str, block: HeaderBlock, body: bytes = b"", http_version: str = "1.1") -> None:
+    def __init__(self, method: str, target: str, block: HeaderBlock, content: bytes = b"", http_version: str = "1.1") -> None:
         self.method = method
         self.target = target  # as received, origin form: path, `?` and query, still percent-encoded
         self.block = block
-        self.body = body  # complete, transfer coding removed, content coding not
+        self.content = content  # the complete body: transfer coding removed, content coding not
         self.http_version = http_version
         path, mark, query = target.partition("?")
         self.pathname = path
         self.query: str | None = query if mark else None
         self.scheme = "http"
         self.peer = ""  # address of the transport peer, without port
+        self.peer_certificate: Any = None  # of a TLS client that showed one
         self.arrived = 0.0  # clock.monotonic() when the head was complete
         self.answered = 0.0  # ... and when its answer's head was ready
+        self.exchange: Transport | None = None
         self.user: Any = None  # auth.User, None = anonymous
         self.transaction: Any = None  # store.Transaction applied on behalf of this request: the answer waits for its commit
         self.precondition: Any = None  # store.Precondition of the next write to the addressed record
+        self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
-        self.response_headers: Headers | None = None
+        self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
+        self._data: Any = _UNDECODED
 
     @property
     def url(self) -> str:
         return self.target
 
     @property
+    def protocol(self) -> str:
+        """`http` or `https`, as the transport is."""
+        return self.scheme
+
+    @property
     def headers(self) -> Headers:
         """A copy of the fields for handlers, which may change it; inner layers read `block`."""
         if self._headers is None:
-            self._headers = Headers(list(self.block.fields.items()))
+            self._headers = Headers.trusted(list(self.block.fields.items()))
         return self._headers
+
+    @property
+    def response_headers(self) -> Headers:
+        """Fields to add to the answer, whoever makes it."""
+        if self.added_headers is None:
+            self.added_headers = Headers()
+        return self.added_headers
 
     @property
     def host(self) -> str:
@@ -211,6 +250,52 @@ class Request:
     @property
     def absolute_url(self) -> str:
         return f"{self.scheme}://{self.host}{self.target}"
+
+    @property
+    def is_websocket(self) -> bool:
+        return self.block.fields.get("upgrade", "").lower() == "websocket"
+
+    @property
+    def authorized(self) -> bool:
+        """Whether the client showed a certificate that was verified."""
+        return self.peer_certificate is not None
+
+    @property
+    def raw_request(self) -> Transport | None:
+        """The transport's own object; its interface may change."""
+        return self.exchange
+
+    raw_response = raw_request
+
+    @property
+    def data(self) -> Awaitable[Any]:
+        """The decoded body; decoded once, when it is first awaited. A body that cannot be decoded raises Problem there."""
+        return self._decode()
+
+    async def _decode(self) -> Any:
+        if self._data is _UNDECODED:
+            if self.exchange is None:
+                raise RuntimeError("this request has no transport that could decode its body")
+            self._data = self.exchange.decode_content(self)
+        return self._data
+
+    @property
+    def body(self) -> AsyncIterator[bytes]:
+        """The bytes of the body."""
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[bytes]:
+        if self.content:
+            yield self.content
+
+    def send_early_hints(self, link: str | list[str], headers: dict[str, str] | None = None) -> None:
+        """Send 103 with these `Link` values (RFC 8297) ahead of the answer. Nothing happens on HTTP/1.0 or after the answer has begun."""
+        if self.exchange is None:
+            return
+        fields = Headers([("Link", value) for value in ([link] if isinstance(link, str) else link)])
+        for name, value in (headers or {}).items():
+            fields.append(name, value)
+        self.exchange.send_early_hints(fields.pairs())
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.target}>"

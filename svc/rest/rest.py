@@ -20,7 +20,7 @@ from svc.rest.bodies import ACCEPT_PATCH, decode_body, is_json, media_type_of
 from svc.rest.conditional import READ_CONDITIONS, is_unchanged, last_modified, write_precondition
 from svc.rest.negotiation import WRITERS, choose_writer
 from svc.rest.rows import JsonRows, encode_json, narrow
-from svc.store.records import decode, decode_json, etag_of, version_of
+from svc.store.records import decode, decode_json, etag_of, etag_of_version, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 JSON_TYPE = ("Content-Type", "application/json")
@@ -111,6 +111,10 @@ class Rest:
             response.pairs.append(ACCEPT_PATCH)
         return response
 
+    def decode_content(self, request: Request) -> Any:
+        """The body of a request as a value, for handlers that ask for it."""
+        return decode_body(request.block.get("content-type"), request.content, request.method) if request.content else None
+
     # --- methods -------------------------------------------------------------------------------------------------------------------
 
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
@@ -140,14 +144,14 @@ class Rest:
                 return self._upload(request, resource, target, name)
         if target.id_text is not None:
             request.precondition = write_precondition(request.block)
-        data = decode_body(request.block.get("content-type"), request.body, "PUT")
+        data = decode_body(request.block.get("content-type"), request.content, "PUT")
         return self._answer(request, resource.handle("put", target, data, request))
 
     def _patch(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.id_text is None or target.property is not None:
             raise resource.not_allowed("patch")
         request.precondition = write_precondition(request.block)
-        data = decode_body(request.block.get("content-type"), request.body, "PATCH")
+        data = decode_body(request.block.get("content-type"), request.content, "PATCH")
         return self._answer(request, resource.handle("patch", target, data, request))
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
@@ -156,7 +160,7 @@ class Rest:
             raise NotAcceptable(wishes.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
             raise resource.not_allowed("post")
-        data = decode_body(request.block.get("content-type"), request.body, "POST")
+        data = decode_body(request.block.get("content-type"), request.content, "POST")
         return self._answer(request, resource.handle("post", target, data, request))
 
     def _delete(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
@@ -193,9 +197,9 @@ class Rest:
         media_type = media_type_of(content_type)
         is_binary = resource.properties[name].type in ("Bytes", "Blob")
         if media_type == "application/octet-stream" or (is_binary and not is_json(media_type)):
-            value: Any = request.body
+            value: Any = request.content
         else:
-            value = decode_body(content_type, request.body, "PUT")
+            value = decode_body(content_type, request.content, "PUT")
         return self._answer(request, resource.put_property(record, name, value, request))
 
     def _uploaded_property(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
@@ -288,7 +292,14 @@ class Rest:
             if result.location:
                 pairs.append(("Location", result.location))
             return Response(encode_json(result.value), 201, pairs=pairs)
+        if kind is dict:
+            result = as_response(result)
+            kind = type(result)
         if kind is Response:
+            if result.data is not None and result.body is None:
+                result.body = encode_json(result.data)
+                if not result.headers.has("Content-Type"):
+                    result.pairs += [JSON_TYPE, VARY]
             return result
         if inspect.isawaitable(result):
             return self._await(request, result, missing)
@@ -297,12 +308,30 @@ class Rest:
                 raise NotFound(missing or "Not found")
             return Response(None, 204)
         pairs = [JSON_TYPE, VARY]
+        if request.last_modified is not None:
+            tag = etag_of_version(request.last_modified)
+            pairs.append(("ETag", f'"{tag}"'))
+            if is_unchanged(request.block, tag, request.last_modified):
+                return Response(None, 304, pairs=pairs[1:])
         if request.user is not None:
             pairs.append(PRIVATE)
         return Response(encode_json(result), 200, pairs=pairs)
 
     async def _await(self, request: Request, result: Any, missing: str) -> Any:
         return self._answer(request, await result, missing)
+
+
+def as_response(result: dict[str, Any]) -> Any:
+    """A plain mapping that a handler returned is a response if it has `status` and `headers`, or exactly `status` and one of `data` and `body`;
+    anything else is data, for attributes of records may be called `status` (http §12.4)."""
+    status = result.get("status")
+    if type(status) is not int:
+        return result
+    keys = result.keys()
+    if "headers" not in keys and not (100 <= status <= 599 and keys in ({"status", "data"}, {"status", "body"})):
+        return result
+    headers = result.get("headers")
+    return Response(result.get("body"), status, headers if isinstance(headers, Headers) else Headers(headers), result.get("data"))
 
 
 def _is_raw_content(value: Any) -> bool:

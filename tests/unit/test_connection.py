@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -32,6 +33,9 @@ class FakeApplication:
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         assert isinstance(error, Problem)
         return Response(error.message.encode(), error.status_code, Headers({"Content-Type": "text/plain"}))
+
+    def decode_content(self, request: Request) -> object:
+        return request.content.decode()
 
     def sent(self, exchange: Exchange, now: float) -> None:
         self.done.append(exchange)
@@ -176,14 +180,14 @@ def test_a_defect_costs_the_connection_and_is_logged(world: World) -> None:
 
 
 def test_a_body_in_pieces(world: World) -> None:
-    world.application.answer = lambda exchange: Response(exchange.request.body)
+    world.application.answer = lambda exchange: Response(exchange.request.content)
     world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nab", b"cd", b"ef")
     assert world.bodies() == [b"abcdef"]
     assert world.connections.bodies == 0
 
 
 def test_expect_continue(world: World) -> None:
-    world.application.answer = lambda exchange: Response(exchange.request.body)
+    world.application.answer = lambda exchange: Response(exchange.request.content)
     world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
     assert world.sock.sent.startswith(b"HTTP/1.1 100 ")
     world.sock.sent = b""
@@ -209,6 +213,32 @@ def test_reading_stops_while_a_peer_runs_ahead_of_its_answers(world: World) -> N
     world.application.handled[0].respond(Response(b"x"))
     world.turn()
     assert world.sock in world.loop.readers
+
+
+def test_early_hints_go_ahead_of_the_answer_and_not_after_it(world: World) -> None:
+    def answer(exchange: Exchange) -> Response:
+        exchange.request.send_early_hints(["</a.css>; rel=preload", "</b.js>; rel=preload"], {"X-A": "1"})
+        return Response(b"x")
+
+    world.application.answer = answer
+    world.receive(GET % 1)
+    hints, _, rest = world.sock.sent.partition(b"\r\n\r\n")
+    assert hints == b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nLink: </b.js>; rel=preload\r\nX-A: 1"
+    assert rest.startswith(b"HTTP/1.1 200 ")
+    sent = world.sock.sent
+    world.application.handled[0].request.send_early_hints("</late>")
+    world.turn()
+    assert world.sock.sent == sent
+
+
+def test_the_body_is_decoded_when_it_is_awaited(world: World) -> None:
+    world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+    request = world.application.handled[0].request
+
+    async def read() -> tuple[object, object, list[bytes]]:
+        return await request.data, await request.data, [piece async for piece in request.body]
+
+    assert asyncio.run(read()) == ("ab", "ab", [b"ab"])
 
 
 # --- deadlines -------------------------------------------------------------------------------------------------------------------------
