@@ -19,14 +19,16 @@ from svc.store.writes import WriteSet
 if TYPE_CHECKING:
     from svc.store.table import Table
 
-BATCH = 4096  # records
+BATCH = 4096  # records; holds the loop for about 40 ms: whoever serves at the same time gives a smaller one
+LARGEST_BATCH = 1 << 16  # records
+LARGEST_BATCH_BYTES = 64 << 20  # of records: the pages that one transaction may change are limited, and all of them are in memory
 
 
 def load(
     table: Table,
     records: Iterable[dict[str, Any]],
     *,
-    batch: int = BATCH,
+    batch: int | None = None,
     progress: Callable[[int], None] | None = None,
     validate: bool = True,
     user: str | None = None,
@@ -34,6 +36,7 @@ def load(
     """Store `records`, in place of those with the same keys; yields the number stored so far after each batch's commit.
 
     A record without a key gets one. Of several records with one key in a batch the last one counts, and it has one log entry.
+    `batch`: records in one; by default as many as suit the table, see `_next_size`.
     Each batch is a turn of its own: the shared snapshots end with it. `validate`: check and complete the records as native values;
     otherwise the caller has done it. The records belong to the load.
     Raises the Problem that undid a batch; batches before it stay.
@@ -41,7 +44,8 @@ def load(
     store = table.database.store
     pending = iter(records)
     done = 0
-    while chunk := list(islice(pending, batch)):
+    size = batch or BATCH
+    while chunk := list(islice(pending, size)):
         prepared = _prepare(table, chunk, done, validate)
         store.open_writers((table.database,))
         table.database.require_space()
@@ -54,6 +58,8 @@ def load(
         except BaseException:
             writes.undo()
             raise
+        if batch is None:
+            size = _next_size(table, writes)
         writes.keep()
         store.flush_or_raise(table.database)
         store.end_turn()
@@ -61,6 +67,17 @@ def load(
         if progress is not None:
             progress(done)
         yield done
+
+
+def _next_size(table: Table, writes: WriteSet) -> int:
+    """Records of the next batch, an eighth of the table's.
+
+    Values of records that arrive in any order lie all over an index. A batch that is small against the table changes one page of each index for
+    each record; a large one finds several of its records on each page. At 500,000 records, 65,536 at a time load twice as fast as 4,096.
+    """
+    records = table.record_count(writes.txn)
+    average = sum(len(entry.value or b"") for entry in writes.entries) // (len(writes.entries) or 1) + 1
+    return max(BATCH // 16, min(max(BATCH, records // 8), LARGEST_BATCH, LARGEST_BATCH_BYTES // average))
 
 
 def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> list[tuple[bytes, bytes, dict[str, Any]]]:

@@ -250,7 +250,12 @@ class Table:
         return found
 
     def load(
-        self, records: Iterable[dict[str, Any]], *, batch: int = 4096, progress: Callable[[int], None] | None = None, validate: bool = True
+        self,
+        records: Iterable[dict[str, Any]],
+        *,
+        batch: int | None = None,
+        progress: Callable[[int], None] | None = None,
+        validate: bool = True,
     ) -> Iterator[int]:
         """Store many records; see `load.load`."""
         from svc.store.load import load
