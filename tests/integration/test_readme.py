@@ -1,4 +1,4 @@
-"""README.md says what the demo answers. This holds it to its word: the same lines, against the program as it is started there."""
+"""README.md and docs/ say what the demo answers. This holds them to their word: the same lines, against the program as it is started there."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ import pytest
 
 from tests.integration.conftest import free_port
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "docs" / "rest.md"]
 ADDRESS = "http://localhost:9926/"
 START_LIMIT = 60.0  # seconds
 
 
-def examples() -> list[tuple[str, str]]:
+def examples(page: Path) -> list[tuple[str, str]]:
     """(command, what it prints) for each line with a `$` in the blocks marked `console`."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     pairs = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
     return [(command, output) for command, output in pairs]
 
@@ -63,14 +65,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def test_readme_shows_five_examples() -> None:
-    assert len(examples()) == 5
+    assert len(examples(README)) == 5
 
 
-# One test, because the last lines build on what the ones before them wrote.
+# One test a page, because the last lines build on what the ones before them wrote.
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_examples_answer_as_written(demo: Demo) -> None:
+def test_examples_answer_as_written(demo: Demo, page: Path) -> None:
     login = demo.wait_for(r"curl -gu '(admin:[^']+)'")
-    for command, expected in examples():
+    for command, expected in examples(page):
         assert command.startswith("curl ") and ADDRESS in command
         local = command.replace(ADDRESS, f"http://localhost:{demo.port}/").replace("curl ", "curl -sS ", 1)
         environment = {"PATH": os.environ["PATH"], "LOGIN": login}

@@ -1,0 +1,47 @@
+"""What the pages in docs/ show is what the program understands. (`docs/rest.md` and the README: tests/integration/test_readme.py.)"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from svc.apps.schema_files import load_schema_files
+from svc.cli import COMMANDS
+from svc.store.schema import SCALAR_TYPES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_schema_example_loads_without_a_word() -> None:
+    text = (DOCS / "schema.md").read_text("utf-8")
+    schemas = re.findall(r"^```graphql\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert schemas
+    for schema in schemas:
+        result = load_schema_files([("schema.graphql", schema)])
+        assert not result.errors
+        assert not result.warnings
+        assert result.definitions
+
+
+def test_every_type_that_can_be_stored_is_described() -> None:
+    text = (DOCS / "schema.md").read_text("utf-8")
+    for name in SCALAR_TYPES:
+        if name != "Blob":  # not available yet
+            assert f"`{name}`" in text
+
+
+def test_commands_that_are_shown_exist() -> None:
+    names = {command.name for command in COMMANDS}
+    shown = re.findall(r"^svc ([a-z |]+?)(?: [A-Z\[]|  |$)", (DOCS / "operating.md").read_text("utf-8"), re.MULTILINE)
+    assert shown
+    for line in shown:
+        for name in line.split(" | "):
+            assert name in names
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text("utf-8")):
+        assert (DOCS / target).exists(), target
