@@ -12,7 +12,7 @@ from svc.apps import load_app
 from svc.auth.identify import Identifier
 from svc.auth.install import ensure_first_super_user
 from svc.auth.system import ensure_system
-from svc.auth.users import UserDirectory
+from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
@@ -56,6 +56,10 @@ class Node:
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
             log_error=log_error,
         )
+
+    def as_user(self, user: User | None) -> None:
+        """From now on every request is this user's."""
+        self.dispatcher._identify = lambda request: user  # type: ignore[method-assign]
 
     def connect(self) -> Wire:
         return Wire(self)
