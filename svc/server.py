@@ -41,6 +41,13 @@ LOG_SECONDS = 0.5  # a line that is no alarm may wait this long to be written (c
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 HELPER_THREADS = 2
+UNSERVED_PORTS = (
+    "http.securePort",
+    "operationsApi.network.port",
+    "operationsApi.network.securePort",
+    "mqtt.network.port",
+    "mqtt.network.securePort",
+)
 
 
 class HttpDate:
@@ -186,6 +193,13 @@ class Server:
 
     def listen(self) -> None:
         """Open every port or raise OSError with none open. `listeners[n].port` tells the real ones."""
+        unserved = [f"{name} {self.config[name]}" for name in UNSERVED_PORTS if self.config[name] is not None]
+        if unserved:
+            self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
+        if self.config["authentication.authorizeLocal"]:
+            self.logger.warn(
+                "authentication.authorizeLocal is on: requests from this machine are made as super user; a proxy here that adds no X-Forwarded-For makes every caller one"
+            )
         port = self.config["http.port"]
         if port is None:
             return
