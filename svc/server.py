@@ -198,7 +198,8 @@ class Server:
             self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
         if self.config["authentication.authorizeLocal"]:
             self.logger.warn(
-                "authentication.authorizeLocal is on: requests from this machine are made as super user; a proxy here that adds no X-Forwarded-For makes every caller one"
+                "authentication.authorizeLocal is on: requests from this machine are made as super user,",
+                "also those of a proxy on it that adds no X-Forwarded-For",
             )
         port = self.config["http.port"]
         if port is None:
