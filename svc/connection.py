@@ -84,7 +84,7 @@ class Application(Protocol):
 class Exchange:
     """One request and its answer, on one connection. The handle by which a later answer finds its way back."""
 
-    __slots__ = ("abandoned", "body_bytes", "connection", "request", "status", "stream_id", "task", "timing_label")
+    __slots__ = ("abandoned", "body_bytes", "connection", "request", "status", "stream_id", "task")
 
     def __init__(self, connection: Connection, stream_id: int, request: Request) -> None:
         self.connection = connection
@@ -127,7 +127,6 @@ class Connections:
     ) -> None:
         self.loop = loop
         self.application = application
-        self.clock = clock
         self.now = clock.monotonic
         self.limits = limits
         self.timeouts = timeouts
@@ -140,7 +139,6 @@ class Connections:
         self.streams: list[Connection] = []  # have a streamed body to pull and room for it
         self.bytes_received = 0
         self.bytes_sent = 0
-        self.draining = False
         self.woken = False  # a coroutine became ready during the end of the turn
 
     def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Connection:
@@ -177,7 +175,6 @@ class Connections:
 
     def drain(self) -> None:
         """Graceful stop: idle connections go now, the others after their current answer."""
-        self.draining = True
         for connection in list(self.open):
             connection.protocol.drain()
             if connection.state is State.IDLE:
@@ -550,6 +547,7 @@ class Connection:
             now = shared.now()
             for exchange in self._unsent:
                 shared.application.sent(exchange, now)
+                exchange.request.exchange = None  # a cycle: without it nothing of a request waits for the garbage collector
             self._unsent.clear()
             if self.state is State.IDLE:
                 self.deadline = now + shared.timeouts.keep_alive
@@ -630,6 +628,7 @@ class Connection:
             self._shared.application.sent(exchange, self._shared.now())
         else:
             self._shared.application.cancelled(exchange)
+        exchange.request.exchange = None
 
     def close_now(self) -> None:
         if self.state is State.CLOSED:
@@ -641,6 +640,7 @@ class Connection:
             self._abandon(exchange)
         for unsent in self._unsent:
             shared.application.sent(unsent, shared.now())
+            unsent.request.exchange = None
         self._unsent.clear()
         self._drop_body()
         self._stop_reading()
