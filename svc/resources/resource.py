@@ -68,6 +68,10 @@ class Resource:
         return other.name == cls.name
 
     @classmethod
+    def admit(cls, request: Request) -> None:
+        """Refuse callers who may do nothing here whatever they send, before their body is looked at. Raises AccessViolation."""
+
+    @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
         """Once per protocol request, before the handler. Default: super users only (applications §2.2). Raises AccessViolation."""
         if request.user is None or not request.user.super_user:

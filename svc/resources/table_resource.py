@@ -44,6 +44,11 @@ class TableResource(Resource):
     # --- permission ----------------------------------------------------------------------------------------------------------------
 
     @classmethod
+    def admit(cls, request: Request) -> None:
+        if request.user is None:
+            raise AccessViolation
+
+    @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
         """http §11.1: read; update if the record exists, else insert; attribute rights on what is written. Sets `target.rights`."""
         user = request.user

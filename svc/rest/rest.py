@@ -144,6 +144,7 @@ class Rest:
                 return self._upload(request, resource, target, name)
         if target.id_text is not None:
             request.precondition = write_precondition(request.block)
+        resource.admit(request)
         data = decode_body(request.block.get("content-type"), request.content, "PUT")
         return self._answer(request, resource.handle("put", target, data, request))
 
@@ -151,6 +152,7 @@ class Rest:
         if target.id_text is None or target.property is not None:
             raise resource.not_allowed("patch")
         request.precondition = write_precondition(request.block)
+        resource.admit(request)
         data = decode_body(request.block.get("content-type"), request.content, "PATCH")
         return self._answer(request, resource.handle("patch", target, data, request))
 
@@ -160,6 +162,7 @@ class Rest:
             raise NotAcceptable(wishes.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
             raise resource.not_allowed("post")
+        resource.admit(request)
         data = decode_body(request.block.get("content-type"), request.content, "POST")
         return self._answer(request, resource.handle("post", target, data, request))
 
@@ -190,6 +193,7 @@ class Rest:
         return name
 
     def _upload(self, request: Request, resource: type[TableResource], target: RequestTarget, name: str) -> Any:
+        resource.admit(request)
         record = replace(target, id_text=cast(str, target.id_text).rpartition("/")[0])
         resource.bind(record)
         request.precondition = write_precondition(request.block)

@@ -232,6 +232,7 @@ def test_early_hints_go_ahead_of_the_answer_and_not_after_it(world: World) -> No
 
 
 def test_the_body_is_decoded_when_it_is_awaited(world: World) -> None:
+    world.application.answer = lambda exchange: None
     world.receive(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
     request = world.application.handled[0].request
 
