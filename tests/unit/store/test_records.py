@@ -16,6 +16,7 @@ from svc.store.records import (
     MISSING,
     decode,
     decode_json,
+    decode_json_many,
     decode_payload,
     decode_payload_json,
     encode,
@@ -179,6 +180,15 @@ def test_damage_is_named(raw: bytes) -> None:
     for read in (decode, decode_json, projection(("a",)), projection(("a",), json=True)):
         with pytest.raises(StoreFailure):
             read(raw)
+
+
+def test_many_records_at_once() -> None:
+    plain = [encode({"n": n, "when": MOMENT}, VERSION, n, None) for n in range(3)]
+    for raws in ([], plain, [*plain, encode({"n": 4}, VERSION, 4, 9.0)]):
+        assert decode_json_many(raws) == [decode_json(raw) for raw in raws]
+    for damaged in (b"", b"\x10", b"\x10" + bytes(16) + b"\x81\xa1a\xc7\x01\x01\x00", b"\x10" + bytes(16) + b"\x80\x80"):
+        with pytest.raises(StoreFailure):
+            decode_json_many([*plain, damaged])
 
 
 def test_a_projection_gives_missing_for_missing_and_none_for_null() -> None:
