@@ -286,12 +286,13 @@ class WriteSet:
         if old == new:
             return
         txn, handle, changes = self.txn, index.handle, self.index_changes
+        was, will = (old, new) if len(old) + len(new) < 8 else (set(old), set(new))  # lists of values may be long
         for entry in old:
-            if entry not in new:
+            if entry not in will:
                 txn.delete(entry, stored, handle)
                 changes.append((index, entry, stored, False))
         for entry in new:
-            if entry not in old:
+            if entry not in was:
                 txn.put(entry, stored, True, True, False, handle)
                 changes.append((index, entry, stored, True))
 

@@ -429,3 +429,13 @@ def test_many_records_keep_their_creation_time(open_store: Callable[..., Store],
     made = stored(table, "7")
     assert made is not None
     assert made["made"] < clock.wall() * 1000 - 15_000
+
+
+def test_long_lists_are_compared_in_linear_time(store: Store, seats: Table) -> None:
+    """Comparing 40,000 values with 40,000 others one by one would be 800 million comparisons: minutes."""
+    first, second = ([f"t{number}" for number in range(start, start + 40_000)] for start in (0, 20_000))
+    put(store, seats, "A1", tags=first)
+    put(store, seats, "A1", tags=second)
+    index = seats.indexes["tags"]
+    assert index.count(seats.database.snapshot()) == 40_000
+    store.check()
