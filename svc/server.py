@@ -41,6 +41,7 @@ LOG_SECONDS = 0.5  # a line that is no alarm may wait this long to be written (c
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 HELPER_THREADS = 2
+LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 UNSERVED_PORTS = (
     "http.securePort",
     "operationsApi.network.port",
@@ -91,6 +92,7 @@ class Server:
         self._release_logging = capture_logging(self.logs)
         self._on_ready = on_ready
         self._signals = 0
+        self._commit_deferred = False
         self._exit_status = 0
         self.loop, self._selector = new_loop(clock)
         self.loop.set_exception_handler(self._on_loop_error)
@@ -287,7 +289,12 @@ class Server:
         """Runs just before each poll. The order is the meaning."""
         store = self.store
         if store.has_pending:
-            store.commit_turn()  # first: its outcome decides what the held answers say
+            if not self._commit_deferred and self.clock.monotonic() - self._selector.turn_started > LONG_TURN:
+                # A large write filled this turn, and its commit will take as long again: serve in between what has arrived meanwhile.
+                self._commit_deferred = True
+            else:
+                self._commit_deferred = False
+                store.commit_turn()  # first: its outcome decides what the held answers say
         more = self.connections.end_turn()  # encode and send, which may take up pipelined requests
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
         return more or store.has_pending
