@@ -21,7 +21,7 @@ IDLE_CONNECTIONS = 2_000
 HOT = 100_000
 SLOW_READ = 64 * 1024  # bytes ...
 SLOW_PAUSE = 0.02  # ... and seconds between: about 3 MB/s, a phone on a good day
-IMPORT_ROWS, IMPORT_BATCH = 100_000, 1_000
+IMPORT_ROWS, IMPORT_BATCHES = 100_000, (100, 1_000)
 SECONDS = 10
 
 
@@ -135,12 +135,12 @@ def scan_speed(server: Server, count: int) -> tuple[float, float, int]:
     return count / (cpu_seconds(server.pid) - cpu), count / wall, max(anonymous) - anonymous[0]
 
 
-def import_rows(server: Server, stop: threading.Event) -> None:
+def import_rows(server: Server, batch: int, stop: threading.Event) -> None:
     """POST arrays of records, one transaction each, one after the other."""
-    for first in range(0, IMPORT_ROWS, IMPORT_BATCH):
+    for first in range(0, IMPORT_ROWS, batch):
         if stop.is_set():
             return
-        rows = [without_id(records.item(n)) for n in range(first, first + IMPORT_BATCH)]
+        rows = [without_id(records.item(n)) for n in range(first, first + batch)]
         status, _, body = server.ask(Request("POST", "/Created/", server.fields, dump(rows)))
         if status != 201:
             raise RuntimeError(f"import: {status} {body[:300]!r}")
@@ -231,12 +231,13 @@ def measure_properties(scratch: Path, count: int) -> dict[str, str]:
         )
         alone = latency(large, scratch)
         beside_scan = latency(large, scratch, slow_scan(large))
-        beside_import = latency(large, scratch, lambda stop: import_rows(large, stop))
         found["p99 of GET, 8 connections, alone"] = f"{alone / 1000:.2f} ms"
         found[f"… while {count:,} records stream to a slow client"] = f"{beside_scan / 1000:.2f} ms ({beside_scan / alone:.1f} times)"
-        found[f"… while {IMPORT_ROWS:,} rows are imported, {IMPORT_BATCH:,} a request"] = (
-            f"{beside_import / 1000:.2f} ms ({beside_import / alone:.1f} times)"
-        )
+        for batch in IMPORT_BATCHES:
+            beside_import = latency(large, scratch, lambda stop, batch=batch: import_rows(large, batch, stop))
+            found[f"… while {IMPORT_ROWS:,} rows are imported, {batch:,} in each request and transaction"] = (
+                f"{beside_import / 1000:.2f} ms ({beside_import / alone:.1f} times)"
+            )
     finally:
         large.stop()
     print(json.dumps(found, indent=1, ensure_ascii=False))
