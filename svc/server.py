@@ -41,6 +41,7 @@ LOG_SECONDS = 0.5  # a line that is no alarm may wait this long to be written (c
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 HELPER_THREADS = 2
+GC_THRESHOLD = 20_000  # objects more than before until the collector looks: requests leave no cycles, and a large body alone makes thousands of objects
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 UNSERVED_PORTS = (
     "http.securePort",
@@ -237,6 +238,7 @@ class Server:
             self.loop.call_later(MAINTENANCE_PAUSE, self._maintain)
             gc.collect()
             gc.freeze()  # what start-up built lives for ever: the collector need not look at it again
+            gc.set_threshold(GC_THRESHOLD, 10, 10)
             self.logger.notify(f"svc {__version__} successfully started.")
             self.logs.thread = "http"
             if self._on_ready is not None:
