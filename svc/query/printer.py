@@ -1,7 +1,8 @@
 """Nodes -> URL query language: `parse_query(print_query(query)) == query` for every query that language can say.
 
 The text is canonical: what a client wrote in different ways is printed in one. Everything but letters, digits and `-_~` is encoded.
-Not printable, because the language has no form for them: values typed by a query object whose type a text would lose (lists, bytes),
+Not printable, because the language has no form for them: ranges with an empty text that is not forced to be one; values typed by a query
+object whose type a text would lose (lists, bytes),
 groups of one member (their member is printed), `explain` and `enforce_execution_order`.
 """
 
@@ -23,6 +24,7 @@ _CONVERTING = {
     Comparator.CONTAINS: "=ct=",
     Comparator.ENDS_WITH: "=ew=",
 }
+_MAY_BE_EMPTY = frozenset({"==", "!=", "===", "!=="})
 _STRICT = {Comparator.EQUALS: "===", Comparator.NOT_EQUAL: "!=="}
 _RANGES = {
     Comparator.BETWEEN: ("=ge=", "&=le="),
@@ -82,12 +84,21 @@ def _condition(node: Condition) -> str:
     ends = _RANGES.get(node.comparator)
     if ends is not None:
         assert isinstance(node.value, (tuple, list))
-        return path + ends[0] + _value(node.value[0], node.conversion) + ends[1] + _value(node.value[1], node.conversion)
+        return path + ends[0] + _given(_value(node.value[0], node.conversion)) + ends[1] + _given(_value(node.value[1], node.conversion))
     operators = _STRICT if node.conversion is Conversion.STRICT else _CONVERTING
     operator = operators.get(node.comparator)
     if operator is None:
         raise ValueError(f"{node.comparator} with {node.conversion} conversion has no form in the URL language")
-    return path + operator + _value(node.value, node.conversion)
+    if node.comparator is Comparator.STARTS_WITH and node.value == "":
+        return path + "==*"
+    value = _value(node.value, node.conversion)
+    return path + operator + (value if operator in _MAY_BE_EMPTY else _given(value))
+
+
+def _given(value: str) -> str:
+    if not value:
+        raise ValueError("a range or a part of a text cannot be empty in the URL language")
+    return value
 
 
 def _value(value: object, conversion: Conversion) -> str:

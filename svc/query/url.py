@@ -30,6 +30,18 @@ CHAIN = {
     "le": Comparator.LESS_THAN_EQUAL,
 }
 
+# Compared with the empty text these hold for every text, or for none.
+_NEEDS_VALUE = frozenset(
+    {
+        Comparator.LESS_THAN,
+        Comparator.LESS_THAN_EQUAL,
+        Comparator.GREATER_THAN,
+        Comparator.GREATER_THAN_EQUAL,
+        Comparator.STARTS_WITH,
+        Comparator.CONTAINS,
+        Comparator.ENDS_WITH,
+    }
+)
 OPERATORS: dict[str, tuple[Comparator, Conversion]] = {
     "==": (Comparator.EQUALS, Conversion.CONVERTING),
     "=eq=": (Comparator.EQUALS, Conversion.CONVERTING),
@@ -308,6 +320,9 @@ class _Parser:
         scanner = self._scanner
         start = scanner.position
         raw = scanner.value(in_parentheses=self._parentheses > 0)
+        if not raw and comparator in _NEEDS_VALUE:
+            # Most likely a value that turned out empty in the client. Taken as the empty text, `id=gt=` would be every record.
+            raise scanner.error(f"expected a value for {comparator}", start, "string: alone is the empty text")
         if conversion is Conversion.CONVERTING:
             if wildcard and "*" in raw:
                 if raw.index("*") < len(raw) - 1:

@@ -65,7 +65,7 @@ def parse_target(relative_url: str, query: str | None, properties: Mapping[str, 
             target.property = decode_path(name)
             rest = rest[:dot]
     if rest == "":
-        if query is None:
+        if not query:  # `DELETE /Product?` with a query that turned out empty must not empty the table
             target.is_root = True
         else:
             target.is_collection = True

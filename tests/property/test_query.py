@@ -24,6 +24,7 @@ NAMES = st.one_of(
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
 CALL_PATHS = st.lists(NAMES.filter(lambda name: name != "*"), min_size=1, max_size=3).map(tuple)
 TEXTS = st.text(max_size=6) | st.sampled_from(["null", "true", "5", "string:x", "date:", "a*", "*", "a+b", "(a)", "[", "%", "%41", ":", ""])
+SAID = TEXTS.filter(bool)  # what can stand in a range or be looked for in a text
 DATES = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(
     lambda d: d.replace(microsecond=d.microsecond // 1000 * 1000, tzinfo=UTC)
 )
@@ -39,24 +40,26 @@ COMPARED = (
 RANGES = (Comparator.BETWEEN, Comparator.GELT, Comparator.GTLE, Comparator.GTLT)
 
 CONDITIONS = st.one_of(
-    st.builds(Condition, PATHS, st.sampled_from(COMPARED), TEXTS, st.just(Conversion.CONVERTING)),
+    st.builds(Condition, PATHS, st.sampled_from(COMPARED[:2]), TEXTS, st.just(Conversion.CONVERTING)),
+    st.builds(Condition, PATHS, st.sampled_from(COMPARED[2:]), SAID, st.just(Conversion.CONVERTING)),
     st.builds(Condition, PATHS, st.sampled_from(COMPARED), FORCED, st.just(Conversion.FORCED)),
     st.builds(Condition, PATHS, st.sampled_from(COMPARED[:2]), TEXTS, st.just(Conversion.STRICT)),
     st.builds(
         Condition,
         PATHS,
         st.sampled_from((Comparator.STARTS_WITH, Comparator.CONTAINS, Comparator.ENDS_WITH)),
-        TEXTS,
+        SAID,
         st.just(Conversion.TEXT),
     ),
-    st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(TEXTS, TEXTS), st.just(Conversion.CONVERTING)),
+    st.builds(Condition, PATHS, st.just(Comparator.STARTS_WITH), st.just(""), st.just(Conversion.TEXT)),
+    st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(SAID, SAID), st.just(Conversion.CONVERTING)),
     st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(FORCED, FORCED), st.just(Conversion.FORCED)),
     st.builds(
         Condition,
         PATHS,
         st.sampled_from(RANGES),
         st.tuples(
-            st.builds(Bound, TEXTS, st.just(Conversion.CONVERTING)),
+            st.builds(Bound, SAID, st.just(Conversion.CONVERTING)),
             st.builds(Bound, FORCED, st.just(Conversion.FORCED)),
         )
         .flatmap(st.permutations)

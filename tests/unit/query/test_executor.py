@@ -71,7 +71,7 @@ def ids(text, tables, *, brands=False, **options):
         ("price!=25", "145"),
         ("price=gt=25", "1"),
         ("price=ge=25&lt=49.5", "23"),
-        ("price=gt=", ""),
+        ("price=gt=null", ""),
         ("name==*e*", None),
         ("name==M*", "2"),
         ("name==*", "1234"),

@@ -15,6 +15,7 @@ def target(relative_url: str, query: str | None = None) -> RequestTarget:
 def test_root_collection_and_record() -> None:
     assert target("").is_root
     assert target("", "x=1").is_collection
+    assert target("", "").is_root
     assert target("/").is_collection
     assert target("/42").id_text == "42"
     assert target("/a/b/c").id_text == "a/b/c"
