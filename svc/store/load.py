@@ -77,7 +77,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     table.database.require_space()
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
-        writes.put_many(table, prepared, commits_at_once=True)
+        writes.put_many(table, prepared)
     except LmdbError as error:
         writes.undo()
         raise store_problem(error, table.database.env.path) from error

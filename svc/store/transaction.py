@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
 from svc.store.env import LmdbError, store_problem
-from svc.store.keys import Key, encode_primary, storage_key
+from svc.store.keys import Key, encode_primary
 from svc.store.log import DELETE, PATCH, PUT
 from svc.store.records import decode, encode
 from svc.store.writes import CREATE, Precondition, WriteSet, merge
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.store import Store
     from svc.store.table import Table
-
-
-MANY = 16  # writes from which it is faster to sort them and write each store in one go
 
 
 @dataclass(slots=True)
@@ -44,26 +39,6 @@ class Write:
     data: dict[str, Any] | None
     precondition: Precondition | None
     expires_at: float | None = None
-
-
-def _as_many(writes: list[Write]) -> tuple[list[tuple[bytes, bytes, dict[str, Any]]], frozenset[bytes]] | None:
-    """The arguments of `WriteSet.put_many` if the writes are nothing but records put into one table, each key once."""
-    table = writes[0].table
-    prepared: list[tuple[bytes, bytes, dict[str, Any]]] = []
-    new: list[bytes] = []
-    for write in writes:
-        if write.kind != PUT or write.table is not table or write.data is None or write.expires_at is not None:
-            return None
-        stored = storage_key(write.key)
-        if write.precondition is CREATE:
-            new.append(stored)
-        elif write.precondition is not None:
-            return None
-        prepared.append((stored, write.key, write.data))
-    prepared.sort(key=itemgetter(0))
-    if any(one[0] == other[0] for one, other in pairwise(prepared)):
-        return None
-    return prepared, frozenset(new)
 
 
 class Transaction:
@@ -187,9 +162,6 @@ class Transaction:
         try:
             for database in databases:
                 sets.append(WriteSet(database, version, wall_ms, self.user, self.operation))
-                if len(writes) >= MANY and (many := _as_many(writes)) is not None:
-                    sets[-1].put_many(writes[0].table, *many)
-                    break
                 for write in writes:
                     table = write.table
                     if table.database is not database:

@@ -137,27 +137,14 @@ class WriteSet:
                 logged[name] = record[name]
         self._write(table, PATCH, key, stored, old_raw, old, record, logged, expiry)
 
-    def put_many(
-        self,
-        table: Table,
-        prepared: list[tuple[bytes, bytes, dict[str, Any]]],
-        new: frozenset[bytes] = frozenset(),
-        *,
-        commits_at_once: bool = False,
-    ) -> None:
-        """Store many records: (stored key, encoded key, record), sorted by stored key, each key once. The first and only write of a set.
-
-        `new`: the stored keys of those that must not exist yet, else RecordExists. `commits_at_once`: nothing is read before the commit.
-        """
+    def put_many(self, table: Table, prepared: list[tuple[bytes, bytes, dict[str, Any]]]) -> None:
+        """Store many records: (stored key, encoded key, record), sorted by stored key, each key once. The caller commits at once."""
         txn, log, version, wall_ms = self.txn, self._log, self.version, self.wall_ms
         user, node, name, number, audit = self.user, self.database.node, table.name, table.number, table.audit
         stamp = table.validator.stamp if table.stamps else None
         may_expire = table.expires_by_attribute or table.expiration_ms is not None
         cursor = txn.cursor(table.primary)
         found = dict(cursor.getmulti([item[0] for item in prepared])) if txn.stat(table.primary)["entries"] else {}
-        for stored in new.intersection(found):
-            if not self._is_expired(found[stored]):
-                raise RecordExists
         has_deleted = log.has_deleted(txn)
         fresh: list[tuple[bytes, dict[str, Any]]] = []
         rows: list[tuple[bytes, bytes]] = []
@@ -197,8 +184,8 @@ class WriteSet:
             pairs = _index_pairs(index.attribute, fresh)
             pairs.sort()
             txn.cursor(index.handle).putmulti(pairs)
-            # A cache can come into being before the commit only if something is read before it.
-            if index.cache is not None or not commits_at_once:
+            # Nothing is read between these writes and their commit, so no cache can come into being that would have to know of them.
+            if index.cache is not None:
                 self.index_changes += [(index, entry, stored, True) for entry, stored in pairs]
         log.append_many(txn, entries)
 
