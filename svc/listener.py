@@ -63,7 +63,6 @@ class Listener:
         self._scheme = scheme
         self._waited = False  # the last batch was full: what comes next has waited a turn
         self._listening = False
-        self.accepted = 0
 
     def start(self) -> None:
         self._listening = True
@@ -83,7 +82,6 @@ class Listener:
                 continue  # the peer gave up while it waited (ECONNABORTED)
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.accepted += 1
             self._connections.accept(sock, peer_address(address), self._scheme)
             self._routed(not self._waited)
         self._waited = True

@@ -94,6 +94,7 @@ class Server:
         self._on_ready = on_ready
         self._signals = 0
         self._commit_deferred = False
+        self._socket_bytes = (0, 0)  # received, sent: as of the last second
         self._exit_status = 0
         self.loop, self._selector = new_loop(clock)
         self.loop.set_exception_handler(self._on_loop_error)
@@ -306,8 +307,17 @@ class Server:
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
         self.connections.sweep(self.clock.monotonic())
+        self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):
             self.loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    def _record_socket_bytes(self) -> None:
+        """What all sockets together took in and gave out in the last second, heads included; nothing for an idle second."""
+        now = (self.connections.bytes_received, self.connections.bytes_sent)
+        for direction, before, count in zip(("received", "sent"), self._socket_bytes, now, strict=True):
+            if count > before:
+                self.analytics.recorder.record(count - before, "socket-bytes", type=direction)
+        self._socket_bytes = now
 
     def _work_on_analytics(self) -> None:
         if self.analytics.work(MAINTENANCE_SLICE):

@@ -1,4 +1,4 @@
-"""What a peer did (events), and what a driver asks of its connection (commands).
+"""What a peer did (events), and what a driver hands back when another protocol takes over (`SwitchTo`).
 
 Every driver has `receive_data(data: bytes) -> list[Event]`, `receive_eof() -> list[Event]`, `data_to_send() -> bytes`, and the three ways to answer
 of `http1.Http1`. Bytes out are no command. Flat classes, never changed once handed on.
@@ -60,23 +60,8 @@ Event = RequestReceived | DataReceived | RequestEnded | ProtocolFailed | PeerClo
 
 
 @dataclass(slots=True)
-class Close:
-    """Close the connection once all output is sent."""
-
-
-@dataclass(slots=True)
 class SwitchTo:
     """From here on another protocol talks on this connection; `trailing` are bytes already read that belong to it."""
 
     protocol: str
     trailing: bytes
-
-
-@dataclass(slots=True)
-class WakeAt:
-    """Call `on_wake()` at this time (clock.monotonic())."""
-
-    when: float
-
-
-Command = Close | SwitchTo | WakeAt
