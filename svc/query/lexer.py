@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from svc.errors import QuerySyntaxError
 
 _NAME = re.compile(r"[^&|=<>!()\[\]{},.]+")
+_NAME_IN_GROUP = re.compile(r"[^&|=<>!()\[\]{},.;]+")
 _VALUE = re.compile(r"[^&|=\[\]{}]*")
 _VALUE_IN_PARENTHESES = re.compile(r"[^&|=\[\]{}()]*")
 _OPERATOR = re.compile(r"===|!==|==|!=|<=|>=|<|>|=[A-Za-z]+=|=")  # longest first
@@ -54,6 +55,10 @@ class Scanner:
     def name(self) -> str:
         """The raw name that comes next, empty if none does."""
         return self._match(_NAME)
+
+    def name_in_group(self) -> str:
+        """The same inside `group(...)`, where a semicolon ends a name too."""
+        return self._match(_NAME_IN_GROUP)
 
     def operator(self) -> str:
         """The operator that comes next, empty if none does. `=xyz=` is one even if there is no such operator."""

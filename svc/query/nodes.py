@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "min", "max")  # `count` alone takes no attribute
+
 
 class Comparator(StrEnum):
     """Names of schema-and-store §11."""
@@ -106,7 +108,18 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`count()`, `facet(a)`, `group(a,b;count,sum(x))`: rows made of the records found. Sort and limit of the query speak of these rows."""
+
+    kind: str  # "count" | "facet" | "group"
+    keys: tuple[tuple[str, ...], ...] = ()  # the paths to group by, exactly one for a facet
+    functions: tuple[tuple[str, tuple[str, ...] | None], ...] = ()  # of a group: ("count", None), ("sum", ("price",))
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
+    """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is the text of a cursor."""
+
     where: Filter | None = None
     select: Select | None = None
     sort: tuple[SortKey, ...] = ()
@@ -114,3 +127,5 @@ class Query:
     limit: int | None = None
     explain: bool = False
     enforce_execution_order: bool = False
+    aggregate: Aggregate | None = None
+    after: str | None = None

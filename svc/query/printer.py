@@ -11,7 +11,20 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import quote
 
-from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.query.nodes import (
+    Aggregate,
+    Bound,
+    Comparator,
+    Condition,
+    Conversion,
+    Filter,
+    Group,
+    Query,
+    RelationFilter,
+    Select,
+    SelectItem,
+    SortKey,
+)
 
 _CONVERTING = {
     Comparator.EQUALS: "==",
@@ -51,7 +64,7 @@ def _level(query: Query) -> str:
     where = query.where
     parts = []
     if where is not None:
-        calls = bool(query.select or query.sort or query.offset or query.limit is not None)
+        calls = bool(query.select or query.sort or query.offset or query.limit is not None or query.aggregate or query.after)
         parts.append(_filter(where, in_and=calls or (isinstance(where, Group) and where.operator == "and")))
         if isinstance(where, Group) and where.operator == "and":
             parts = [_filter(member, in_and=True) for member in where.members]
@@ -63,6 +76,10 @@ def _level(query: Query) -> str:
         raise ValueError("an offset without a limit has no form in the URL language")
     if query.select is not None:
         parts.append(f"select({_selection(query.select)})")
+    if query.aggregate is not None:
+        parts.append(_aggregate(query.aggregate))
+    if query.after is not None:
+        parts.append(f"after({query.after})")
     return "&".join(parts)
 
 
@@ -145,6 +162,21 @@ def _sort_key(key: SortKey) -> str:
     if key.descending:
         return f"-{path}"
     return f"+{path}" if path.startswith(("-", "%2B")) else path
+
+
+def _aggregate(aggregate: Aggregate) -> str:
+    if aggregate.kind == "facet":
+        return f"facet({_path(aggregate.keys[0])})"
+    if aggregate.kind == "count":
+        return "count()"
+    functions = [name if path is None else f"{name}({_group_path(path)})" for name, path in aggregate.functions]
+    return f"group({','.join(map(_group_path, aggregate.keys))};{','.join(functions)})"
+
+
+def _group_path(path: tuple[str, ...]) -> str:
+    if any("," in name or ";" in name for name in path):
+        raise ValueError("a name with , or ; has no form inside group")
+    return _path(path)
 
 
 def _call_path(path: tuple[str, ...]) -> str:

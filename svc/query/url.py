@@ -19,7 +19,21 @@ from collections.abc import Callable
 from svc.errors import QueryError, QuerySyntaxError
 from svc.query.convert import forced_value
 from svc.query.lexer import Scanner
-from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.query.nodes import (
+    AGGREGATE_FUNCTIONS,
+    Aggregate,
+    Bound,
+    Comparator,
+    Condition,
+    Conversion,
+    Filter,
+    Group,
+    Query,
+    RelationFilter,
+    Select,
+    SelectItem,
+    SortKey,
+)
 
 MAX_DEPTH = 32  # groups, relation filters and braces inside each other
 
@@ -70,7 +84,10 @@ RANGES: dict[tuple[bool, bool], Comparator] = {
 
 _LOW_ENDS = {Comparator.GREATER_THAN_EQUAL: False, Comparator.GREATER_THAN: True}
 _HIGH_ENDS = {Comparator.LESS_THAN_EQUAL: False, Comparator.LESS_THAN: True}
+_CALLS = ("select", "sort", "limit", "count", "facet", "group", "after")
 _CALL_HINTS = {
+    "group-by": "group",
+    "groupby": "group",
     "order": "sort",
     "orderby": "sort",
     "order-by": "sort",
@@ -82,8 +99,11 @@ _CALL_HINTS = {
 _TYPE_PREFIX = re.compile(r"(number|boolean|string|date):")
 _TOLERATED = re.compile("%(?:7C|7B|7D|3C|3E|5B|5D|28|29|21)", re.IGNORECASE)
 _TOLERATED_IN_CALL = re.compile("%(?:7B|7D|2C|2B)", re.IGNORECASE)
+_TOLERATED_IN_GROUP = re.compile("%(?:2C|3B)", re.IGNORECASE)
 _SUSPECT_IN_NAME = re.compile(r"[()\[\]{}|<>!]")
 _INTEGER = re.compile(r"[0-9]{1,18}")
+_CURSOR = re.compile(r"[A-Za-z0-9_-]+")
+MAX_CURSOR = 4096  # characters
 
 
 def _nothing_declared(name: str) -> bool:
@@ -133,16 +153,19 @@ def _decode_escape(found: re.Match[str]) -> str:
 class _Calls:
     """What the calls of one level said; the last of each kind counts."""
 
-    __slots__ = ("limit", "offset", "select", "sort")
+    __slots__ = ("after", "aggregate", "limit", "offset", "select", "sort", "whole")
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool) -> None:
+        self.whole = whole  # calls of the whole query, not of a relation filter
         self.select: Select | None = None
         self.sort: tuple[SortKey, ...] = ()
         self.offset = 0
         self.limit: int | None = None
+        self.aggregate: Aggregate | None = None
+        self.after: str | None = None
 
     def query(self, where: Filter | None) -> Query:
-        return Query(where, self.select, self.sort, self.offset, self.limit)
+        return Query(where, self.select, self.sort, self.offset, self.limit, aggregate=self.aggregate, after=self.after)
 
 
 class _Parser:
@@ -164,7 +187,7 @@ class _Parser:
             except UnicodeEncodeError as error:
                 readable = text.encode("ascii", "backslashreplace").decode()
                 raise QuerySyntaxError("a character that is not Unicode text", error.start, readable) from None
-        calls = _Calls()
+        calls = _Calls(whole=True)
         where = self._or_expression("", calls, may_be_empty=True)
         if scanner.peek():
             raise self._trailing()
@@ -344,7 +367,7 @@ class _Parser:
     def _relation_query(self) -> Query:
         """`[...]` of a relation filter: conditions and calls of its own."""
         self._enter("[")
-        calls = _Calls()
+        calls = _Calls(whole=False)
         where = self._or_expression("]", calls, may_be_empty=True)
         self._leave("]")
         query = calls.query(where)
@@ -356,27 +379,38 @@ class _Parser:
 
     def _call(self, name: str, position: int, calls: _Calls | None) -> None:
         scanner = self._scanner
-        if name not in ("select", "sort", "limit"):
+        if name not in _CALLS:
             near = _CALL_HINTS.get(name)
             raise scanner.error(
-                f"unknown call '{name}'", position, f"did you mean {near}(...)?" if near else "calls are select, sort and limit"
+                f"unknown call '{name}'", position, f"did you mean {near}(...)?" if near else f"calls are {', '.join(_CALLS)}"
             )
         if calls is None:
             raise scanner.error(f"'{name}(...)' inside a group", position, "join calls to the whole query with &")
+        if not calls.whole and name not in ("select", "sort", "limit"):
+            raise scanner.error(f"'{name}(...)' inside a relation filter", position, "it belongs to the whole query")
         self._enter("(")
         self._parentheses += 1
         if name == "limit":
             calls.offset, calls.limit = self._limit()
+        elif name == "select":
+            self._decode_call(_TOLERATED_IN_CALL)
+            calls.select = self._selection()
+        elif name == "sort":
+            self._decode_call(_TOLERATED_IN_CALL)
+            calls.sort = self._sort_keys()
+        elif name == "after":
+            calls.after = self._cursor()
         else:
-            self._decode_call()
-            if name == "select":
-                calls.select = self._selection()
-            else:
-                calls.sort = self._sort_keys()
+            if calls.aggregate is not None:
+                raise scanner.error(f"a second aggregate, '{name}(...)'", position, "a query has one of count, facet and group")
+            calls.aggregate = self._aggregate(name)
         self._parentheses -= 1
         self._leave(")")
+        if calls.aggregate is not None and (calls.select is not None or calls.after is not None):
+            other = "select" if calls.select is not None else "after"
+            raise scanner.error(f"'{calls.aggregate.kind}(...)' together with '{other}(...)'", position, "an aggregate has rows of its own")
 
-    def _decode_call(self) -> None:
+    def _decode_call(self, tolerated: re.Pattern[str]) -> None:
         """Inside select and sort `%7B %7D %2C %2B` equal their characters: put these in their place up to the closing parenthesis."""
         scanner = self._scanner
         text = scanner.text
@@ -388,7 +422,58 @@ class _Parser:
             position += 1
         inside = text[start:position]
         if "%" in inside:
-            scanner.text = text[:start] + _TOLERATED_IN_CALL.sub(_decode_escape, inside) + text[position:]
+            scanner.text = text[:start] + tolerated.sub(_decode_escape, inside) + text[position:]
+
+    def _aggregate(self, kind: str) -> Aggregate:
+        """What stands in the parentheses of `count()`, `facet(a)` and `group(a,b;count,sum(x))`."""
+        scanner = self._scanner
+        if kind == "count":
+            if scanner.peek() != ")":
+                raise scanner.unexpected("')'", "facet(a) counts by the values of an attribute")
+            return Aggregate("count")
+        if kind == "facet":
+            return Aggregate("facet", (self._path(),))
+        self._decode_call(_TOLERATED_IN_GROUP)
+        keys: list[tuple[str, ...]] = []
+        while not keys or scanner.take(","):
+            position = scanner.position
+            path = self._path(in_group=True)
+            if path in keys:
+                raise scanner.error(f"'{'.'.join(path)}' a second time", position)
+            keys.append(path)
+        functions: list[tuple[str, tuple[str, ...] | None]] = []
+        if scanner.take(";") and scanner.peek() != ")":
+            while not functions or scanner.take(","):
+                position = scanner.position
+                function = self._function()
+                if function in functions:
+                    raise scanner.error(f"'{function[0]}' a second time", position)
+                functions.append(function)
+        return Aggregate("group", tuple(keys), tuple(functions) or (("count", None),))
+
+    def _function(self) -> tuple[str, tuple[str, ...] | None]:
+        scanner = self._scanner
+        position = scanner.position
+        name = scanner.name_in_group()
+        if name not in AGGREGATE_FUNCTIONS:
+            hint = f"functions are {', '.join(AGGREGATE_FUNCTIONS)}"
+            raise scanner.error(f"unknown function '{name}'", position, hint) if name else scanner.unexpected("a function", hint)
+        if name == "count":
+            return name, None
+        if not scanner.take("("):
+            raise scanner.unexpected("'('", f"{name} needs an attribute: {name}(a)")
+        path = self._path(in_group=True)
+        if not scanner.take(")"):
+            raise scanner.unexpected("')'")
+        return name, path
+
+    def _cursor(self) -> str:
+        scanner = self._scanner
+        found = _CURSOR.match(scanner.text, scanner.position)
+        if found is None or found.end() - found.start() > MAX_CURSOR:
+            raise scanner.error("expected a cursor", hint=f"at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, as it was given")
+        scanner.position = found.end()
+        return found.group()
 
     def _limit(self) -> tuple[int, int]:
         """`limit(n)`: the first n. `limit(a,b)`: skip a, up to position b. Returns (offset, limit)."""
@@ -459,18 +544,18 @@ class _Parser:
             return SelectItem(path, nested=Select(items), position=position)
         return SelectItem(path, query=self._relation_query(), position=position)
 
-    def _path(self) -> tuple[str, ...]:
-        path: tuple[str, ...] = (self._required_name(),)
+    def _path(self, *, in_group: bool = False) -> tuple[str, ...]:
+        path: tuple[str, ...] = (self._required_name(in_group=in_group),)
         while self._scanner.take("."):
-            path = (*path, self._required_name())
+            path = (*path, self._required_name(in_group=in_group))
         return path
 
     # pieces
 
-    def _required_name(self) -> str:
+    def _required_name(self, *, in_group: bool = False) -> str:
         scanner = self._scanner
         position = scanner.position
-        raw = scanner.name()
+        raw = scanner.name_in_group() if in_group else scanner.name()
         if not raw:
             raise scanner.unexpected("the name of an attribute")
         return self._name(raw, position)

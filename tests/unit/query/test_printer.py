@@ -19,6 +19,11 @@ from svc.query.nodes import Comparator, Condition, Conversion, Group, Query, Sel
         ("limit(2,5)&sort(-a,b.c)&x=1", "x===1&sort(-a,b.c)&limit(2,5)"),
         ("select([a,b{c}])", "select([a,b{c}])"),
         ("select(a,)", "select(a,)"),
+        ("count()&a=1|b=1", "(a===1|b===1)&count()"),
+        ("facet(a.b)", "facet(a.b)"),
+        ("group(a,b;sum(x.y))&limit(1)", "limit(1)&group(a,b;sum(x.y))"),
+        ("group(a)", "group(a;count)"),
+        ("after(x)&a=1", "a===1&after(x)"),
         ("p[a=1&limit(2)]", "p[a===1&limit(2)]"),
     ],
 )

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from svc.errors import QueryError, QuerySyntaxError
-from svc.query.nodes import Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.query.url import MAX_DEPTH, parse_query
 
 EQ, NE, GT, GE, LT, LE = (
@@ -123,6 +123,29 @@ def test_conditions(text, where):
         ),
         ("select(a[b=1])", Query(select=Select((SelectItem(("a",), None, Query(B)),), "value"))),
         ("a=1&limit(1)&b=1", Query(Group("and", (A, B)), limit=1)),
+        ("a=1&count()", Query(A, aggregate=Aggregate("count"))),
+        ("facet(a.b)", Query(aggregate=Aggregate("facet", (("a", "b"),)))),
+        ("group(a)", Query(aggregate=Aggregate("group", (("a",),), (("count", None),)))),
+        ("group(a;)", parse_query("group(a)")),
+        (
+            "group(a,b.c;count,sum(x),avg(x.y),min(x),max(x))&sort(-sum.x)&limit(3)",
+            Query(
+                None,
+                None,
+                (SortKey(("sum", "x"), True),),
+                0,
+                3,
+                aggregate=Aggregate(
+                    "group",
+                    (("a",), ("b", "c")),
+                    (("count", None), ("sum", ("x",)), ("avg", ("x", "y")), ("min", ("x",)), ("max", ("x",))),
+                ),
+            ),
+        ),
+        ("group(a%2Cb%3Bcount%2csum(x))", parse_query("group(a,b;count,sum(x))")),
+        ("group%28a%3Bsum%28x%29%29", parse_query("group(a;sum(x))")),
+        ("after(Aa0_-)&sort(a)", Query(sort=(SortKey(("a",)),), after="Aa0_-")),
+        ("after(a)&after(b)", Query(after="b")),
     ],
 )
 def test_calls(text, query):
@@ -166,6 +189,26 @@ def test_a_declared_attribute_may_be_called_lt():
         ("select(a{})", 9, "the name of an attribute"),
         ("sort()", 5, "the name of an attribute"),
         ("a[]", 2, "an empty relation filter"),
+        ("count(a)", 6, "facet(a) counts"),
+        ("facet()", 6, "the name of an attribute"),
+        ("facet(a,b)", 7, "expected ')'"),
+        ("group()", 6, "the name of an attribute"),
+        ("group(;count)", 6, "the name of an attribute"),
+        ("group(a,a)", 8, "'a' a second time"),
+        ("group(a;sum)", 11, "sum needs an attribute"),
+        ("group(a;median(x))", 8, "unknown function 'median'"),
+        ("group(a;count,)", 14, "expected a function"),
+        ("group(a;sum(x),sum(x))", 15, "'sum' a second time"),
+        ("group(a;count(x))", 13, "expected ')'"),
+        ("count()&facet(a)", 8, "a second aggregate"),
+        ("count()&select(a)", 8, "'count(...)' together with 'select(...)'"),
+        ("select(a)&count()", 10, "'count(...)' together with 'select(...)'"),
+        ("after(a)&facet(a)", 9, "'facet(...)' together with 'after(...)'"),
+        ("b[count()]", 2, "'count(...)' inside a relation filter"),
+        ("(a=1&count())", 5, "'count(...)' inside a group"),
+        ("after()", 6, "expected a cursor"),
+        ("after(a.b)", 7, "expected ')'"),
+        ("after(" + "a" * 4097 + ")", 6, "expected a cursor"),
         ("a=gt=", 5, "expected a value for greater_than"),
         ("b=1&a<", 6, "expected a value for less_than"),
         ("a=sw=&b=1", 5, "expected a value for starts_with"),
