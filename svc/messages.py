@@ -181,6 +181,7 @@ class Request:
         "http_version",
         "last_modified",
         "method",
+        "native_body",
         "pathname",
         "peer",
         "peer_certificate",
@@ -212,6 +213,7 @@ class Request:
         self.precondition: Any = None  # store.Precondition of the next write to the addressed record
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
+        self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
         self._data: Any = _UNDECODED

@@ -35,11 +35,12 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class Rows:
-    """A query ready to run."""
+    """A query ready to run. `plan_seconds`: what planning it took."""
 
     table: Table
     plan: Plan
     visible: frozenset[str] | None = None
+    plan_seconds: float = 0.0
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from svc.auth.system import SYSTEM
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request
 from svc.query import QueryCache, plan_query
-from svc.query.nodes import Comparator, Condition, Query
+from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
@@ -58,7 +58,7 @@ class TableResource(Resource):
         may = target.rights = rights(user, cls.table.database.name, cls.table.name)
         if may.all:
             return
-        if verb == "get":
+        if verb in ("get", "query"):
             allowed = may.read
         elif verb == "delete":
             allowed = may.delete
@@ -98,21 +98,31 @@ class TableResource(Resource):
 
     @classmethod
     def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> Rows:
-        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2)."""
-        query = cls.queries.parse(target.query or "", cls.table)
-        query = narrow_query(Query(select=query.select), cls.table, request.user)
+        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2). A property of the
+        target is selected as an object with this one name; what the query selects is then selected from its value."""
+        select = None
+        if target.query and "select" in target.query:
+            select = cls.queries.parse(target.query, cls.table).select
+        if target.property is not None:
+            select = Select((SelectItem((target.property,), nested=select),))
+        query = narrow_query(Query(select=select), cls.table, request.user)
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
         return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
 
     @classmethod
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
+        began = cls.store.clock.monotonic()
+        query = cls.queries.parse(target.query, cls.table) if target.query else NO_QUERY
+        return cls._planned(query, target, request, began)
+
+    @classmethod
+    def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:
         table = cls.table
-        query = cls.queries.parse(target.query, table) if target.query else NO_QUERY
         visible = cls.visible(target)
         if not target.rights.all:
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
-        return Rows(table, plan, visible)
+        return Rows(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod
     def describe(cls, visible: frozenset[str] | None = None) -> dict[str, Any]:
@@ -163,7 +173,7 @@ class TableResource(Resource):
     @classmethod
     def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
         record[cls.table.primary_key] = key  # the address wins (http §2.3)
-        record = cls.table.validator.record(record)
+        record = cls.table.validator.record(record, source=source_of(request))
         may: TableRights = target.rights
         if may.attributes is not None:
             record = may.keep_forbidden(record, transaction.get_raw(cls.table, key))
@@ -176,7 +186,7 @@ class TableResource(Resource):
         changes = cls._one_record(data)
         changes.pop(cls.table.primary_key, None)
         transaction = cls.begin(request)
-        transaction.patch(cls.table, target.id, cls.table.validator.changes(changes), request.precondition)
+        transaction.patch(cls.table, target.id, cls.table.validator.changes(changes, source=source_of(request)), request.precondition)
         cls.commit(transaction, request)
 
     @classmethod
@@ -184,7 +194,7 @@ class TableResource(Resource):
         """Change one property only (http §2.5)."""
         cls.authorize("patch", target, {name: value}, request)
         transaction = cls.begin(request)
-        transaction.patch(cls.table, target.id, cls.table.validator.changes({name: value}), request.precondition)
+        transaction.patch(cls.table, target.id, cls.table.validator.changes({name: value}, source=source_of(request)), request.precondition)
         cls.commit(transaction, request)
 
     @classmethod
@@ -197,10 +207,10 @@ class TableResource(Resource):
             for number, record in enumerate(data):
                 if not isinstance(record, dict):
                     raise BadBody(f"Element {number} of the body is not an object")
-                created.append(cls._create(transaction, record, target))
+                created.append(cls._create(transaction, record, target, request))
             cls.commit(transaction, request)
             return Created(created)
-        created = cls._create(transaction, cls._one_record(data), target)
+        created = cls._create(transaction, cls._one_record(data), target, request)
         cls.commit(transaction, request)
         text = str(created) if not isinstance(created, tuple) else "/".join(map(str, created))
         location = quote(text, safe="/")
@@ -209,7 +219,7 @@ class TableResource(Resource):
         return Created(created, location)
 
     @classmethod
-    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget) -> Any:
+    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
         table = cls.table
         given = record.get(table.primary_key)
         prefix = target.prefix or ""
@@ -220,7 +230,7 @@ class TableResource(Resource):
             if prefix and not str(key).startswith(prefix):
                 key = check_key(table.definition, prefix + str(key))
         record[table.primary_key] = key
-        return transaction.create(table, key, table.validator.record(record))
+        return transaction.create(table, key, table.validator.record(record, source=source_of(request)))
 
     @classmethod
     def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> bool:
@@ -249,6 +259,11 @@ class TableResource(Resource):
         return cast(dict[str, Any], data)
 
 
+def source_of(request: Request) -> str:
+    """The kind of source that a request's body is to the validator."""
+    return "native" if request.native_body else "json"
+
+
 def table_resource(
     table: Table, store: Store, queries: QueryCache, *, path: str | None = None, allow_full_scan: bool = False
 ) -> type[TableResource]:
@@ -265,7 +280,7 @@ def table_resource(
             "allow_full_scan": allow_full_scan,
             "is_system": table.database.name == SYSTEM,
             "text_keys": key_type(table.definition) in ("ID", "String") and not table.definition.split_segments,
-            "properties": {a.name: a for a in table.definition.attributes if a.stored},
+            "properties": {a.name: a for a in table.definition.attributes},
         },
     )
 
