@@ -24,7 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sortedcontainers import SortedList
 
@@ -34,6 +34,8 @@ from svc.store.keys import after, is_cut, split
 
 if TYPE_CHECKING:
     from svc.store.schema import Attribute
+
+Entry = tuple[bytes, bytes]  # index key, stored primary key
 
 COUNT_CAP = 10_000  # entries, after which the count of a range without cache stops; 10,000 steps take 3 ms
 AT_ONCE = 4_000  # entries: a smaller index is loaded at the first count of a range, within 5 ms; a larger one by `IndexCaches.load`
@@ -98,6 +100,24 @@ def _bound(key: bytes) -> bytes:
     return whole + b"\xff" if rest else key
 
 
+def _after(cursor: Any, key: bytes, primary: bytes) -> bool:
+    """Go to the first entry behind this one, which need not exist; False if there is none."""
+    if cursor.set_range_dup(key, primary):
+        return bool(cursor.next()) if cursor.item() == (key, primary) else True
+    # No such key, or none of its entries is as high: the next key.
+    return bool(cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup()))
+
+
+def _before(cursor: Any, key: bytes, primary: bytes) -> bool:
+    """Go to the last entry before this one, which need not exist; False if there is none."""
+    if cursor.set_range_dup(key, primary):
+        return bool(cursor.prev())
+    # No such key, or all its entries are lower.
+    if not cursor.set_range(key):
+        return bool(cursor.last())
+    return bool(cursor.last_dup() if cursor.key() == key else cursor.prev())
+
+
 class Index:
     """One secondary index of a table.
 
@@ -129,12 +149,37 @@ class Index:
         return self.progress is None
 
     def scan(
-        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """(index key, stored primary key) with low <= index key < high, in order of both; `reverse` reverses both."""
+        self,
+        txn: Txn,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        behind: Entry | None = None,
+    ) -> Iterator[Entry]:
+        """(index key, stored primary key) with low <= index key < high, in order of both; `reverse` reverses both.
+
+        `behind`: an entry with low <= index key < high, there or not any more; the scan goes on behind it, in its own direction.
+        """
         if self.progress is not None:
             raise IndexRebuilding(self.attribute)
-        return self.scan_built(txn, low, high, reverse=reverse)
+        return self.scan_built(txn, low, high, reverse=reverse, behind=behind)
+
+    def values(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, int]]:
+        """(index key, number of its entries) with low <= index key < high, in order. One step for each different key."""
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        try:
+            cursor = txn.cursor(self.handle)
+            found = cursor.first() if low is None else cursor.set_range(low)
+            while found:
+                key = cursor.key()
+                if high is not None and key >= high:
+                    return
+                yield key, cursor.count()
+                found = cursor.next_nodup()
+        except LmdbError as error:
+            raise store_problem(error, self.env.path) from error
 
     def count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
         """The number of entries with low <= index key < high. O(log n) for one value or with the cache, and exact.
@@ -152,21 +197,35 @@ class Index:
         return self.count_stored(txn, low, high)
 
     def scan_built(
-        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """The same, without asking whether the index is complete."""
+        self,
+        txn: Txn,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        behind: Entry | None = None,
+    ) -> Iterator[Entry]:
+        """`scan`, without asking whether the index is complete."""
         try:
             cursor = txn.cursor(self.handle)
             if reverse:
-                # set_range stands on the first duplicate of its key: one step back leaves the key.
-                if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):
+                if behind is not None:
+                    found = _before(cursor, *behind)
+                else:
+                    # set_range stands on the first duplicate of its key: one step back leaves the key.
+                    found = cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()
+                if not found:
                     return
                 for item in cursor.iterprev():
                     if low is not None and item[0] < low:
                         return
                     yield item
             else:
-                if not (cursor.first() if low is None else cursor.set_range(low)):
+                if behind is not None:
+                    found = _after(cursor, *behind)
+                else:
+                    found = cursor.first() if low is None else cursor.set_range(low)
+                if not found:
                     return
                 for item in cursor.iternext():
                     if high is not None and item[0] >= high:
@@ -214,12 +273,7 @@ class Index:
         cursor = txn.cursor(self.handle)
         if cache.loaded:
             primary_at = -2 - (cache.loaded[-2] << 8 | cache.loaded[-1])
-            key, primary = cache.loaded[:primary_at], cache.loaded[primary_at:-2]
-            if cursor.set_range_dup(key, primary):
-                found = cursor.next() if cursor.item() == (key, primary) else True
-            else:
-                # No such key any more, or none of its entries is as high: go on with the next key.
-                found = cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup())
+            found = _after(cursor, cache.loaded[:primary_at], cache.loaded[primary_at:-2])
         else:
             found = cursor.first()
         return cache.extend(cursor.iternext() if found else iter(()), limit)

@@ -160,9 +160,17 @@ class Table:
         return raw if expiry is None or expiry > self.database.clock.wall() * 1000 else None
 
     def scan(
-        self, txn: Txn, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        txn: Txn,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        behind: bytes | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """(stored key, raw) of the records with low <= encoded key < high in key order; expired ones are skipped.
+
+        `behind`: the stored key of a record in the range, there or not any more; the scan goes on behind it, in its own direction.
 
         Keys over 509 bytes that agree in their first 494 come in a fixed but arbitrary order.
         """
@@ -173,11 +181,15 @@ class Table:
         try:
             cursor = txn.cursor(self.primary)
             if reverse:
-                if not (cursor.last() if end is None or not cursor.set_range(end) else cursor.prev()):
+                stop = end if behind is None else behind
+                if not (cursor.last() if stop is None or not cursor.set_range(stop) else cursor.prev()):
                     return
                 items = cursor.iterprev()
             else:
-                if not (cursor.first() if start is None else cursor.set_range(start)):
+                first = start if behind is None else behind
+                if not (cursor.first() if first is None else cursor.set_range(first)):
+                    return
+                if behind is not None and cursor.key() == behind and not cursor.next():
                     return
                 items = cursor.iternext()
             for item in items:
@@ -257,6 +269,14 @@ class Table:
         prefix = _EXPIRY_KEY.pack(self.number, 0.0)[:4]
         while cursor.set_range(prefix) and cursor.key().startswith(prefix):
             cursor.delete(True)
+
+    def expired(self, txn: Txn, limit: int) -> list[tuple[bytes, bytes]] | None:
+        """(stored key, raw) of the records that have expired and are not yet removed: indexes still have their entries, `record_count` has
+        them counted off. None if there are more than `limit`."""
+        keys = self.expired_keys(txn, self.database.clock.wall() * 1000, limit + 1)
+        if len(keys) > limit:
+            return None
+        return [(key, raw) for key in keys if (raw := txn.get(key, None, self.primary)) is not None]
 
     def expired_keys(self, txn: Txn, before_ms: float, limit: int) -> list[bytes]:
         """Up to `limit` stored keys of records whose expiry is before `before_ms`, earliest first."""

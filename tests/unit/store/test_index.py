@@ -236,3 +236,25 @@ def test_check_finds_a_wrong_cache(price: Index, seats: Table) -> None:
 def test_nothing_is_loaded_without_being_asked() -> None:
     caches = IndexCaches(1000)
     assert not caches.has_work and not caches.load(lambda: True) and caches.used == 0
+
+
+def test_a_scan_goes_on_behind_any_entry(price: Index, seats: Table) -> None:
+    txn = seats.database.snapshot()
+    entries = list(price.scan(txn))
+    places = [*entries, (index_key(3), encode_key("a")), (index_key(5), encode_key("b")), (index_key(5), encode_key("z"))]
+    places += [(index_key(None), encode_key("a")), (index_key("z"), encode_key("a"))]
+    for place in places:
+        assert list(price.scan(txn, behind=place)) == [entry for entry in entries if entry > place]
+        assert list(price.scan(txn, reverse=True, behind=place)) == [entry for entry in reversed(entries) if entry < place]
+    low, high = index_key(2.5), index_key("a")
+    inside = [entry for entry in entries if low <= entry[0] < high]
+    for place in inside:
+        assert list(price.scan(txn, low, high, behind=place)) == [entry for entry in inside if entry > place]
+        assert list(price.scan(txn, low, high, reverse=True, behind=place)) == [entry for entry in reversed(inside) if entry < place]
+
+
+def test_values_with_their_counts(price: Index, seats: Table) -> None:
+    txn = seats.database.snapshot()
+    assert [(decode_key(key), count) for key, count in price.values(txn)] == [(None, 2), (2.5, 1), (5, 2), ("x", 1)]
+    assert [(decode_key(key), count) for key, count in price.values(txn, index_key(3), index_key("x"))] == [(5, 2)]
+    assert list(price.values(txn, index_key("y"), None)) == []

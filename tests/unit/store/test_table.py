@@ -242,3 +242,30 @@ def test_reopened(seats: Table, open_store: Callable[..., Store]) -> None:
     assert again.definition == seats.definition and [decode_key(k) for _, k in again.indexes["price"].scan(again.database.snapshot())] == [
         "A1"
     ]
+
+
+def test_a_scan_goes_on_behind_any_key(seats: Table) -> None:
+    names = ["a", "b", "c", "d" * 600, "e"]
+    for name in names:
+        put(seats, name)
+    txn = seats.database.snapshot()
+    stored = [key for key, _ in seats.scan(txn)]
+    for place in [*stored, encode_key("A"), encode_key("bb"), encode_key("z")]:
+        assert [key for key, _ in seats.scan(txn, behind=place)] == [key for key in stored if key > place]
+        assert [key for key, _ in seats.scan(txn, reverse=True, behind=place)] == [key for key in reversed(stored) if key < place]
+    low, high = encode_key("b"), encode_key("e")
+    assert [key for key, _ in seats.scan(txn, low, high, behind=stored[1])] == stored[2:4]
+    assert [key for key, _ in seats.scan(txn, low, high, reverse=True, behind=stored[3])] == [stored[2], stored[1]]
+
+
+def test_what_has_expired_and_is_still_there(seats: Table, clock: FakeClock) -> None:
+    now_ms = clock.wall() * 1000
+    for number in range(3):
+        put(seats, f"k{number}", now_ms + 1000 * number, price=number)
+    put(seats, "stays", price=9)
+    clock.advance(1.0)
+    seats.database.store.end_turn()
+    expired = seats.expired(seats.database.snapshot(), 2)
+    assert expired is not None and [decode(raw)["price"] for _, raw in expired] == [0, 1]
+    assert seats.expired(seats.database.snapshot(), 1) is None
+    assert seats.record_count() == 2
