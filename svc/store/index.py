@@ -100,6 +100,17 @@ def _bound(key: bytes) -> bytes:
     return whole + b"\xff" if rest else key
 
 
+def _from_key(cursor: Any, low: bytes | None) -> bool:
+    """Go to the first entry whose key is >= `low`; False if there is none."""
+    return bool(cursor.first() if low is None else cursor.set_range(low))
+
+
+def _before_key(cursor: Any, high: bytes | None) -> bool:
+    """Go to the last entry whose key is < `high`; False if there is none."""
+    # set_range stands on the first duplicate of its key: one step back leaves the key.
+    return bool(cursor.last() if high is None or not cursor.set_range(high) else cursor.prev())
+
+
 def _after(cursor: Any, key: bytes, primary: bytes) -> bool:
     """Go to the first entry behind this one, which need not exist; False if there is none."""
     if cursor.set_range_dup(key, primary):
@@ -171,7 +182,7 @@ class Index:
             raise IndexRebuilding(self.attribute)
         try:
             cursor = txn.cursor(self.handle)
-            found = cursor.first() if low is None else cursor.set_range(low)
+            found = _from_key(cursor, low)
             while found:
                 key = cursor.key()
                 if high is not None and key >= high:
@@ -209,23 +220,14 @@ class Index:
         try:
             cursor = txn.cursor(self.handle)
             if reverse:
-                if behind is not None:
-                    found = _before(cursor, *behind)
-                else:
-                    # set_range stands on the first duplicate of its key: one step back leaves the key.
-                    found = cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()
-                if not found:
+                if not (_before_key(cursor, high) if behind is None else _before(cursor, *behind)):
                     return
                 for item in cursor.iterprev():
                     if low is not None and item[0] < low:
                         return
                     yield item
             else:
-                if behind is not None:
-                    found = _after(cursor, *behind)
-                else:
-                    found = cursor.first() if low is None else cursor.set_range(low)
-                if not found:
+                if not (_from_key(cursor, low) if behind is None else _after(cursor, *behind)):
                     return
                 for item in cursor.iternext():
                     if high is not None and item[0] >= high:
