@@ -1,0 +1,259 @@
+"""Request bodies with a content coding (contract: http §8; RFC 9110 §8.4, §15.5.16).
+
+A short body may stand for a very long one, so every coding is undone in steps of bounded output, and the limit is asked after each:
+
+    gzip, deflate   at most STEP bytes a step
+    br              at most STEP bytes and one block of the library's buffer (256 KiB)
+    zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
+
+A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
+each step, up to 5 ms on a busy server.
+"""
+
+from __future__ import annotations
+
+import zlib
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Generator
+from io import BytesIO
+
+import brotli
+import zstandard
+
+from svc.errors import BadBody, ClientError, Overloaded
+
+MAX_CODINGS = 4  # in a row, identity included
+MAX_MEMBERS = 100_000  # gzip members or zstd frames of one body: each costs some microseconds, and may be empty
+STEP = 64 * 1024  # bytes of output a step of gzip, deflate and br
+INPUT_STEP = 16 * 1024  # bytes of input a step; what a step leaves over is copied by zlib
+ZSTD_STEP = 128
+MEMBER_WORK = 4 * 1024  # what beginning a gzip member or a zstd frame counts for, in bytes
+SLICE = 512 * 1024  # bytes of input and output decoded in one turn: 2 ms with gzip, the slowest
+MAX_WINDOW = 8 * 1024 * 1024  # of zstd as a content coding (RFC 9659)
+
+ACCEPT_ENCODING = ("Accept-Encoding", "br, zstd, gzip, deflate")
+
+Steps = Generator[int, None, None]  # yields after each step the work it took, in bytes
+
+
+def parse_codings(header_value: str) -> list[str]:
+    """The codings in the order in which they were applied, without identity. Raises 415."""
+    names = [name.strip().lower() for name in header_value.split(",")]
+    for name in names:
+        if name and name != "identity" and name not in _DECODERS:
+            raise _unsupported(f"The content coding {name[:40]} is not supported")
+    if len(names) > MAX_CODINGS:
+        raise _unsupported(f"More than {MAX_CODINGS} content codings")
+    return [name for name in names if name and name != "identity"]
+
+
+def _unsupported(message: str) -> ClientError:
+    return ClientError(message, 415, headers=(ACCEPT_ENCODING,))
+
+
+class _Output:
+    """What is decoded so far; its buffer becomes the result without a copy."""
+
+    __slots__ = ("_buffer", "_limit", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = BytesIO()
+        self.size = 0
+
+    @property
+    def room(self) -> int:
+        return self._limit - self.size
+
+    def add(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > self._limit:
+            raise ClientError(f"The decoded body is longer than {self._limit} bytes", 413)
+        self._buffer.write(data)
+
+    def value(self) -> bytes:
+        return self._buffer.getvalue()
+
+
+def _faulty(coding: str) -> BadBody:
+    return BadBody(f"The body is not valid {coding}")
+
+
+def _truncated(coding: str) -> BadBody:
+    return BadBody(f"The body ends before its {coding} data does")
+
+
+def _decode_gzip(body: bytes, output: _Output) -> Steps:
+    """One member or several (RFC 1952 §2.2)."""
+    rest = memoryview(body)
+    members = 0
+    while rest:
+        members += 1
+        if members > MAX_MEMBERS:
+            raise BadBody(f"More than {MAX_MEMBERS} gzip members")
+        yield MEMBER_WORK
+        rest = yield from _inflate(rest, output, 16 + zlib.MAX_WBITS, "gzip")
+
+
+def _decode_deflate(body: bytes, output: _Output) -> Steps:
+    """zlib's format, as RFC 9110 §8.4.1.2 says, or bare deflate data, as some clients send. These cannot begin like the former: it would be a stored
+    block with bits set in its padding."""
+    bits = zlib.MAX_WBITS if body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0 else -zlib.MAX_WBITS
+    rest = yield from _inflate(memoryview(body), output, bits, "deflate")
+    if rest:
+        raise BadBody("More data follows the deflate data")
+
+
+def _inflate(body: memoryview, output: _Output, bits: int, coding: str) -> Generator[int, None, memoryview]:
+    """Decode one zlib stream; returns what follows it."""
+    stream = zlib.decompressobj(bits)
+    position = 0
+    while not stream.eof:
+        piece: bytes | memoryview = body[position : position + INPUT_STEP]
+        if not piece:
+            raise _truncated(coding)
+        position += len(piece)
+        while piece and not stream.eof:
+            try:
+                # One byte more than there is room for shows that the limit is passed.
+                data = stream.decompress(piece, min(STEP, output.room + 1))
+            except zlib.error:
+                raise _faulty(coding) from None
+            output.add(data)
+            yield len(piece) - len(stream.unconsumed_tail) + len(data)
+            piece = stream.unconsumed_tail
+    return body[position - len(stream.unused_data) :]
+
+
+def _decode_br(body: bytes, output: _Output) -> Steps:
+    stream = brotli.Decompressor()
+    rest = memoryview(body)
+    while rest:
+        if stream.is_finished():
+            raise BadBody("More data follows the br data")
+        piece: bytes | memoryview = rest[:INPUT_STEP]
+        rest = rest[INPUT_STEP:]
+        while True:
+            try:
+                data = stream.process(piece, output_buffer_limit=min(STEP, output.room + 1))
+            except brotli.error:
+                raise _faulty("br") from None
+            output.add(data)
+            yield len(piece) + len(data)
+            # `can_accept_more_data` tells of input only: output may be waiting all the same.
+            if not data or stream.is_finished():
+                break
+            piece = b""
+    if not stream.is_finished():
+        raise _truncated("br")
+
+
+def _decode_zstd(body: bytes, output: _Output) -> Steps:
+    """One frame or several (RFC 8878 §3.1)."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
+    rest = memoryview(body)
+    frames = 0
+    while rest:
+        frames += 1
+        if frames > MAX_MEMBERS:
+            raise BadBody(f"More than {MAX_MEMBERS} zstd frames")
+        yield MEMBER_WORK
+        stream = decompressor.decompressobj()
+        position = 0
+        while not stream.eof:
+            piece = rest[position : position + ZSTD_STEP]
+            if not piece:
+                raise _truncated("zstd")
+            position += len(piece)
+            try:
+                data = stream.decompress(piece)
+            except zstandard.ZstdError:
+                raise _faulty("zstd") from None
+            output.add(data)
+            yield len(piece) + len(data)
+        rest = rest[position - len(stream.unused_data) :]
+
+
+_DECODERS: dict[str, Callable[[bytes, _Output], Steps]] = {
+    "br": _decode_br,
+    "deflate": _decode_deflate,
+    "gzip": _decode_gzip,
+    "x-gzip": _decode_gzip,
+    "zstd": _decode_zstd,
+}
+
+
+class _Decoding:
+    """One body on its way through its codings."""
+
+    __slots__ = ("_output", "_steps", "result")
+
+    def __init__(self, header_value: str, body: bytes, max_bytes: int) -> None:
+        self.result = body
+        self._output = _Output(max_bytes)
+        self._steps = self._run(parse_codings(header_value), max_bytes)
+
+    def _run(self, names: list[str], max_bytes: int) -> Steps:
+        for name in reversed(names):
+            if not self.result:
+                return  # no content is no content in any coding
+            self._output = _Output(max_bytes)
+            yield from _DECODERS[name](self.result, self._output)
+            self.result = self._output.value()
+        if len(self.result) > max_bytes:
+            raise ClientError(f"The body is longer than {max_bytes} bytes", 413)
+
+    @property
+    def held(self) -> int:
+        """Bytes decoded so far."""
+        return self._output.size
+
+    def advance(self) -> bool:
+        """One slice. True: `result` is the body."""
+        work = 0
+        for step in self._steps:
+            work += step
+            if work >= SLICE:
+                return False
+        return True
+
+
+def decode_coding(header_value: str, body: bytes, max_bytes: int) -> bytes:
+    """The body without its codings, which `Content-Encoding` names, in one go.
+
+    Raises 415 for a coding we do not know, 413 above `max_bytes`, BadBody (400) for data that is damaged, cut off or followed by something else.
+    """
+    decoding = _Decoding(header_value, body, max_bytes)
+    while not decoding.advance():
+        pass
+    return decoding.result
+
+
+class RequestDecoder:
+    """Decodes the bodies of a server's requests. `max_bytes`: of one; `max_total`: of all that are being decoded at one time."""
+
+    def __init__(self, max_bytes: int, max_total: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_total = max_total
+        self.held = 0  # bytes decoded by those that are not finished
+
+    def decode(self, header_value: str, body: bytes) -> bytes | Awaitable[bytes]:
+        """As `decode_coding`; what takes more than a slice is decoded by the awaitable that is returned, a slice a turn. It also raises Overloaded."""
+        decoding = _Decoding(header_value, body, self._max_bytes)
+        if decoding.advance():
+            return decoding.result
+        return self._go_on(decoding)
+
+    async def _go_on(self, decoding: _Decoding) -> bytes:
+        held = 0
+        try:
+            while True:
+                self.held += decoding.held - held
+                held = decoding.held
+                if self.held > self._max_total:
+                    raise Overloaded("Too many request bodies at one time")
+                await sleep(0)
+                if decoding.advance():
+                    return decoding.result
+        finally:
+            self.held -= held
