@@ -19,6 +19,7 @@ from svc.resources import Created, RequestTarget, Resource, Resources, Rows, Sto
 from svc.rest.bodies import ACCEPT_PATCH, decode_body, is_json, media_type_of
 from svc.rest.conditional import READ_CONDITIONS, is_unchanged, last_modified, write_precondition
 from svc.rest.negotiation import WRITERS, choose_writer
+from svc.rest.openapi import ADDRESS, METHODS, OpenApi
 from svc.rest.rows import JsonRows, encode_json, narrow
 from svc.store.records import decode, decode_json, etag_of, etag_of_version, version_of
 
@@ -61,6 +62,7 @@ class Rest:
         self, resources: Resources, clock: Clock, report: Callable[[BaseException], None], options: RestOptions = RestOptions()
     ) -> None:
         self._resources = resources
+        self._openapi = OpenApi(resources)
         self._wall = clock.wall
         self._report = report
         self._options = options
@@ -84,6 +86,8 @@ class Rest:
         method = self._methods.get(request.method)
         if method is None:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
+        if request.pathname == ADDRESS:
+            return self._openapi.handle(request)
         found = self._resources.find(request.pathname, "rest")
         if found is None:
             raise NotFound("Not found")
@@ -100,7 +104,9 @@ class Rest:
     def options(self, request: Request) -> Response:
         """OPTIONS that is no preflight: what the addressed resource can do; needs no authentication."""
         allow: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-        if request.target != "*":
+        if request.pathname == ADDRESS:
+            allow = METHODS
+        elif request.target != "*":
             found = self._resources.find(request.pathname, "rest")
             if found is None:
                 raise NotFound("Not found")

@@ -65,11 +65,16 @@ class Node:
         return Wire(self)
 
     def turn(self) -> bool:
+        """One turn, and one step of each answer that is awaited. True: there is more to do."""
+        waiting = bool(asyncio.all_tasks(self._loop))
+        if waiting:
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
         if self.store.has_pending:
             self.store.commit_turn()
         more = self.connections.end_turn()
         self.store.end_turn()
-        return more or self.store.has_pending
+        return more or waiting or self.store.has_pending
 
     def close(self) -> None:
         self.connections.close_all()

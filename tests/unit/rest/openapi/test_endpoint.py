@@ -1,0 +1,116 @@
+"""Who gets /openapi, and that the kept copy follows the definitions (contract: http §10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from svc import __version__
+from svc.auth.users import User, UserDirectory
+from svc.errors import NotFound
+from svc.messages import HeaderBlock, Request
+from svc.rest import Rest
+from svc.rest.openapi import OpenApi, openapi_document
+from svc.store.schema import Attribute
+from tests.support.node import Node
+
+SCHEMA = "type Product @table @export { id: ID @primaryKey name: String }"
+ROLE = User("ann")
+
+
+@pytest.fixture
+def node(node_of: Callable[..., Node]) -> Node:
+    return node_of(SCHEMA)
+
+
+def test_super_user_gets_json_whatever_is_accepted(node: Node) -> None:
+    wire = node.connect()
+    status, fields, body = wire.ask("GET", "/openapi", fields={"Accept": "application/cbor"})
+    assert (status, fields["content-type"]) == (200, "application/json")
+    document = msgspec.json.decode(body)
+    assert document["info"] == {"title": "svc HTTP REST interface", "version": __version__}
+    assert document["servers"] == [{"url": "http://localhost"}]
+
+
+def test_head_has_the_same_fields(node: Node) -> None:
+    wire = node.connect()
+    length = wire.ask("GET", "/openapi")[1]["content-length"]
+    status, fields, body = wire.ask("HEAD", "/openapi")
+    assert (status, fields["content-length"], body) == (200, length, b"")
+
+
+def test_others_are_refused(node: Node) -> None:
+    wire = node.connect()
+    node.as_user(None)
+    assert wire.ask("GET", "/openapi")[0] == 401
+    node.as_user(ROLE)
+    assert wire.ask("GET", "/openapi")[0] == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST", "DELETE", "QUERY"])
+def test_it_is_only_read(node: Node, method: str) -> None:
+    status, fields, _ = node.connect().ask(method, "/openapi", b"{}")
+    assert (status, fields["allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+def test_options_say_so(node: Node) -> None:
+    status, fields, _ = node.connect().ask("OPTIONS", "/openapi")
+    assert (status, fields["allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
+def test_a_table_of_that_name_does_not_take_its_place(node_of: Callable[..., Node]) -> None:
+    node = node_of('type Product @table @export(name: "openapi") { id: ID @primaryKey }')
+    assert b'"openapi":"3.0.3"' in node.connect().ask("GET", "/openapi")[2]
+
+
+def test_kept_bytes_are_the_document(node: Node) -> None:
+    body = node.connect().ask("GET", "/openapi")[2]
+    assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__)
+
+
+def test_the_address_is_that_of_the_request(node: Node) -> None:
+    wire = node.connect()
+    wire.ask("GET", "/openapi")
+    wire.sock.sent = b""
+    wire.send(b'GET /openapi HTTP/1.1\r\nHost: "ex"ample:1\r\n\r\n')
+    assert b'"servers":[{"url":"http://\\"ex\\"ample:1"}]' in wire.sock.sent or b" 400 " in wire.sock.sent.partition(b"\r\n")[0]
+
+
+def test_it_is_built_once_and_again_after_a_change(node: Node) -> None:
+    api = OpenApi(node.resources)
+    request = Request("GET", "/openapi", HeaderBlock([("host", "localhost")]))
+    request.user = UserDirectory(node.store).first_super_user()
+
+    def ask() -> tuple[bool, bytes]:
+        """Whether it had to be built, and the document."""
+        answer = api.handle(request)
+        if hasattr(answer, "body"):
+            return False, answer.body
+        steps = answer.__await__()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return True, done.value.body
+
+    built, first = ask()
+    assert built
+    assert ask() == (False, first)
+    table = node.store.open_database("data").tables["Product"]
+    definition = table.definition
+    table.database.define_table(replace(definition, attributes=(*definition.attributes, Attribute("color", "String"))))
+    built, second = ask()
+    assert built and second != first and b'"color"' in second
+    node.resources.remove("Product")
+    built, third = ask()
+    assert built and b'"/Product/"' not in third
+
+
+def test_only_that_address_is_meant(node: Node) -> None:
+    rest = Rest(node.resources, node.clock, lambda error: None)
+    request = Request("GET", "/openapi/", HeaderBlock([]))
+    with pytest.raises(NotFound):
+        rest.handle(request)
