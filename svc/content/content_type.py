@@ -1,0 +1,109 @@
+"""What a content type is: values <-> bytes, one value at a time or a streamed collection (contract: http §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+from svc.messages import HeaderPairs
+from svc.store.schema import Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the rows of a collection look like.
+
+    `columns`: names in order, for types that need them before the first row. `form`: "object", "value" (bare values) or "array", as
+    `svc.query.nodes.Select.shape`. `open`: records may hold undeclared properties, so CSV adds those of the first record as columns.
+    """
+
+    columns: tuple[str, ...] = ()
+    form: str = "object"
+    open: bool = False
+
+
+ANY_SHAPE = Shape()
+
+
+class RowWriter(Protocol):
+    """One collection, written as its rows are found. Every method returns bytes to send, in the order of the calls; `b""` is allowed."""
+
+    def begin(self) -> bytes: ...
+
+    def rows(self, batch: list[Any]) -> bytes:
+        """Shaped values of a query, in the form of the type: Python values if it is `native`, else JSON form. `batch` is not empty."""
+
+    def values(self, batch: list[Any]) -> bytes:
+        """Values that a handler made, of any type that `ContentType.encode` takes. `batch` is not empty."""
+
+    def raw(self, batch: list[bytes]) -> bytes:
+        """Stored records (svc.store.records), undecoded: the fast path. `batch` is not empty."""
+
+    def failure(self, error: dict[str, Any]) -> bytes | None:
+        """The element that stands for a failure (http §8); None: this format has no place for it, so the connection is aborted."""
+
+    def end(self) -> bytes: ...
+
+
+class ContentType:
+    """One type under one name. Objects are shared by all requests and never change.
+
+    `q`: our quality, 0 to 1. `native`: its values have types of their own (dates, bytes, sets), so values are given and decoded as Python values;
+    else in JSON form (`svc.store.records.decode_json`). `needs_count`: `row_writer` must know the number of rows. `reads`: it is a structured
+    type of request bodies. `writes`: negotiation may choose it.
+    """
+
+    name: str = ""
+    content_type: str = ""
+    q: float = 1.0
+    native: ClassVar[bool] = False
+    compressible: bool = True
+    needs_count: bool = False
+    headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only
+    reads: bool = True
+    writes: bool = True
+
+    def under(self, name: str) -> Self:
+        """The same type answering to another of its names, which its responses then carry."""
+        if name == self.name:
+            return self
+        other = copy(self)
+        other.name = other.content_type = name
+        return other
+
+    def as_sequence(self) -> ContentType:
+        """The type for a client that asked for it with `;sequence=true`; itself where that means nothing."""
+        return self
+
+    def encode(self, value: Any) -> bytes:
+        """One value: what a query found, or what a handler returned. Raises TypeError for what has no form in this type: a defect of the handler."""
+        raise NotImplementedError
+
+    def encode_stored(self, raw: bytes) -> bytes:
+        """One stored record (svc.store.records), undecoded: the fast path of `encode`."""
+        raise NotImplementedError
+
+    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:
+        """`count`: the number of rows that will follow, where `needs_count`."""
+        raise NotImplementedError
+
+    def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        """The value of a request body. `parameters`: those of its Content-Type, by lower-case name.
+
+        `attributes`: the declared ones of the table that is written, which say what texts stand for (CSV cells, form fields: http §7.3, §6.4).
+        Raises BadBody (400), naming the place.
+        """
+        raise NotImplementedError
+
+    # What applications may call on a built-in type they find in `content_types` (applications §15).
+
+    def serialize(self, data: Any) -> bytes | str | Awaitable[bytes | str]:
+        return self.encode(data)
+
+    def deserialize(self, raw: bytes | str) -> Any:
+        return self.decode(raw.encode() if isinstance(raw, str) else raw, {})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"

@@ -1,0 +1,119 @@
+"""`application/json` (contract: http §7.1, §7.2; RFC 8259). All digits of integers both ways; `1.0` and `1` are one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.values import json_form, with_whole_text
+from svc.errors import BadBody
+from svc.store.records import decode_json as decode_stored
+from svc.store.records import decode_json_many as decode_stored_many
+from svc.store.schema import Attribute
+
+MAX_EXACT = 2**53  # beyond it a whole float is not one integer
+
+encode_plain = msgspec.json.Encoder().encode  # of values in JSON form
+
+
+def _number(literal: str) -> int | float:
+    """A JSON number with a fraction or an exponent. `1.0` and `1` are one number (http §7.2)."""
+    value = float(literal)
+    if value.is_integer() and -MAX_EXACT <= value <= MAX_EXACT:
+        return int(value)
+    if value - value != 0.0:  # overflowed to an infinity
+        raise ValueError(f"{literal[:40]} is out of range")
+    return value
+
+
+_decode = msgspec.json.Decoder(float_hook=_number).decode
+
+
+def decode_json(body: bytes) -> Any:
+    """A JSON document. Raises BadBody with the decoder's message, which names the position."""
+    try:
+        return _decode(body)
+    except msgspec.MsgspecError as error:
+        raise BadBody(f"Invalid JSON: {error}") from None
+    except UnicodeDecodeError as error:
+        raise BadBody(f"Invalid JSON: not UTF-8 at byte {_offset_of(body, error)}") from None
+    except RecursionError:
+        raise BadBody("Invalid JSON: nested too deeply") from None
+    except ValueError as error:
+        raise BadBody(f"Invalid JSON: {error}") from None
+
+
+def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
+    """The decoder counts within one string; the caller wants the place in the body."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as whole:
+        return whole.start
+    return error.start
+
+
+def encode_json(value: Any) -> bytes:
+    """The JSON of any value that `values` knows. Raises TypeError."""
+    try:
+        form = json_form(value)
+        try:
+            return encode_plain(form)
+        except UnicodeEncodeError:
+            return encode_plain(with_whole_text(form))
+    except RecursionError:
+        raise TypeError("the value refers to itself, or is nested too deeply for JSON") from None
+    except ValueError as error:  # an integer of more digits than Python writes
+        raise TypeError(f"the value has no JSON: {error}") from None
+
+
+class JsonType(ContentType):
+    name = content_type = "application/json"
+    q = 0.8
+
+    def encode(self, value: Any) -> bytes:
+        return encode_json(value)
+
+    def encode_stored(self, raw: bytes) -> bytes:
+        return encode_plain(decode_stored(raw))
+
+    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> JsonRows:
+        return JsonRows()
+
+    def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        return decode_json(body)
+
+
+class JsonRows:
+    """An array, element by element: each batch is encoded as one array, whose brackets are left out."""
+
+    __slots__ = ("_empty",)
+
+    def __init__(self) -> None:
+        self._empty = True
+
+    def begin(self) -> bytes:
+        return b"["
+
+    def rows(self, batch: list[Any]) -> bytes:
+        return self._elements(encode_plain(batch))
+
+    def values(self, batch: list[Any]) -> bytes:
+        return self._elements(encode_json(batch))
+
+    def raw(self, batch: list[bytes]) -> bytes:
+        return self._elements(encode_plain(decode_stored_many(batch)))
+
+    def failure(self, error: dict[str, Any]) -> bytes | None:
+        return self._elements(encode_json([error]))
+
+    def end(self) -> bytes:
+        return b"]"
+
+    def _elements(self, array: bytes) -> bytes:
+        if self._empty:
+            self._empty = False
+            return array[1:-1]
+        return b"," + array[1:-1]

@@ -1,0 +1,116 @@
+"""`content_types`: every content type by its name, and the best one for a client (contract: http §7.1, applications §15)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from svc.content.content_type import ContentType
+from svc.content.handler_type import HandlerType
+from svc.content.json_type import JsonType
+from svc.content.negotiation import FALLBACK, choose
+from svc.errors import NotAcceptable
+
+_REMEMBERED = 256  # Accept fields; clients use few, so when it is full it starts anew
+_REMEMBERED_LENGTH = 512  # a longer field is negotiated each time
+_media_type = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+").fullmatch
+
+
+class ContentTypes(MutableMapping[str, Any]):
+    """A mapping MIME type -> handler, in the order that decides ties.
+
+    `generation` grows with each change, so that what was derived from the mapping can be kept in memos.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._handlers: dict[str, Any] = {}
+        self._types: dict[str, ContentType] = {}
+        self._writers: dict[str | None, ContentType] = {}  # by Accept field; only what has been found
+
+    @classmethod
+    def built_in(cls) -> ContentTypes:
+        """A registry of its own with every type of http §7.1."""
+        types = cls()
+        types["application/json"] = JsonType()
+        types[FALLBACK] = _Fallback()
+        return types
+
+    # --- the mapping ----------------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        return self._handlers[name.lower()]
+
+    def __setitem__(self, name: str, handler: Any) -> None:
+        """Raises ValueError for a name that is no media type and for a handler that cannot be used."""
+        key = name.lower()
+        if _media_type(key) is None:
+            raise ValueError(f"{name!r} is not a media type")
+        if not isinstance(handler, ContentType):
+            self._types[key] = HandlerType(key, handler)
+        else:
+            self._types[key] = handler if key == FALLBACK else handler.under(key)
+        self._handlers[key] = handler
+        self._changed()
+
+    def __delitem__(self, name: str) -> None:
+        key = name.lower()
+        del self._handlers[key]
+        del self._types[key]
+        self._changed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._handlers)
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+    def _changed(self) -> None:
+        self.generation += 1
+        self._writers.clear()
+
+    # --- what requests ask ----------------------------------------------------------------------------------------------------------
+
+    def writer(self, accept: str | None) -> ContentType:
+        """The type for an `Accept` field; None: the client sent none. Raises NotAcceptable (406), listing what there is."""
+        known = self._writers.get(accept)
+        return known if known is not None else self._negotiate(accept)
+
+    def _negotiate(self, accept: str | None) -> ContentType:
+        found = choose(accept or FALLBACK, self._types.items())
+        if found is None:
+            names = [name for name, kind in self._types.items() if kind.writes and name != FALLBACK]
+            raise NotAcceptable(f"No acceptable type; supported are {', '.join(names)}")
+        kind, sequence = found
+        if type(kind) is _Fallback:
+            named = self._types.get(kind.name)
+            kind = named if type(named) is JsonType else kind
+        if sequence:
+            kind = kind.as_sequence()
+        if accept is None or len(accept) <= _REMEMBERED_LENGTH:
+            if len(self._writers) >= _REMEMBERED:
+                self._writers.clear()
+            self._writers[accept] = kind
+        return kind
+
+    def named(self, media_type: str) -> ContentType | None:
+        """The type that a URL's extension stands for; None: there is no such type to write."""
+        kind = self._types.get(media_type)
+        return kind if kind is not None and kind.writes else None
+
+    def reader(self, media_type: str) -> ContentType | None:
+        """The type that reads bodies of this media type (lower case, without parameters); None: they are raw content (http §7.4)."""
+        kind = self._types.get(media_type)
+        if kind is None and media_type.startswith("application/") and media_type.endswith("+json"):
+            kind = self._types.get("application/json")
+        if kind is None and media_type:
+            kind = self._types.get(FALLBACK)
+        return kind if kind is not None and kind.reads else None
+
+
+class _Fallback(JsonType):
+    """What `*/*` means: JSON, with a quality of its own; it reads nothing under this name."""
+
+    q = 0.5
+    reads = False

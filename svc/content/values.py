@@ -1,0 +1,173 @@
+"""Values that handlers return -> values that the encoders know (contract: http §7.2, applications §1).
+
+Queries find plain values; handlers of applications may return anything a Python programmer would expect to work. What each becomes:
+
+    datetime                    JSON form: ISO 8601 text in UTC with ms; native form: datetime, aware
+    date                        JSON form: its ISO text; native form: midnight UTC
+    bytes, bytearray, memoryview   bytes
+    set, frozenset              JSON form: list; native form: set. Sorted where the order would depend on the process
+    Mapping                     dict
+    tuple, iterator, generator, views, any other iterable   list
+    dataclass, msgspec.Struct   dict of its fields
+    Enum                        its value
+    UUID, time, timedelta       text; a timedelta as ISO 8601 duration
+    Decimal, Fraction, numbers of other libraries   int if whole, else float
+    blob (see `Blob`)           JSON form: http §7.2; native form: its bytes
+
+Anything else is a TypeError: a defect of the handler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from collections.abc import Iterable, Mapping, Set
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Any, Protocol, runtime_checkable
+from uuid import UUID
+
+import msgspec
+
+from svc.store.records import iso_text, to_ms
+
+_encode_json = msgspec.json.Encoder().encode
+_JSON_PLAIN = frozenset((str, int, float, bool, type(None), bytes))  # msgspec writes bytes as base64 and NaN as null
+_TEXT = frozenset((str,))
+
+
+@runtime_checkable
+class Blob(Protocol):
+    """A large value kept outside its record (schema-and-store §14)."""
+
+    @property
+    def size(self) -> int | None: ...
+
+    @property
+    def type(self) -> str | None: ...
+
+    def read(self) -> bytes: ...
+
+
+def json_form(value: Any) -> Any:
+    """The value with what JSON has no type for replaced; the same object where nothing has to be. Raises TypeError, RecursionError."""
+    kind = type(value)
+    if kind in _JSON_PLAIN:
+        return value
+    if kind is dict:
+        if not _TEXT.issuperset(map(type, value)):
+            return {_text_key(key): json_form(member) for key, member in value.items()}
+        if _JSON_PLAIN.issuperset(map(type, value.values())):
+            return value
+        return {key: json_form(member) for key, member in value.items()}
+    if kind is list or kind is tuple:
+        return value if _JSON_PLAIN.issuperset(map(type, value)) else [json_form(element) for element in value]
+    if isinstance(value, datetime):
+        return iso_text(to_ms(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, set | frozenset):
+        return [json_form(element) for element in in_order(value)]
+    if is_blob(value):
+        return blob_json(value)
+    return json_form(simpler(value))
+
+
+def native_form(value: Any) -> Any:
+    """One step towards what CBOR and MessagePack have types for: not of its members. Raises TypeError."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if isinstance(value, set | frozenset):
+        return set(value)
+    return value.read() if is_blob(value) else simpler(value)
+
+
+def simpler(value: Any) -> Any:
+    """One step from a type that no encoder knows to one that is nearer to them, by the table above."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, numbers.Number):
+        return number(value)
+    if isinstance(value, bytearray | memoryview | bytes):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return dict(value.items())
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return msgspec.to_builtins(value)
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, field) for name, field in zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Iterable) and not isinstance(value, type):
+        return list(value)
+    raise TypeError(f"a value of type {type(value).__qualname__} has no form in a content type")
+
+
+def number(value: Any) -> int | float:
+    """The int or float that a number of any type is. Raises TypeError for complex ones."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, Decimal):
+        # The magnitude is looked at first: an int of Decimal("1e999999") would have a million digits.
+        if value.is_finite() and value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
+            return int(value)
+        return float(value)
+    if isinstance(value, numbers.Rational) and value.denominator == 1:
+        return int(value.numerator)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"a number of type {type(value).__qualname__} has no form in a content type")
+
+
+_MOST_DIGITS = 300
+
+
+def is_blob(value: Any) -> bool:
+    return hasattr(value, "read") and isinstance(value, Blob)
+
+
+def blob_json(blob: Blob) -> Any:
+    """http §7.2: text if its type is text, else what there is to know about it."""
+    kind = blob.type or ""
+    if kind.startswith("text/"):
+        return blob.read().decode("utf-8", "replace")
+    return {"description": "Blob", "contentType": blob.type, "size": blob.size}
+
+
+def in_order(value: Set[Any]) -> list[Any]:
+    """The elements of a set in an order that does not depend on the process."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return sorted(value, key=lambda element: (type(element).__name__, repr(element)))
+
+
+def finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _text_key(key: Any) -> str:
+    """The text an object's key becomes: a text itself, else its JSON without the quotes."""
+    if type(key) is str:
+        return key
+    form = json_form(key)
+    return form if type(form) is str else _encode_json(form).decode().strip('"')
+
+
+def with_whole_text(value: Any) -> Any:
+    """A value in JSON form with each half of a surrogate pair replaced by U+FFFD: no encoding of Unicode has a form for it."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {with_whole_text(key): with_whole_text(member) for key, member in value.items()}
+    return [with_whole_text(element) for element in value] if isinstance(value, list | tuple) else value
