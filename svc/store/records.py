@@ -2,7 +2,8 @@ r"""Records <-> bytes (contract: schema-and-store §5, §6.11; http §4.1, §7.2
 
 A stored record ("raw") is a small header and a MessagePack map, the payload:
 
-    raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; 02 is kept for compressed payloads
+    raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; 02 is kept for compressed payloads;
+                 + 04 = it refers to blob files
     raw[1:9]     version: ms since the epoch, double, big-endian. The ETag is made of these 8 bytes alone
     raw[9:17]    LSN of the log entry that wrote it, 64 bits, big-endian
     raw[17:25]   if flagged: expiry, ms since the epoch, double, big-endian
@@ -13,6 +14,7 @@ What MessagePack has no type for are extensions, so that nothing that can be sto
     01           date: ms since the epoch, signed 64 bits, big-endian. MessagePack's own timestamp is not used: with it msgspec always
                  makes datetimes, but most records are read to become JSON, where a date is text
     42           integer beyond 64 bits: two's complement, big-endian
+    62           blob: its content, or a reference to the file that has it (`blobs.blob`)
     6d           object with keys that are not all text: MessagePack array k1, v1, k2, v2 ...
     73           set: MessagePack array
 
@@ -34,18 +36,21 @@ import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from svc.errors import BadValue, StoreFailure
+from svc.store.blobs import Blob
 
 Record = dict[str, Any]
 
 FORMAT = 0x10
 HAS_EXPIRY = 0x01
 COMPRESSED = 0x02
+HAS_FILES = 0x04
 FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
 PAYLOAD_AT = 17
 PAYLOAD_AT_WITH_EXPIRY = 25
 
 EXT_DATE = 0x01
 EXT_INTEGER = 0x42
+EXT_BLOB = 0x62
 EXT_MAP = 0x6D
 EXT_SET = 0x73
 
@@ -102,37 +107,53 @@ def encode(record: Record, version: float, lsn: int, expiry: float | None) -> by
     """Raises BadValue for what cannot be stored: values of foreign types, text with half a surrogate pair.
 
     Tuples become lists; dates lose what is finer than a millisecond, and without zone they are UTC. `record` is not changed.
+    Its blobs must have been saved.
     """
-    return frame(encode_payload(record), version, lsn, expiry)
+    files: list[Blob] = []
+    payload = _encode_payload(record, files)
+    return frame(payload, version, lsn, expiry, HAS_FILES if files else 0)
 
 
-def frame(payload: bytes, version: float, lsn: int, expiry: float | None) -> bytes:
+def frame(payload: bytes, version: float, lsn: int, expiry: float | None, flags: int = 0) -> bytes:
     """A raw record around a payload: `raw_payload` is the way back."""
     if expiry is None:
-        return _pack_header(FORMAT, version, lsn) + payload
-    return _pack_header_with_expiry(FORMAT_WITH_EXPIRY, version, lsn, expiry) + payload
+        return _pack_header(FORMAT | flags, version, lsn) + payload
+    return _pack_header_with_expiry(FORMAT_WITH_EXPIRY | flags, version, lsn, expiry) + payload
 
 
 def encode_payload(value: object) -> bytes:
     """The MessagePack form of a record, a patch, a message: of any value."""
+    return _encode_payload(value, [])
+
+
+def _encode_payload(value: object, files: list[Blob]) -> bytes:
+    """`files` gets the blobs in it whose content is in files."""
     try:
         # One look at the types of all values costs 0.2 us; it is what keeps dates and sets from being stored as something else.
         if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
             return _encode_msgpack(value)
-        return _encode_msgpack(_storable_value(value, False))
+        return _encode_msgpack(_storable_value(value, False, files))
     except OverflowError:
-        return _encode_msgpack(_storable_value(value, True))
+        return _encode_msgpack(_storable_value(value, True, files))
     except UnicodeEncodeError:
         raise BadValue("Text with an unpaired surrogate cannot be stored")
     except RecursionError:
         raise BadValue("A value nested this deep cannot be stored")
 
 
+def has_files(raw: bytes) -> bool:
+    """Whether the content of some of its blobs is in files."""
+    return bool(raw[0] & HAS_FILES)
+
+
 def raw_payload(raw: bytes) -> bytes:
     """The payload of a raw record, for the log and for `decode_payload`."""
     if raw[0] == FORMAT:
         return raw[PAYLOAD_AT:]
-    if raw[0] == FORMAT_WITH_EXPIRY:
+    format = raw[0] & ~HAS_FILES
+    if format == FORMAT:
+        return raw[PAYLOAD_AT:]
+    if format == FORMAT_WITH_EXPIRY:
         return raw[PAYLOAD_AT_WITH_EXPIRY:]
     raise StoreFailure("A stored record has a format that this version cannot read")
 
@@ -257,40 +278,46 @@ def _make_projection(names: tuple[str, ...], json: bool) -> Callable[[bytes], tu
     return project_repeated
 
 
-def _storable_value(value: Any, big: bool) -> Any:
+def _storable_value(value: Any, big: bool, files: list[Blob]) -> Any:
     """`_storable`, but an object stays a map whatever its keys are: the payload of a record always is one."""
     if isinstance(value, dict):
-        return {name: _storable(element, big) for name, element in value.items()}
-    return _storable(value, big)
+        return {name: _storable(element, big, files) for name, element in value.items()}
+    return _storable(value, big, files)
 
 
-def _storable(value: Any, big: bool) -> Any:
-    """A copy that msgspec encodes as this module defines. `big`: it contains integers beyond 64 bits."""
+def _storable(value: Any, big: bool, files: list[Blob]) -> Any:
+    """A copy that msgspec encodes as this module defines. `big`: it contains integers beyond 64 bits. `files` gets the blobs that are in files."""
     kind = type(value)
     if kind in _PLAIN:
         return _big_integer(value) if big and kind is int and not -(1 << 63) <= value < 1 << 64 else value
     if kind is datetime:
         return Ext(EXT_DATE, _pack_ms(to_ms(value)))
+    if kind is Blob:
+        if value.number is not None:
+            files.append(value)
+        return Ext(EXT_BLOB, value.reference())
     if kind is list and not big and _PLAIN.issuperset(map(type, value)):
         return value
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
-            return {str(key): _storable(element, big) for key, element in value.items()}
-        return Ext(EXT_MAP, encode_payload([part for pair in value.items() for part in pair]))
+            return {str(key): _storable(element, big, files) for key, element in value.items()}
+        return Ext(EXT_MAP, _encode_payload([part for pair in value.items() for part in pair], files))
     if isinstance(value, (list, tuple)):
-        return [_storable(element, big) for element in value]
+        return [_storable(element, big, files) for element in value]
     if isinstance(value, datetime):
         return Ext(EXT_DATE, _pack_ms(to_ms(value)))
     if isinstance(value, (set, frozenset)):
         # In an order that does not depend on the process: equal sets are equal bytes.
-        return Ext(EXT_SET, _encode_msgpack([msgspec.Raw(element) for element in sorted(map(encode_payload, value))]))
+        return Ext(
+            EXT_SET, _encode_msgpack([msgspec.Raw(element) for element in sorted(_encode_payload(element, files) for element in value)])
+        )
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     # Subclasses: enumerations, numbers and texts of other libraries.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        return _storable(int(value), big)
+        return _storable(int(value), big, files)
     if isinstance(value, float):
         return float(value)
     raise BadValue(f"A value of type {kind.__name__} cannot be stored")
@@ -305,6 +332,8 @@ def _from_extension(code: int, data: memoryview) -> Any:
         return from_ms(_unpack_ms(data)[0])
     if code == EXT_INTEGER:
         return int.from_bytes(data, "big", signed=True)
+    if code == EXT_BLOB:
+        return Blob.from_reference(data)
     if code == EXT_MAP:
         parts = _decode_value(data)
         return dict(zip(map(_hashable, parts[::2]), parts[1::2], strict=True))
@@ -324,6 +353,8 @@ def _from_extension_json(code: int, data: memoryview) -> Any:
         return text
     if code == EXT_INTEGER:
         return int.from_bytes(data, "big", signed=True)
+    if code == EXT_BLOB:
+        return Blob.from_reference(data).json_form()
     if code == EXT_MAP:
         parts = _decode_value_json(data)
         return dict(zip(map(_text_key, parts[::2]), parts[1::2], strict=True))

@@ -1,0 +1,28 @@
+"""Blobs: content too large for a record, in files of its own (contract: schema-and-store §14)."""
+
+from svc.store.blobs.blob import INLINE_BELOW, Blob, Chunks, Unsaved, blobs_in, create_blob, is_stream
+from svc.store.blobs.files import BlobFile, BlobFiles
+from svc.store.blobs.helper import Helper, ThreadHelper
+from svc.store.blobs.ledger import BLOBS_STORE, Ledger
+from svc.store.blobs.saving import Upload, save, save_now
+from svc.store.blobs.sweep import Sweep
+
+__all__ = [
+    "BLOBS_STORE",
+    "INLINE_BELOW",
+    "Blob",
+    "BlobFile",
+    "BlobFiles",
+    "Chunks",
+    "Helper",
+    "Ledger",
+    "Sweep",
+    "ThreadHelper",
+    "Unsaved",
+    "Upload",
+    "blobs_in",
+    "create_blob",
+    "is_stream",
+    "save",
+    "save_now",
+]

@@ -1,0 +1,522 @@
+"""`Blob`: content with a type, in a record or in a file of its own (contract: schema-and-store §14).
+
+A blob is in one of three states:
+
+    held      its content is in memory: made from few bytes, or read with its record, which contains it
+    unsaved   made from more, or from something that yields bytes; it is given a file before the record that has it is stored (`saving.py`)
+    filed     its content is in a file, complete or still arriving; the record has a reference to it
+
+A reference, as `records` keeps it: flags (01 in a file; 02 size not known when it was written), length of the type, type (ASCII), then
+the content itself; or, in a file: identity of the database's files (8 bytes), number, size (8 bytes each, big-endian).
+
+What reads without waiting (`read`, `chunks`, `inline`) is for the server's own use, what can wait is a coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from struct import Struct as Layout
+from typing import Any, cast
+
+from svc.errors import BadValue, Problem, ServerError
+from svc.store.blobs.files import CHUNK, OPEN, BlobFile, BlobFiles
+
+logger = logging.getLogger("svc.store")
+
+INLINE_BELOW = 8192  # bytes: smaller content is in the record (schema-and-store §14.3)
+DEFAULT_TYPE = "application/octet-stream"
+MAX_JSON_TEXT = 1 << 20  # bytes of a text that is shown inside JSON
+STALL_SECONDS = 60.0  # without progress, after which a reader of an arriving blob gives up
+POLL_SECONDS = 0.1  # between two looks at a file that another process writes
+
+IN_FILE, SIZE_UNKNOWN = 1, 2
+_HEAD = Layout(">BB")
+_FILED = Layout(">8sQQ")
+
+DESCRIPTION = "Content of this type is not shown in JSON: read the property itself"
+TOO_LONG = "Text of this length is not shown in JSON: read the property itself"
+
+Listener = Callable[[Any], None]
+Content = bytes  # inside `Blob`, `bytes` is a method
+
+
+class Unsaved:
+    """What an unsaved blob is made of. `alive`: how many there are, so that nobody looks for some while there are none."""
+
+    __slots__ = ("data", "save_before_commit")
+    alive = 0
+
+    def __init__(self, data: Any, save_before_commit: bool) -> None:
+        self.data = data
+        self.save_before_commit = save_before_commit
+        Unsaved.alive += 1
+
+    def __del__(self) -> None:
+        Unsaved.alive -= 1
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The content, which can be read only once. Raises BadValue if it was, or if something else than bytes comes."""
+        data = self._take()
+        if hasattr(data, "__aiter__"):
+            async for piece in data:
+                yield _checked(piece)
+        else:
+            for piece in _iterate(data):
+                yield piece
+                await asyncio.sleep(0)  # others are served in between
+
+    def pieces_now(self) -> Iterator[bytes]:
+        """The same without a loop. Raises BadValue for what has to be awaited."""
+        if hasattr(self.data, "__aiter__"):
+            raise BadValue("A blob of an async iterable can only be saved while a loop is running")
+        return _iterate(self._take())
+
+    def _take(self) -> Any:
+        data, self.data = self.data, _READ
+        if data is _READ:
+            raise BadValue("The content of this blob could be read only once, and has been")
+        return data
+
+
+def _iterate(data: Any) -> Iterator[bytes]:
+    if type(data) is bytes:
+        return iter((data,))
+    if isinstance(data, Part):
+        return data.chunks()
+    if hasattr(data, "read"):
+        return map(_checked, iter(lambda: data.read(CHUNK), b""))
+    return map(_checked, data)
+
+
+def _checked(piece: object) -> bytes:
+    if isinstance(piece, (bytes, bytearray, memoryview)):
+        return bytes(piece)
+    raise BadValue(f"A blob is made of bytes, not of {type(piece).__name__}")
+
+
+_READ = object()
+
+
+class Blob:
+    """See the module's text. Made by `create_blob`, and by `records` from a reference."""
+
+    __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "unsaved")
+
+    def __init__(self, content: Content | None = None, type: str | None = None) -> None:
+        """A blob that holds its content, however long; most callers want `create_blob`. Raises BadValue for a type that is none."""
+        if type is not None and not (type.isascii() and type.isprintable() and 0 < len(type) < 256):
+            raise BadValue("The type of a blob must be a media type of at most 255 characters")
+        self._type = type
+        self._content = content
+        self._size = None if content is None else len(content)
+        self._files: BlobFiles | None = None
+        self._number = 0
+        self.unsaved: Unsaved | None = None
+        self.file: BlobFile | None = None  # while the commit that makes it a record's is yet to come, or its content
+        self._listeners: dict[str, list[Listener]] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+
+    # -- what it is
+
+    @property
+    def type(self) -> str:
+        """The media type."""
+        return self._type or DEFAULT_TYPE
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None while unknown, because the content is still arriving."""
+        if self._size is None and self._files is not None and (self.file is None or self.file.is_done):
+            path = self._files.find(self._number)
+            if path is not None:
+                self._size = path.stat().st_size
+        return self._size
+
+    @property
+    def inline(self) -> Content | None:
+        """The content, if it is in memory."""
+        if self._content is None and self.unsaved is not None and type(self.unsaved.data) is bytes:
+            return self.unsaved.data
+        return self._content
+
+    @property
+    def number(self) -> int | None:
+        """Of its file; None if it has none."""
+        return None if self._files is None else self._number
+
+    @property
+    def files(self) -> BlobFiles | None:
+        """The files among which its own is."""
+        return self._files
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether the rest of its content is yet to come: `stream` waits for it, `chunks` cannot."""
+        files = self._files
+        return files is not None and not files.is_complete(self._number) and files.is_arriving(self._number)
+
+    def __eq__(self, other: object) -> bool:
+        """The same file, or the same content in memory and the same type."""
+        if self is other:
+            return True
+        if not isinstance(other, Blob):
+            return NotImplemented
+        if self._files is not None or other._files is not None:
+            same_files = self._files is not None and other._files is not None and self._files.identity == other._files.identity
+            return same_files and self._number == other._number
+        return self.type == other.type and self.inline is not None and self.inline == other.inline
+
+    def __hash__(self) -> int:
+        return hash((Blob, self.type))  # size and file may become known later
+
+    def __repr__(self) -> str:
+        return f"<Blob {self.type}, {'unknown size' if self._size is None else f'{self._size} bytes'}>"
+
+    # -- reading, for coroutines
+
+    async def bytes(self) -> Content:
+        """The whole content."""
+        unsaved = self.unsaved
+        content = b"".join([piece async for piece in self.stream()])
+        if unsaved is not None and self.unsaved is unsaved:
+            unsaved.data, self._size = content, len(content)  # what could be read only once
+        return content
+
+    async def text(self) -> str:
+        """The whole content as text, in the charset of its type or UTF-8; what is not valid is replaced."""
+        return (await self.bytes()).decode(self._charset(), "replace")
+
+    def stream(self, start: int = 0, end: int | None = None) -> AsyncIterator[Content]:
+        """The content from `start` to before `end`, in pieces. Waits for what is still arriving."""
+        if self._files is not None and not self._files.is_complete(self._number):
+            return self._arriving(self._files, start, end)
+        if self.unsaved is not None and self.inline is None:
+            return _cut(self.unsaved.pieces(), start, end)
+        return self._stream_chunks(start, end)
+
+    async def _stream_chunks(self, start: int, end: int | None) -> AsyncIterator[Content]:
+        chunks = self.chunks(start, end)
+        try:
+            for piece in chunks:
+                yield piece
+                await asyncio.sleep(0)  # others are served in between
+        finally:
+            chunks.close()
+
+    async def _arriving(self, files: BlobFiles, position: int, end: int | None) -> AsyncIterator[Content]:
+        descriptor = files.open_arriving(self._number)
+        waited = 0.0
+        try:
+            while end is None or position < end:
+                is_complete = files.is_complete(self._number)  # asked first: then what is read next is all there is
+                piece = os.pread(descriptor, CHUNK if end is None else min(CHUNK, end - position), position)
+                if piece:
+                    position += len(piece)
+                    waited = 0.0
+                    yield piece
+                elif is_complete:
+                    return
+                elif not files.is_arriving(self._number):
+                    if not files.is_complete(self._number):
+                        raise files.incomplete(self._number)
+                else:
+                    waited = await self._wait_for_more(files, waited)
+        finally:
+            os.close(descriptor)
+
+    async def _wait_for_more(self, files: BlobFiles, waited: float) -> float:
+        """Returns the seconds waited so far without progress. Raises ServerError when these are too many."""
+        file = files.arriving.get(self._number)
+        try:
+            if file is not None:
+                await file.progress(STALL_SECONDS)
+            elif waited >= STALL_SECONDS:
+                raise TimeoutError
+            else:
+                await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise ServerError("The blob is still arriving, but nothing of it has come for a minute", 504, "BLOB_STALLED") from None
+        return waited + POLL_SECONDS
+
+    def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
+        """A part of it, as a blob; negative positions count from the end. Stored in a record, it is a copy."""
+        size = self.size
+        if size is None:
+            if start < 0 or (end is not None and end < 0):
+                raise BadValue("The size of the blob is not known yet: positions cannot count from its end")
+            stop = end
+        else:
+            start, stop, _ = slice(start, end).indices(size)
+            stop = max(start, stop)
+        content = self.inline
+        if content is not None:
+            return create_blob(content[start:stop], type=type)
+        part = Blob(None, type)
+        part._size = None if stop is None or size is None else stop - start
+        part.unsaved = Unsaved(Part(self, start, stop), save_before_commit=True)
+        return part
+
+    # -- reading, without waiting
+
+    def read(self) -> Content:
+        """The whole content. Raises ServerError if it is not all there."""
+        content = self.inline
+        return b"".join(self.chunks()) if content is None else content
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Chunks:
+        """The content from `start` to before `end`, in pieces of at most 64 KiB.
+
+        Raises ServerError, now or while it is read, if the file is missing, not complete or shorter than it was.
+        """
+        content = self.inline
+        if content is not None:
+            return Chunks(content, start, len(content) if end is None else min(end, len(content)))
+        if self._files is None:
+            if self.unsaved is not None and isinstance(self.unsaved.data, Part):
+                return self.unsaved.data.chunks(start, end)
+            raise ServerError("The content of this blob is not there yet", 500, "BLOB_ARRIVING")
+        descriptor, size = self._files.open(self._number, self._size)
+        return Chunks((self._files, self._number, descriptor), start, size if end is None else min(end, size))
+
+    def json_form(self) -> object:
+        """What stands for it inside JSON (schema-and-store §14.6): its text, or a description. Raises nothing."""
+        size = self.size
+        described = {"description": DESCRIPTION, "contentType": self.type, "size": size}
+        if not self.type.startswith("text/") or size is None:
+            return described
+        if size > MAX_JSON_TEXT:
+            return described | {"description": TOO_LONG}
+        try:
+            return self.read().decode(self._charset(), "replace")
+        except Problem as error:
+            return described | {"description": error.message}
+
+    def _charset(self) -> str:
+        for parameter in self.type.split(";")[1:]:
+            name, _, value = parameter.strip().partition("=")
+            if name.lower() == "charset":
+                try:
+                    return codecs.lookup(value.strip('"')).name
+                except LookupError:
+                    break
+        return "utf-8"
+
+    # -- saving
+
+    def on(self, name: str, callback: Listener) -> None:
+        """Call back with the size (`"size"`) or with the exception (`"error"`) when it is known; at once if it is."""
+        if name not in ("size", "error"):
+            raise BadValue(f'A blob has the events "size" and "error", not {name!r}')
+        error = None if self.file is None else self.file.error
+        if name == "size" and self.size is not None:
+            callback(self.size)
+        elif name == "error" and error is not None:
+            callback(error)
+        else:
+            if self._listeners is None:
+                self._listeners = {}
+            self._listeners.setdefault(name, []).append(callback)
+
+    @property
+    def written(self) -> Awaitable[None]:
+        """Done when the whole content is on disk, or in the record; raises what prevented that."""
+        return self._written()
+
+    async def _written(self) -> None:
+        if self.file is not None and self.file.error is not None:
+            raise self.file.error
+        if self.unsaved is None and (self.file is None or self.file.is_done) and not self.is_arriving:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """The whole content is saved, or will never be: tell those who wait. On the loop's thread."""
+        listeners = (self._listeners or {}).get("size" if error is None else "error", [])
+        self._listeners = None
+        for listener in listeners:
+            try:
+                listener(self.size if error is None else error)
+            except Exception:
+                logger.exception("a listener of a blob failed")
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+
+    def hold(self, content: Content) -> None:
+        """The content turned out to be small: it goes into the record."""
+        self._content, self._size, self.unsaved = content, len(content), None
+
+    def move_into(self, files: BlobFiles, file: BlobFile, size: int | None) -> None:
+        """The content is in `file`, or (`size` None) will be."""
+        self._files, self._number, self.file, self._size, self.unsaved = files, file.number, file, size, None
+
+    # -- references
+
+    def reference(self) -> Content:
+        """What a record keeps. A blob that is unsaved must have been saved before."""
+        type_ = b"" if self._type is None else self._type.encode("ascii")
+        if self._files is not None:
+            size = self._size
+            flags = IN_FILE if size is not None else IN_FILE | SIZE_UNKNOWN
+            return _HEAD.pack(flags, len(type_)) + type_ + _FILED.pack(self._files.identity, self._number, size or 0)
+        content = self._content
+        assert content is not None, "a blob must be saved before its record is stored"
+        return _HEAD.pack(0, len(type_)) + type_ + content
+
+    @classmethod
+    def from_reference(cls, data: memoryview) -> Blob:
+        """Raises ValueError for what is no reference."""
+        flags, length = _HEAD.unpack_from(data)
+        start = _HEAD.size + length
+        blob = cls.__new__(cls)
+        blob._type = str(data[_HEAD.size : start], "ascii") or None
+        blob._content = None
+        blob._files = blob.unsaved = blob.file = blob._listeners = None
+        blob._waiting = []
+        blob._number = 0
+        if flags & IN_FILE:
+            identity, number, size = _FILED.unpack(data[start:])
+            files = OPEN.get(identity)
+            blob._files = files if files is not None else BlobFiles(identity, "", ())  # of a database that is not open
+            blob._number = number
+            blob._size = None if flags & SIZE_UNKNOWN else size
+        else:
+            blob._content = bytes(data[start:])
+            blob._size = len(blob._content)
+        return blob
+
+
+class Chunks:
+    """An iterator over a range of content. `close` it if it is not read to its end."""
+
+    __slots__ = ("_content", "_descriptor", "_end", "_files", "_number", "_position")
+
+    def __init__(self, source: bytes | tuple[BlobFiles, int, int], start: int, end: int) -> None:
+        self._position = start
+        self._end = end
+        self._content = b""
+        self._descriptor = -1
+        if type(source) is bytes:
+            self._content = source
+        else:
+            self._files, self._number, self._descriptor = cast(tuple[BlobFiles, int, int], source)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        size = min(CHUNK, self._end - self._position)
+        if size <= 0:
+            self.close()
+            raise StopIteration
+        at = self._position
+        piece = self._content[at : at + size] if self._descriptor < 0 else os.pread(self._descriptor, size, at)
+        if not piece:
+            self.close()
+            raise self._files.damaged(self._number, f"ends after {at} bytes")
+        self._position = at + len(piece)
+        return piece
+
+    def close(self) -> None:
+        self._position = self._end
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    __del__ = close
+
+
+class Part:
+    """A range of another blob."""
+
+    __slots__ = ("blob", "end", "start")
+
+    def __init__(self, blob: Blob, start: int, end: int | None) -> None:
+        self.blob, self.start, self.end = blob, start, end
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Chunks:
+        return self.blob.chunks(self.start + start, self._stop(end))
+
+    def _stop(self, end: int | None) -> int | None:
+        if end is None:
+            return self.end
+        return self.start + end if self.end is None else min(self.start + end, self.end)
+
+
+def create_blob(
+    data: Any,
+    *,
+    type: str | None = None,
+    size: int | None = None,
+    save_before_commit: bool = False,
+    compress: bool = False,
+    flush: bool = False,
+) -> Blob:
+    """A blob of bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
+
+    `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all content is on
+    disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
+    change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
+    """
+    if isinstance(data, str):
+        try:
+            data = data.encode()
+        except UnicodeEncodeError:
+            raise BadValue("Text with an unpaired surrogate cannot be stored") from None
+        type = type or "text/plain"
+    elif isinstance(data, (bytearray, memoryview)):
+        data = bytes(data)
+    if isinstance(data, Blob):
+        return data.slice(0, None, type or data.type)
+    if isinstance(data, bytes):
+        if len(data) < INLINE_BELOW:
+            return Blob(bytes(data), type)
+        blob = Blob(None, type)
+        blob._size = len(data)
+        blob.unsaved = Unsaved(bytes(data), True)
+        return blob
+    if not is_stream(data) and not hasattr(data, "__iter__"):
+        raise BadValue("A blob is made of bytes, text, a file or an iterable of bytes")
+    blob = Blob(None, type)
+    blob._size = size
+    blob.unsaved = Unsaved(data, save_before_commit or not hasattr(data, "__aiter__"))
+    return blob
+
+
+def is_stream(value: object) -> bool:
+    """Whether it yields bytes: a file, an iterator or an async iterable, but no container."""
+    return hasattr(value, "read") or hasattr(value, "__aiter__") or hasattr(value, "__next__")
+
+
+async def _cut(pieces: AsyncIterator[bytes], start: int, end: int | None) -> AsyncIterator[bytes]:
+    """The bytes from `start` to before `end` of what `pieces` yields."""
+    position = 0
+    async for piece in pieces:
+        low, high = max(start - position, 0), len(piece) if end is None else end - position
+        position += len(piece)
+        if low < len(piece) and low < high:
+            yield piece[low:high]
+        if end is not None and position >= end:
+            return
+
+
+def blobs_in(value: object) -> Iterator[Blob]:
+    """All blobs in the values of a record, at any depth."""
+    if type(value) is Blob:
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from blobs_in(member)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for member in value:
+            yield from blobs_in(member)
