@@ -7,8 +7,6 @@ other declarations go on. What this version keeps in the definition but does not
 
 from __future__ import annotations
 
-import ast
-import warnings as python_warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +22,9 @@ from svc.apps.schema_directives import (
 )
 from svc.apps.schema_syntax import Field, Place, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
+from svc.store.computed import fault_of
 from svc.store.conversion import printable
+from svc.store.expression import Expression, compile_expression
 from svc.store.schema import SCALAR_TYPES, Attribute, Embed, Export, Relationship, Structure, TableDefinition, may_be_key, unite
 
 KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
@@ -108,6 +108,7 @@ class _Draft:
         self.places: dict[str, Place] = {}
         self.sealed = False
         self.definition: TableDefinition | None = None
+        self._expressions: dict[str, tuple[Expression, Place]] = {}
         self._url_directory = url_directory
         self._faults = faults
 
@@ -133,6 +134,7 @@ class _Draft:
             else:
                 self.places[item.name] = item.place
                 self.attributes.append(self._attribute(item))
+        self._check_expressions()
         if not self.is_table:
             for name in ("export", "splitSegments"):
                 if name in found:
@@ -224,9 +226,6 @@ class _Draft:
         if vector is not None:
             indexed = False
             self.warn(f"@indexed of {self.name}.{item.name}: this version has no vector indexes, the attribute is not indexed", place)
-        if computed_from is not None and indexed:
-            indexed = False
-            self.warn(f"@indexed of {self.name}.{item.name}: this version does not index computed attributes", place)
         self._check_times(item, found)
         return Attribute(
             name=item.name,
@@ -256,13 +255,30 @@ class _Draft:
         return Relationship(item.type, arguments.get("from"), arguments.get("to"))
 
     def _computed(self, item: Field, arguments: Arguments) -> tuple[str, str | None]:
-        expression = arguments.get("from", "")
-        if expression:
-            reason = _not_an_expression(expression)
-            if reason:
-                self.fail(f"@computed of {self.name}.{item.name}: from: is not a Python expression: {reason}", item.place)
-        self.warn(f"@computed of {self.name}.{item.name}: this version does not compute attributes, it has no value", item.place)
-        return expression, arguments.get("version")
+        text = arguments.get("from", "").strip()
+        if text:
+            directive = next(directive for directive in item.directives if directive.name == "computed")
+            source = directive.places["from"]
+            try:
+                self._expressions[item.name] = compile_expression(arguments["from"]), source.place
+            except SchemaError as error:
+                inside = "" if source.plain else f" (line {error.line}, column {error.column} of the expression)"
+                self.fail(f"@computed of {self.name}.{item.name}: {printable(error.message)}{inside}", source.at(error.column))
+        return text, arguments.get("version")
+
+    def _check_expressions(self) -> None:
+        names = {attribute.name for attribute in self.attributes}
+        for attribute in self.attributes:
+            found = self._expressions.get(attribute.name)
+            if found is None:
+                continue
+            expression, place = found
+            fault = fault_of(attribute, expression, self.attributes)
+            if fault is not None:
+                self.fail(f"@computed of {self.name}.{attribute.name}: {fault}", place)
+            elif self.sealed and not expression.names <= names:
+                unknown = ", ".join(sorted(expression.names - names))
+                self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", place)
 
     def _embed(self, item: Field, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:
@@ -284,19 +300,6 @@ class _Draft:
         allowed = ("Date", "Long", "Float", "BigInt", "Any") + (() if times[0] == "expiresAt" else ("String",))
         if item.lists or item.type not in allowed:
             self.fail(f"@{times[0]} of {self.name}.{item.name} needs one of the types {', '.join(allowed)}", item.place)
-
-
-def _not_an_expression(text: str) -> str | None:
-    """Why Python cannot parse it, or None. Parsing runs nothing."""
-    try:
-        with python_warnings.catch_warnings():
-            python_warnings.simplefilter("ignore")
-            ast.parse(text.strip(), mode="eval")
-    except SyntaxError as error:
-        return error.msg or "invalid syntax"
-    except (ValueError, MemoryError, RecursionError, OverflowError):
-        return "it cannot be parsed"
-    return None
 
 
 class _Resolver:
@@ -427,6 +430,8 @@ class _Resolver:
             foreign = definition.attribute(relationship.to)
             if foreign is None:
                 draft.fail(f"the relationship {where} leads to {relationship.to}, which {attribute.type} does not have", place)
+            elif not foreign.stored:
+                draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", place)
             elif not foreign.indexed and not foreign.primary_key:
                 draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", place)
 

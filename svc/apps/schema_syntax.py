@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from graphql import GraphQLError
 from graphql.language import (
@@ -55,10 +55,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class TextPlace:
+    """Where an argument stands. `plain`: it is a text in one line, written as it is, so that its characters have places too."""
+
+    place: Place
+    plain: bool
+
+    def at(self, column: int) -> Place:
+        """The place of a character of a plain text, counted from 1; of anything else the place of the whole."""
+        return Place(self.place.line, self.place.column + column - 1) if self.plain else self.place
+
+
+@dataclass(frozen=True, slots=True)
 class Directive:
     name: str
     arguments: dict[str, Value]
     place: Place
+    places: dict[str, TextPlace] = field(default_factory=dict, compare=False)  # of the arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +262,15 @@ class _Reader:
         found = []
         for node in nodes or ():
             arguments = {argument.name.value: _value(argument.value) for argument in node.arguments or ()}
-            found.append(Directive(node.name.value, arguments, self._place(node.loc)))
+            places = {argument.name.value: self._text_place(argument.value) for argument in node.arguments or ()}
+            found.append(Directive(node.name.value, arguments, self._place(node.loc), places))
         return tuple(found)
+
+    def _text_place(self, node: ValueNode) -> TextPlace:
+        place, loc = self._place(node.loc), node.loc
+        if not isinstance(node, StringValueNode) or loc is None or loc.end - loc.start != len(node.value) + 2:
+            return TextPlace(place, False)
+        return TextPlace(Place(place.line, place.column + 1), True)  # behind the quote
 
     def _place(self, loc: Location | None) -> Place:
         return self._places.of(loc.start if loc is not None else 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from svc.store.definitions import build_key
 from svc.store.env import Txn
 from svc.store.keys import after, index_keys
-from svc.store.records import MISSING, projection
+from svc.store.records import MISSING, decode, projection
 
 if TYPE_CHECKING:
     from svc.store.index import Index
@@ -31,6 +31,10 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     done = txn.get(note, None, definitions)
     if done is None:
         return True
+    computed = index.computed
+    if computed is not None and not done:
+        # There may be entries from before a time in which nobody knew the values (`computed`).
+        txn.drop(index.handle, False)
     value_of = projection((index.attribute,))
     cursor = txn.cursor(table.primary)
     pairs: list[tuple[bytes, bytes]] = []
@@ -38,7 +42,7 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     seen = 0
     if cursor.set_range(after(done)) if done else cursor.first():
         for stored, raw in islice(cursor.iternext(), SLICE):
-            value = value_of(raw)[0]
+            value = value_of(raw)[0] if computed is None else computed(decode(raw))
             pairs += [(key, stored) for key in index_keys(None if value is MISSING else value)]
             last = stored
             seen += 1

@@ -4,7 +4,8 @@ Works on the files, beside the code that writes them, on one snapshot, read-only
 
 1. Each record decodes, and is stored under the key that its key attribute says.
 2. Each index has exactly the entries that the records demand: each of these is there, and there are no more than these. The same for
-   the store of expiry times. (An index that is being built needs its entries only up to the point it has reached.)
+   the store of expiry times. (An index that is being built needs its entries only up to the point it has reached. Of an index of values
+   that the application's code computes, it is only known that its entries need records.)
 3. The LSNs of the log are dense, its entries decode, versions do not go back.
 4. Each record names the entry that wrote it, whose version and value are the record's; `$deleted` names the entry that removed a record;
    from there a chain of earlier entries of the same record leads back, as far as the log reaches. Each entry is in one such chain.
@@ -15,7 +16,7 @@ Memory is bounded: whatever is compared is looked up, nothing is collected but f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ import lmdb
 from msgspec import MsgspecError
 
 from svc.errors import Problem, SchemaError
+from svc.store.computed import computed_attributes
 from svc.store.definitions import (
     DEFINITIONS_STORE,
     EXPIRY_STORE,
@@ -124,6 +126,17 @@ class _Table:
         self.primary = primary
         self.indexes: dict[str, Handle] = {}
         self.done: dict[str, bytes] = {}
+        self.computed = computed_attributes(stored.definition, {}, self.name)
+
+    def demanded(self, name: str, record: dict[str, Any]) -> Sequence[bytes]:
+        """The index keys of a record."""
+        computed = self.computed.get(name)
+        return index_keys(record.get(name) if computed is None else computed(record))
+
+    def is_known(self, name: str) -> bool:
+        """Whether the values of this index are."""
+        computed = self.computed.get(name)
+        return computed is None or computed.is_set
 
 
 class _Check:
@@ -216,7 +229,7 @@ class _Check:
     def check_table(self, table: _Table) -> None:
         txn, what = self.txn, f"records of {table.name}"
         total = txn.stat(table.primary)["entries"]
-        cursors = {name: txn.cursor(handle) for name, handle in table.indexes.items()}
+        cursors = {name: txn.cursor(handle) for name, handle in table.indexes.items() if table.is_known(name)}
         demanded = dict.fromkeys(table.indexes, 0)
         expiries = 0
         expiry_cursor = txn.cursor(self.expiry)
@@ -234,7 +247,7 @@ class _Check:
                 if not expiry_cursor.set_key_dup(_EXPIRY_KEY.pack(table.number, max(expiry, 0.0)), stored):
                     self.find(f"The record {_record(table, stored)} expires, but the store of expiry times lacks it.")
             for name, cursor in cursors.items():
-                for key in index_keys(record.get(name)):
+                for key in table.demanded(name, record):
                     if cursor.set_key_dup(key, stored):
                         demanded[name] += 1
                     elif stored <= table.done.get(name, stored):
@@ -242,11 +255,17 @@ class _Check:
         self.progress(what, done, total)
         self.report.records[table.name] = done
         self.report.notes += [f"The index {table.name}.{name} is being built." for name in table.done]
+        self.report.notes += [
+            f"The values of the index {table.name}.{name}, which the application computes, are not compared with the records."
+            for name in table.indexes
+            if not table.is_known(name)
+        ]
         for name, handle in table.indexes.items():
             entries = txn.stat(handle)["entries"]
             self.report.index_entries += entries
-            # What is demanded was found, each in its place: if there is more, it is too much.
-            if entries != demanded[name]:
+            # What is demanded was found, each in its place: if there is more, it is too much. Before the first record, a build of computed
+            # values removes what is there.
+            if not (name in table.computed and table.done.get(name) == b"") and (not table.is_known(name) or entries != demanded[name]):
                 self.find_surplus(table, name)
         low, high = _EXPIRY_KEY.pack(table.number, 0.0), _EXPIRY_KEY.pack(table.number + 1, 0.0)
         if sum(1 for key, _ in _items(txn.cursor(self.expiry), low[:4]) if key < high) != expiries:
@@ -279,8 +298,10 @@ class _Check:
             if raw is None:
                 self.find(f"The index {table.name}.{name} has {_show(key)} for {_record(table, stored)}, but there is no such record.")
                 continue
+            if not table.is_known(name):
+                continue
             try:
-                demanded = index_keys(decode(raw).get(name))
+                demanded = table.demanded(name, decode(raw))
             except Problem:
                 continue  # already found
             if key not in demanded:

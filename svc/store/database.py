@@ -10,7 +10,7 @@ and LMDB does not survive the use of a handle that was closed. A table or index 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +158,8 @@ class Database:
         self.env.abort()
         snapshot = self.env.snapshot()
         self.log.catch_up(snapshot)
+        if int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big") != self._generation:
+            self._read_definitions()
 
     # -- definitions
 
@@ -260,13 +262,22 @@ class Database:
         writer.drop(index.handle, False)
         writer.put(build_key(table.number, index.attribute), b"", True, True, False, self.definitions)
         index.progress = b""
-        if writer.stat(table.primary)["entries"] <= BUILD_AT_ONCE:
+        if not index.has_values:
+            logger.info("database %s: the index %s.%s waits for its function", self.name, table.name, index.attribute)
+        elif writer.stat(table.primary)["entries"] <= BUILD_AT_ONCE:
             while not build_slice(writer, table, index):
                 pass
             index.progress = None
         else:
             logger.info("database %s: building the index %s.%s in the background", self.name, table.name, index.attribute)
         self._raise_generation(writer)
+
+    def outdated(self, indexes: Iterable[Index]) -> None:
+        """These indexes, which the turn has noted as to be built anew, are not ready; part of the turn's writes."""
+        for index in indexes:
+            index.drop_cache()
+            index.progress = b""
+        self.announce_change()
 
     def _make_store(self, name: str, *, duplicates: bool = False) -> Handle:
         handle = self._handles.get(name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from struct import Struct as Layout
 
 from svc.errors import SchemaError
+from svc.store.computed import check_computed
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
 
 DEFINITIONS_STORE = "$definitions"
@@ -69,11 +70,11 @@ def index_store(table: str, attribute: str) -> str:
 
 
 def indexed_attributes(definition: TableDefinition) -> dict[str, Attribute]:
-    """The attributes that have a sorted index, by name: those that are indexed and whose values are in the records."""
+    """The attributes that have a sorted index, by name: those that are indexed and whose values are in the records, or computed from them."""
     return {
         attribute.name: attribute
         for attribute in definition.attributes
-        if attribute.indexed and attribute.stored and attribute.name != definition.primary_key
+        if attribute.indexed and attribute.relationship is None and attribute.name != definition.primary_key
     }
 
 
@@ -103,3 +104,4 @@ def check_definition(definition: TableDefinition) -> None:
         if attribute.name in seen:
             raise SchemaError(f'The table "{definition.name}" has two attributes "{attribute.name}"')
         seen.add(attribute.name)
+    check_computed(definition)

@@ -33,6 +33,7 @@ from svc.store.env import Environment, Handle, LmdbError, Txn, store_bytes, stor
 from svc.store.keys import after, is_cut, split
 
 if TYPE_CHECKING:
+    from svc.store.computed import ComputedAttribute
     from svc.store.schema import Attribute
 
 Entry = tuple[bytes, bytes]  # index key, stored primary key
@@ -136,7 +137,9 @@ class Index:
     primary key may occur several times. Scans and counts include the entries of records that have expired but are not yet removed.
     """
 
-    __slots__ = ("_caches", "_store_name", "attribute", "cache", "env", "handle", "multi", "progress", "refused", "shape", "waiting")
+    __slots__ = (
+        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "multi", "progress", "refused", "shape", "waiting",
+    )  # fmt: skip
 
     def __init__(self, env: Environment, caches: IndexCaches, attribute: Attribute, store_name: str, handle: Handle) -> None:
         self.env = env
@@ -145,6 +148,7 @@ class Index:
         self.attribute = attribute.name
         self.shape = attribute.type, attribute.elements
         self.multi = attribute.elements or attribute.type == "Any"
+        self.computed: ComputedAttribute | None = None  # where the values come from, if they are not in the records
         self.handle = handle
         self.progress: bytes | None = None  # while it is built: the stored primary key up to which it is done; None = ready
         self.cache: IndexCache | None = None
@@ -158,6 +162,11 @@ class Index:
     @property
     def ready(self) -> bool:
         return self.progress is None
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the values of records are known: False until the application has set the function that computes them."""
+        return self.computed is None or self.computed.is_set
 
     def scan(
         self,

@@ -86,7 +86,7 @@ class Maintenance:
     def _build_indexes(self, database: Database) -> bool:
         for table in list(database.tables.values()):
             for index in table.index_list:
-                while not index.ready:
+                while not index.ready and index.has_values:
                     if not self._may_go_on():
                         return True
                     self._build(database, table, index.attribute)
@@ -96,7 +96,7 @@ class Maintenance:
         """Build as much of one index as the time allows."""
         database.writer()
         index = table.indexes.get(attribute)  # opening the writer may have shown a new definition
-        if index is None or index.ready:
+        if index is None or index.ready or not index.has_values:
             return
         finished = False
         child = database.env.child()

@@ -194,7 +194,9 @@ def may_be_key(attribute: Attribute) -> bool:
 def _index_identity(attribute: Attribute) -> tuple[object, ...]:
     """What the entries of an ordinary index depend on besides the records. Without a version, the expression is the version."""
     version = attribute.computed_from if attribute.computed_version is None else attribute.computed_version
-    return attribute.type, attribute.elements, attribute.computed_from is not None, version
+    computed = attribute.computed_from is not None
+    # What does not fit the declaration is null where it is computed.
+    return attribute.type, attribute.elements, computed, version, computed and attribute.element_required
 
 
 def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:

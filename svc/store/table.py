@@ -17,6 +17,7 @@ from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
+from svc.store.computed import ComputedAttribute, ComputeFunction, computed_attributes
 from svc.store.definitions import StoredTable, indexed_attributes
 from svc.store.env import Handle, LmdbError, Txn, store_bytes, store_problem
 from svc.store.index import Index
@@ -74,6 +75,7 @@ class Table:
         self.name = stored.definition.name
         self.primary = primary
         self.indexes: dict[str, Index] = {}
+        self._functions: dict[str, ComputeFunction] = {}
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self.redefine(stored.definition, index_handles)
 
@@ -103,10 +105,34 @@ class Table:
         for index in old.values():
             index.drop_cache()
         self.index_list = list(self.indexes.values())
+        self._compute()
         key = self.attributes.get(self.primary_key)
         self._key_type = "Any" if key is None else key.type
         self._sequence: KeySequence | None = None
         self._key_of = projection((self.primary_key,))
+
+    def _compute(self) -> None:
+        self.computed: dict[str, ComputedAttribute] = computed_attributes(
+            self.definition, self._functions, f"{self.database.name}.{self.name}"
+        )
+        for name, index in self.indexes.items():
+            index.computed = self.computed.get(name)
+        self.stored_indexes = [index for index in self.index_list if index.computed is None]
+        self.computed_indexes = [index for index in self.index_list if index.computed is not None]
+
+    def set_computed_attribute(self, name: str, function: ComputeFunction) -> None:
+        """Give an attribute that is declared `@computed` without `from:` the function of a decoded record that computes it.
+
+        It must be set before records are written, in every process that writes; an index of its values is built again if it was not.
+        Raises ClientError for any other attribute.
+        """
+        attribute = self.attributes.get(name)
+        if attribute is None or attribute.computed_from is None:
+            raise ClientError(f"{name} is not a computed attribute of {self.name}")
+        if attribute.computed_from:
+            raise ClientError(f"{self.name}.{name} is computed from an expression")
+        self._functions[name] = function
+        self._compute()
 
     def declares(self, name: str) -> bool:
         """Whether the definition has an attribute of this name."""
@@ -318,9 +344,11 @@ class Table:
             if expiry is not None:
                 expiries.add((_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored))
             for name, entries in expected.items():
-                entries.update((entry, stored) for entry in index_keys(record.get(name)))
+                computed = self.computed.get(name)
+                value = record.get(name) if computed is None else computed(record)
+                entries.update((entry, stored) for entry in index_keys(value))
         for name, index in self.indexes.items():
-            if index.ready:
+            if index.ready and index.has_values:
                 assert list(index.scan_built(txn)) == sorted(expected[name]), f"{index!r} differs from the records"
                 index.check_cache(txn)
         low, high = _EXPIRY_KEY.pack(self.number, 0.0), _EXPIRY_KEY.pack(self.number + 1, 0.0)

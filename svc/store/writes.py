@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from svc.errors import PreconditionFailed, RecordExists
+from svc.store.definitions import build_key
 from svc.store.keys import MAX_STORED, index_key, index_keys, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.records import decode, encode, etag_of, expiry_of, lsn_of, version_of
@@ -58,7 +59,7 @@ CREATE = Precondition(must_not_exist=True)
 class WriteSet:
     """`version`, `wall_ms`: of the transaction. `entries`, `index_changes`: what became of it, for listeners and caches."""
 
-    __slots__ = ("_first", "_log", "database", "entries", "index_changes", "operation", "txn", "user", "version", "wall_ms")
+    __slots__ = ("_first", "_log", "_outdated", "database", "entries", "index_changes", "operation", "txn", "user", "version", "wall_ms")
 
     def __init__(self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0) -> None:
         self.database = database
@@ -71,6 +72,7 @@ class WriteSet:
         self.operation = operation
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
+        self._outdated: dict[Index, None] = {}
 
     def keep(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
@@ -83,6 +85,8 @@ class WriteSet:
             self._log.last_lsn = self._first - 1
             raise
         self.database.written(self.entries, self.index_changes)
+        if self._outdated:
+            self.database.outdated(self._outdated)
 
     def undo(self) -> None:
         self.txn.abort()
@@ -171,9 +175,11 @@ class WriteSet:
                 self._change_expiry(table, stored, expiry_of(old_raw), expiry)
                 previous = lsn_of(old_raw)
                 changed = changed_names(old, record)
-                for index in table.index_list:
+                for index in table.stored_indexes:
                     if index.attribute in changed:
                         self._reindex(index, stored, index_keys(old.get(index.attribute)), index_keys(record.get(index.attribute)))
+                if table.computed_indexes:
+                    self._reindex_computed(table, stored, old, record, changed)
                 image = old_raw if audit else None
             raw = encode(record, version, lsn, expiry)
             rows.append((stored, raw))
@@ -181,7 +187,13 @@ class WriteSet:
             lsn += 1
         cursor.putmulti(rows)
         for index in table.index_list:
-            pairs = _index_pairs(index.attribute, fresh)
+            computed = index.computed
+            if computed is None:
+                pairs = _index_pairs(index.attribute, fresh)
+            elif self._has_values(table, index):
+                pairs = [(entry, stored) for stored, record in fresh for entry in index_keys(computed(record))]
+            else:
+                continue
             pairs.sort()
             txn.cursor(index.handle).putmulti(pairs)
             # Nothing is read between these writes and their commit, so no cache can come into being that would have to know of them.
@@ -245,19 +257,23 @@ class WriteSet:
         if old is None or old_raw is None:
             changed = tuple(record)
             previous = log.resume_chain(txn, table.number, key)
-            for index in table.index_list:
+            for index in table.stored_indexes:
                 for entry in index_keys(record.get(index.attribute)):
                     txn.put(entry, stored, True, True, False, index.handle)
                     self.index_changes.append((index, entry, stored, True))
+            if table.computed_indexes:
+                self._reindex_computed(table, stored, None, record, changed)
             if expiry is not None:
                 table.add_expiry(txn, stored, expiry)
         else:
             changed = changed_names(old, record)
             previous = lsn_of(old_raw)
-            for index in table.index_list:
+            for index in table.stored_indexes:
                 name = index.attribute
                 if name in changed:
                     self._reindex(index, stored, index_keys(old.get(name)), index_keys(record.get(name)))
+            if table.computed_indexes:
+                self._reindex_computed(table, stored, old, record, changed)
             self._change_expiry(table, stored, expiry_of(old_raw), expiry)
         value = raw if patch is None else encode(patch, self.version, lsn, expiry)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
@@ -283,13 +299,35 @@ class WriteSet:
                 txn.put(entry, stored, True, True, False, handle)
                 changes.append((index, entry, stored, True))
 
+    def _reindex_computed(
+        self, table: Table, stored: bytes, old: dict[str, Any] | None, new: dict[str, Any] | None, changed: tuple[str, ...]
+    ) -> None:
+        """What `_reindex` does, for values that are computed. None: there is no such record."""
+        for index in table.computed_indexes:
+            computed = index.computed
+            assert computed is not None
+            if self._has_values(table, index) and (old is None or new is None or computed.depends_on(changed)):
+                was = () if old is None else index_keys(computed(old))
+                self._reindex(index, stored, was, () if new is None else index_keys(computed(new)))
+
+    def _has_values(self, table: Table, index: Index) -> bool:
+        """Whether the index can be kept up to date. If not, it is noted as one to be built from the beginning."""
+        if index.has_values:
+            return True
+        if index not in self._outdated:
+            self._outdated[index] = None
+            self.txn.put(build_key(table.number, index.attribute), b"", True, True, False, self.database.definitions)
+        return False
+
     def _remove(self, table: Table, kind: int, key: bytes, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
         txn = self.txn
         txn.delete(stored, b"", table.primary)
-        for index in table.index_list:
+        for index in table.stored_indexes:
             for entry in index_keys(record.get(index.attribute)):
                 txn.delete(entry, stored, index.handle)
                 self.index_changes.append((index, entry, stored, False))
+        if table.computed_indexes:
+            self._reindex_computed(table, stored, record, None, ())
         expiry = expiry_of(raw)
         if expiry is not None:
             table.remove_expiry(txn, stored, expiry)
