@@ -19,7 +19,6 @@ from svc.clock import Clock
 from svc.errors import PeerError, Problem, ServerError
 from svc.messages import Abort, HeaderPairs, Request, Response
 from svc.rest.cors import Cors
-from svc.rest.rest import problem_response
 
 if TYPE_CHECKING:
     from svc.connection import Exchange
@@ -37,6 +36,7 @@ class Handler(Protocol):
     def handle(self, request: Request) -> Any: ...
     def options(self, request: Request) -> Response: ...
     def decode_content(self, request: Request) -> Any: ...
+    def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response: ...
 
 
 class RequestRecorder(Protocol):
@@ -107,9 +107,9 @@ class Dispatcher:
             self._defects += 1
             where = f"{request.method} {request.target[:200]}" if request else "a connection"
             self._log_error(f"request {self._defects}: {where}", error)
-            response = problem_response(ServerError("Internal Server Error"), str(self._defects))
+            response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
         else:
-            response = problem_response(problem)
+            response = self._handler.problem(problem, request)
             if problem.status_code == 401 and request is not None:
                 response.pairs.extend(challenge_headers(request))
         if request is None or isinstance(error, PeerError):

@@ -30,7 +30,9 @@ from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
+from svc.rest.compression import Compression
 from svc.rest.cors import Cors
+from svc.rest.decoding import RequestDecoder
 from svc.store import Store
 from svc.store.schema import TableDefinition
 
@@ -148,7 +150,15 @@ class Server:
             config["http.corsAccessControlAllowHeaders"],
             config["authentication.enableSessions"],
         )
-        rest = Rest(self.resources, clock, self._report, RestOptions(last_modified=self._rest_option("lastModified")))
+        max_body = config["http.maxRequestBodySize"]
+        rest = Rest(
+            self.resources,
+            clock,
+            self._report,
+            RestOptions(last_modified=self._rest_option("lastModified")),
+            compression=Compression(config["http.compressionThreshold"]),
+            decoder=RequestDecoder(max_body, max_body),
+        )
         self.dispatcher = Dispatcher(
             rest,
             identifier,

@@ -1,101 +1,119 @@
-"""Request bodies to values (contract: http §7)."""
+"""Request bodies to values (contract: http §2.5, §7, §8)."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import msgspec
-
+from svc.content.json_type import decode_json
+from svc.content.registry import ContentTypes
 from svc.errors import BadBody, ClientError
+from svc.messages import Request
+from svc.resources import Resource, TableResource
+from svc.rest.decoding import RequestDecoder
+from svc.store.schema import Attribute
 
-MAX_EXACT = 2**53  # beyond it a whole float is not one integer
-
-
-def _number(literal: str) -> int | float:
-    """A JSON number with a fraction or an exponent. `1.0` and `1` are one number (http §7.2)."""
-    value = float(literal)
-    if value.is_integer() and -MAX_EXACT <= value <= MAX_EXACT:
-        return int(value)
-    if value - value != 0.0:  # overflowed to an infinity
-        raise ValueError(f"{literal[:40]} is out of range")
-    return value
+PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
+BINARY_TYPE = "application/octet-stream"
+_FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
 
 
-_decode = msgspec.json.Decoder(float_hook=_number).decode
+def accept_patch(types: ContentTypes) -> tuple[str, str]:
+    return "Accept-Patch", ", ".join([name for name in _FOR_PATCH if types.reader(name) is not None])
 
 
-def decode_json(body: bytes) -> Any:
-    """A JSON document. Raises BadBody with the decoder's message, which names the position."""
-    try:
-        return _decode(body)
-    except msgspec.MsgspecError as error:
-        raise BadBody(f"Invalid JSON: {error}") from None
-    except UnicodeDecodeError as error:
-        raise BadBody(f"Invalid JSON: not UTF-8 at byte {_offset_of(body, error)}") from None
-    except RecursionError:
-        raise BadBody("Invalid JSON: nested too deeply") from None
-    except ValueError as error:
-        raise BadBody(f"Invalid JSON: {error}") from None
+class Bodies:
+    """Reads the bodies of requests. What takes longer than a turn may is an awaitable of the value."""
+
+    def __init__(self, types: ContentTypes, decoder: RequestDecoder) -> None:
+        self._types = types
+        self._decoder = decoder
+
+    def read(self, request: Request, resource: type[Resource] | None = None) -> Any:
+        """The value of the body. Raises BadBody (400), 413 or 415.
+
+        Sets `request.native_body`: its values have types of their own, dates need not be read from text.
+        """
+        if not request.content:
+            raise BadBody(f"{request.method} needs a body")
+        table = resource.table if resource is not None and issubclass(resource, TableResource) else None
+        return self._decoded(request, lambda: self._value(request, None if table is None else table.attributes))
+
+    def read_property(self, request: Request, attribute: Attribute) -> Any:
+        """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
+        media_type = media_type_of(request.block.get("content-type"))
+        holds_bytes = attribute.type in ("Bytes", "Blob")
+        if media_type == BINARY_TYPE or (holds_bytes and (not media_type or self._types.reader(media_type) is None)):
+            return self._decoded(request, lambda: request.content)
+        if not request.content:
+            raise BadBody("PUT needs a body")
+        return self._decoded(request, lambda: self._value(request, {attribute.name: attribute}))
+
+    def _decoded(self, request: Request, value: Callable[[], Any]) -> Any:
+        """`value()` once the content coding is removed."""
+        coding = request.block.fields.get("content-encoding")
+        if coding is None or not request.content:
+            return value()
+        content = self._decoder.decode(coding, request.content)
+        if isinstance(content, bytes):
+            request.content = content
+            return value()
+        return _later(request, content, value)
+
+    def _value(self, request: Request, attributes: Mapping[str, Attribute] | None) -> Any:
+        """`attributes`: of the table that the value is for; None: it is for a resource's own code."""
+        types, body = self._types, request.content
+        content_type = request.block.get("content-type")
+        media_type = media_type_of(content_type)
+        if not body:
+            raise BadBody(f"{request.method} needs a body")
+        if request.method == "PATCH" and media_type in PATCH_DIALECTS:
+            raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(accept_patch(types),))
+        if not media_type and body[:1] in (b"{", b"["):
+            try:
+                return decode_json(body)
+            except BadBody:
+                return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (http §7.4)
+        reader = types.reader(media_type) if media_type else None
+        if reader is not None:
+            request.native_body = reader.native
+            return reader.decode(body, parameters_of(content_type or ""), attributes)
+        if request.method == "QUERY":
+            raise ClientError(f"{media_type or 'A body without a type'} cannot hold a query; send application/json", 415)
+        if attributes is None and media_type == BINARY_TYPE:
+            return body
+        if attributes is None and media_type == "text/plain":
+            return raw_content(content_type, media_type, body)["data"]
+        return raw_content(content_type, media_type, body)
 
 
-def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
-    """The decoder counts within one string; the caller wants the place in the body."""
-    try:
-        body.decode()
-    except UnicodeDecodeError as whole:
-        return whole.start
-    return error.start
+async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:
+    request.content = await content
+    return value()
 
 
 def media_type_of(content_type: str | None) -> str:
     return "" if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
-def is_json(media_type: str) -> bool:
-    return media_type == "application/json" or (media_type.startswith("application/") and media_type.endswith("+json"))
+def parameters_of(content_type: str) -> dict[str, str]:
+    """The parameters of a media type, names in lower case, without quotes.
 
-
-def looks_like_json(body: bytes) -> bool:
-    """A body without Content-Type is JSON when it begins like an object or a list (http §7.4)."""
-    return body[:1] in (b"{", b"[")
-
-
-STRUCTURED_TYPES = frozenset(
-    {
-        "application/cbor",
-        "application/msgpack",
-        "application/ndjson",
-        "application/x-msgpack",
-        "application/x-ndjson",
-        "application/x-www-form-urlencoded",
-        "text/csv",
-    }
-)
-PATCH_TYPES = ("application/merge-patch+json", "application/json-patch+json")
-ACCEPT_PATCH = ("Accept-Patch", "application/json")
-
-
-def decode_body(content_type: str | None, body: bytes, method: str) -> Any:
-    """The value of a body. Raises BadBody (400) or 415."""
-    media_type = media_type_of(content_type)
-    if not body:
-        raise BadBody(f"{method} needs a body")
-    if method == "PATCH" and media_type in PATCH_TYPES:
-        raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(ACCEPT_PATCH,))
-    if is_json(media_type):
-        return decode_json(body)
-    if not media_type and looks_like_json(body):
-        return decode_json(body)
-    if media_type in STRUCTURED_TYPES:
-        # Kept as raw content they would not be what their sender meant: refused until they can be read.
-        raise ClientError(f"{media_type} cannot be read by this version; send application/json", 415)
-    return raw_content(content_type, media_type, body)
+    >>> parameters_of('text/csv; Charset="utf-8"; header=present')
+    {'charset': 'utf-8', 'header': 'present'}
+    """
+    found = {}
+    for part in content_type.split(";")[1:]:
+        name, mark, value = part.partition("=")
+        if mark:
+            found[name.strip().lower()] = value.strip().strip('"')
+    return found
 
 
 def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[str, Any]:
     """A body of a type without structure, as the record `{contentType, data}` (http §7.4): text for `text/*`, else bytes."""
     if not media_type:
-        return {"contentType": "application/octet-stream", "data": body}
+        return {"contentType": BINARY_TYPE, "data": body}
     kept, charset = split_charset(content_type or "")
     if not media_type.startswith("text/"):
         return {"contentType": kept, "data": body}

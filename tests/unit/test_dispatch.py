@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
+from svc.content.registry import ContentTypes
 from svc.dispatch import Dispatcher
 from svc.errors import ClientError, IndexRebuilding, Overloaded, PeerError, Problem, ValidationError
 from svc.messages import Abort, HeaderBlock, Request, Response
 from svc.rest.cors import Cors
+from svc.rest.problems import problem_response
 
 
 class FakeTransaction:
@@ -38,6 +40,9 @@ class FakeExchange:
         self.answers.append(response)
 
 
+TYPES = ContentTypes.built_in()
+
+
 class Handler:
     """Runs `self.run(request)`."""
 
@@ -51,6 +56,9 @@ class Handler:
 
     def decode_content(self, request: Request) -> Any:
         return request.content
+
+    def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
+        return problem_response(error, TYPES, request, request_id)
 
 
 class Anybody:

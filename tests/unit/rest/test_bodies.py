@@ -3,7 +3,16 @@ from typing import Any
 import pytest
 
 from svc.errors import BadBody, ClientError
-from svc.rest.bodies import decode_body, decode_json, raw_content
+from svc.content.json_type import decode_json
+from svc.content.registry import ContentTypes
+from svc.messages import HeaderBlock, Request
+from svc.rest.bodies import Bodies, raw_content
+from svc.rest.decoding import RequestDecoder
+
+
+def decode_body(content_type: str | None, body: bytes, method: str) -> Any:
+    block = HeaderBlock([] if content_type is None else [("content-type", content_type)])
+    return Bodies(ContentTypes.built_in(), RequestDecoder(1000, 1000)).read(Request(method, "/T/1", block, body))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,7 @@ def test_a_body_without_type_is_json_when_it_begins_like_it() -> None:
     assert decode_body(None, b'{"a":1}', "PUT") == {"a": 1}
     assert decode_body("application/vnd.x+json; v=1", b"[1]", "PUT") == [1]
     assert decode_body(None, b"\x00\x01", "PUT") == {"contentType": "application/octet-stream", "data": b"\x00\x01"}
+    assert decode_body(None, b"{not", "PUT") == {"contentType": "application/octet-stream", "data": b"{not"}
 
 
 def test_other_types_become_raw_content() -> None:

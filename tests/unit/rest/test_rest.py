@@ -13,7 +13,7 @@ from svc.errors import MethodNotAllowed, NotFound, ServerError
 from svc.messages import HeaderBlock, Request, Response
 from svc.resources import RequestTarget, Resource, Resources
 from svc.rest import Rest
-from svc.rest.rest import as_response
+from svc.rest.answers import as_response
 
 
 class Open(Resource):

@@ -1,0 +1,373 @@
+"""What a handler returned -> a Response in the type the client wants (contract: http §2, §4, §6-§8, §12.4).
+
+The plain path, a record as JSON, is one function and builds nothing but the answer. Everything else pays for its own wishes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from asyncio import sleep
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from svc.clock import Clock
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.registry import ContentTypes
+from svc.content.values import is_blob
+from svc.errors import NotAcceptable, NotFound
+from svc.messages import HeaderPairs, Headers, Request, Response
+from svc.query.select import joins
+from svc.resources import Created, RequestTarget, Rows, StoredRecord, TableResource
+from svc.rest.compression import Compression
+from svc.rest.conditional import is_unchanged, last_modified
+from svc.rest.execution import Execution, RowStream, narrow
+from svc.rest.wishes import Wishes, wishes_of
+from svc.store.records import decode, decode_json, etag_of, etag_of_version, version_of
+
+VARY = ("Vary", "Accept, Accept-Encoding")
+PRIVATE = ("Cache-Control", "private, no-cache")
+TABULAR = "text/csv"  # the type whose rows need to know their columns
+PAGE_ROWS = 1000  # a query with a limit up to this is answered as a whole, with the way to its next page
+
+
+@dataclass(frozen=True)
+class RestOptions:
+    last_modified: bool = False
+
+
+class Answers:
+    """Makes the responses of `Rest`."""
+
+    def __init__(
+        self, types: ContentTypes, compression: Compression, clock: Clock, report: Callable[[BaseException], None], options: RestOptions
+    ) -> None:
+        self.types = types
+        self._compression = compression
+        self._threshold = compression.threshold
+        self._now = clock.monotonic
+        self._wall = clock.wall
+        self._report = report
+        self._options = options
+
+    # --- which type ------------------------------------------------------------------------------------------------------------------
+
+    def writer(self, wishes: Wishes, target: RequestTarget | None = None) -> ContentType:
+        """The type to answer in; an extension beats `Accept` (http §1.2). Raises NotAcceptable."""
+        if target is not None and target.extension is not None:
+            named = self.types.named(target.extension)
+            if named is None:
+                raise NotAcceptable(f"{target.extension} is not served here")
+            return named
+        if wishes.writer is None:
+            raise NotAcceptable(wishes.refusal)
+        return wishes.writer
+
+    def wishes(self, request: Request) -> Wishes:
+        wishes: Wishes | None = request.block.memo.get("rest")
+        if wishes is None or wishes.generation != self.types.generation:
+            return wishes_of(request.block, self.types)
+        return wishes
+
+    # --- one record ------------------------------------------------------------------------------------------------------------------
+
+    def record(self, request: Request, target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+        """A stored record, in JSON form or native."""
+        raw = record.raw
+        tag = etag_of(raw)
+        if target.extension is None:
+            writer, type_pair = wishes.writer, wishes.type_pair
+        else:
+            writer = self.writer(wishes, target)
+            type_pair = ("Content-Type", writer.content_type)
+        if request.user is None or self._options.last_modified:
+            pairs = self._record_pairs(request, type_pair, raw, tag)
+        else:
+            pairs = [type_pair, ("ETag", f'"{tag}"'), VARY, PRIVATE]
+        if wishes.conditional and is_unchanged(request.block, tag, version_of(raw)):
+            return Response(None, 304, pairs=pairs[1:])
+        if b"contentType" in raw and target.extension is None:
+            content = decode(raw)
+            if is_raw_content(content) and (record.visible is None or record.visible.issuperset(("contentType", "data"))):
+                return self._raw_content(request, content, pairs)
+        if writer is None:
+            raise NotAcceptable(wishes.refusal)
+        if record.visible is None and writer.name != TABULAR:
+            body = writer.encode_stored(raw)
+        else:
+            rows = writer.row_writer(_shape_of(record), 1)
+            value = decode(raw) if writer.native else decode_json(raw)
+            if record.visible is not None:
+                value = narrow(value, record.visible)
+            body = rows.begin() + rows.rows([value]) + rows.end() if writer.name == TABULAR else writer.encode(value)
+        if writer.headers:
+            pairs += writer.headers
+        response = Response(body, 200, pairs=pairs)
+        if len(body) <= self._threshold and wishes.identity:
+            return response
+        return self._compression.apply(request, response, writer.compressible)
+
+    def _record_pairs(self, request: Request, type_pair: tuple[str, str], raw: bytes, tag: str) -> HeaderPairs:
+        pairs: HeaderPairs = [type_pair, ("ETag", f'"{tag}"'), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if self._options.last_modified:
+            pairs.append(("Last-Modified", last_modified(version_of(raw))))
+        return pairs
+
+    def selected(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+        """A record through `select`. With values of other tables in it, its version says nothing about it: no validators (http §4.1)."""
+        writer = self.writer(wishes, target)
+        rows = resource.select_one(record, target, request)
+        pairs = self._part_pairs(request, rows, record, writer)
+        if pairs[1][0] == "ETag" and wishes.conditional and is_unchanged(request.block, etag_of(record.raw), version_of(record.raw)):
+            return Response(None, 304, pairs=pairs[1:])
+        value = self._only_row(rows, writer)
+        if writer.name == TABULAR:
+            tabular = writer.row_writer(_plan_shape(rows), 1)
+            return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
+        return self._respond(request, writer, writer.encode(value), 200, pairs)
+
+    def property(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+        """One declared property of a record (http §1.2, §2.2): 404 if the record does not have it."""
+        name = cast(str, target.property)
+        rows = resource.select_one(record, target, request)
+        raw_value = target.extension is None and not target.query
+        writer = wishes.writer if raw_value else self.writer(wishes, target)
+        value = self._only_row(rows, writer)
+        if name not in value:
+            raise NotFound("Record has no such property")
+        value = value[name]
+        pairs = self._part_pairs(request, rows, record, writer)
+        if pairs[1][0] == "ETag" and wishes.conditional and is_unchanged(request.block, etag_of(record.raw), version_of(record.raw)):
+            return Response(None, 304, pairs=pairs[1:])
+        if raw_value:
+            stored = decode(record.raw).get(name)
+            if isinstance(stored, bytes) or is_blob(stored):
+                return self._raw(request, stored, pairs)
+            if is_raw_content(stored):
+                return self._raw_content(request, cast(dict[str, Any], stored), pairs)
+        if writer is None:
+            raise NotAcceptable(wishes.refusal)
+        return self._respond(request, writer, writer.encode(value), 200, pairs)
+
+    def _only_row(self, rows: Rows, writer: ContentType | None) -> Any:
+        run = rows.plan.run(rows.table.database.snapshot(), self._wall() * 1000, json=writer is None or not writer.native)
+        found = run.next_batch(1)
+        run.close()
+        if not found:
+            raise NotFound("Record not found")  # it expired while we looked
+        return found[0]
+
+    def _part_pairs(self, request: Request, rows: Rows, record: StoredRecord, writer: ContentType | None) -> HeaderPairs:
+        type_pair = ("Content-Type", "" if writer is None else writer.content_type)
+        if not joins(rows.plan.select, rows.table):
+            return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
+        return [type_pair, VARY] if request.user is None else [type_pair, VARY, PRIVATE]
+
+    # --- content as it came ----------------------------------------------------------------------------------------------------------
+
+    def _raw_content(self, request: Request, content: dict[str, Any], pairs: HeaderPairs) -> Response:
+        """A stored `{contentType, data}` goes out as what it was (http §7.4)."""
+        data = content["data"]
+        content_type = content["contentType"]
+        if isinstance(data, str):
+            if content_type.startswith("text/"):
+                content_type += "; charset=utf-8"
+            data = data.encode()
+        return self._raw(request, data, pairs, content_type)
+
+    def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str = "") -> Response:
+        """`data`: bytes or a blob, which knows its own type."""
+        if not content_type:
+            content_type = (not isinstance(data, bytes) and data.type) or "application/octet-stream"
+        kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
+        nosniff = ("X-Content-Type-Options", "nosniff")
+        response = Response(data, 200, pairs=[("Content-Type", content_type), *kept, ("Vary", "Accept-Encoding"), nosniff])
+        return self._compression.apply(request, response)
+
+    # --- collections -----------------------------------------------------------------------------------------------------------------
+
+    def collection(self, request: Request, target: RequestTarget, rows: Rows, wishes: Wishes) -> Any:
+        """The rows of a query: at once if a slice finds them all; else, served in between with others, when the answer can begin."""
+        writer = self.writer(wishes, target)
+        limit = rows.plan.limit
+        whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
+        execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000)
+        try:
+            if execution.gather() and (execution.done or not (writer.needs_count or whole)):
+                return self._begun(request, rows, execution, writer)
+        except BaseException:
+            execution.close()
+            raise
+        return self._gathered(request, rows, execution, writer)
+
+    async def _gathered(self, request: Request, rows: Rows, execution: Execution, writer: ContentType) -> Response:
+        """What takes longer than a slice. The peer going away cancels this, and with it the work."""
+        try:
+            execution.keep()
+            while True:
+                await sleep(0)
+                if execution.gather():
+                    break
+            count = None
+            if writer.needs_count and not execution.done:
+                count_slice = execution.count()
+                count = count_slice()
+                while count is None:
+                    await sleep(0)
+                    count = count_slice()
+            return self._begun(request, rows, execution, writer, count)
+        except BaseException:
+            execution.close()
+            raise
+
+    def _begun(self, request: Request, rows: Rows, execution: Execution, writer: ContentType, count: int | None = None) -> Response:
+        """The answer: complete if all rows are found, else a stream of the rest."""
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if writer.headers:
+            pairs += writer.headers
+        aggregate = rows.plan.query.aggregate
+        if not execution.done:
+            execution.keep()
+            pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
+            stream = RowStream(
+                execution, writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report
+            )
+            return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
+        began = self._now()
+        if aggregate is not None and aggregate.kind == "count":
+            body = writer.encode(execution.found[0])
+        else:
+            found = execution.found
+            row_writer = writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
+            body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
+        execution.close()
+        pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
+        response = Response(body, 200, pairs=pairs)
+        return self._compression.apply(request, response, writer.compressible)
+
+    # --- what else a handler returns -------------------------------------------------------------------------------------------------
+
+    def answer(self, request: Request, target: RequestTarget, result: Any, missing: str = "") -> Any:
+        """Data, nothing, a response, new records, or an awaitable of one of these (http §2.1, §12.4)."""
+        kind = type(result)
+        if kind is dict:
+            result = as_response(result)
+            kind = type(result)
+        if result is None or (result is True and request.method == "DELETE"):
+            if request.method in ("GET", "HEAD"):
+                raise NotFound(missing or "Not found")
+            return Response(None, 204)
+        if inspect.isawaitable(result):
+            return self._await(request, target, result, missing)
+        wishes = self.wishes(request)
+        if kind is Response:
+            if result.data is not None and result.body is None:
+                writer = self.writer(wishes, target)
+                result.body = writer.encode(result.data)
+                if not result.headers.has("Content-Type"):
+                    result.pairs += [("Content-Type", writer.content_type), VARY]
+            return self._compression.apply(request, result, True)
+        if kind is StoredRecord:
+            return self.record(request, target, result, wishes)
+        if kind is Rows:
+            return self.collection(request, target, result, wishes)
+        if kind is Created:
+            writer = self.writer(wishes)
+            pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+            if result.location:
+                pairs.append(("Location", result.location))
+            return self._respond(request, writer, writer.encode(result.value), 201, pairs)
+        if isinstance(result, bytes) or is_blob(result):
+            return self._raw(request, result, [])
+        return self._data(request, self.writer(wishes, target), result)
+
+    def _data(self, request: Request, writer: ContentType, value: Any) -> Any:
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+        if request.last_modified is not None:
+            tag = etag_of_version(request.last_modified)
+            pairs.append(("ETag", f'"{tag}"'))
+            if is_unchanged(request.block, tag, request.last_modified):
+                return Response(None, 304, pairs=pairs[1:])
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        return self._respond(request, writer, writer.encode(value), 200, pairs)
+
+    async def _await(self, request: Request, target: RequestTarget, result: Any, missing: str) -> Any:
+        return self.answer(request, target, await result, missing)
+
+    def _respond(self, request: Request, writer: ContentType, body: Any, status: int, pairs: HeaderPairs) -> Any:
+        if writer.headers:
+            pairs += writer.headers
+        return self._compression.apply(request, Response(body, status, pairs=pairs), writer.compressible)
+
+
+def as_response(result: dict[str, Any]) -> Any:
+    """A plain mapping that a handler returned is a response if it has `status` and `headers`, or exactly `status` and one of `data` and `body`;
+    anything else is data, for attributes of records may be called `status` (http §12.4)."""
+    status = result.get("status")
+    if type(status) is not int:
+        return result
+    keys = result.keys()
+    if "headers" not in keys and not (100 <= status <= 599 and keys in ({"status", "data"}, {"status", "body"})):
+        return result
+    headers = result.get("headers")
+    return Response(result.get("body"), status, headers if isinstance(headers, Headers) else Headers(headers), result.get("data"))
+
+
+def is_raw_content(value: Any) -> bool:
+    """Whether a value is `{contentType, data}` (http §7.4)."""
+    if not isinstance(value, dict):
+        return False
+    content_type = value.get("contentType")
+    return (
+        isinstance(content_type, str)
+        and content_type.isascii()
+        and content_type.isprintable()
+        and (isinstance(value.get("data"), str | bytes) or is_blob(value.get("data")))
+    )
+
+
+def next_page(target: str, cursor: str) -> str:
+    """The address of the page behind `cursor`, relative to the server.
+
+    >>> next_page("/Product/?price>5&after(x)&limit(2)", "AbC")
+    '/Product/?price%3E5&limit(2)&after(AbC)'
+    """
+    path, _, query = target.partition("?")
+    kept = _AFTER.sub("", query).lstrip("&")
+    address = f"{path}?{kept}&after({cursor})" if kept else f"{path}?after({cursor})"
+    return address.replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
+
+
+_AFTER = re.compile(r"(?:^|&)after\([^)]*\)")
+
+
+def _plan_shape(rows: Rows) -> Shape:
+    plan = rows.plan
+    columns = plan.columns
+    if rows.visible is not None:
+        columns = tuple([name for name in columns if name in rows.visible])
+    if plan.query.aggregate is not None:
+        return Shape(columns)
+    if plan.select is not None:
+        return Shape(columns, plan.select.shape)
+    return Shape(columns, open=not rows.table.definition.sealed and rows.visible is None)
+
+
+def _shape_of(record: StoredRecord) -> Shape:
+    columns = [attribute.name for attribute in record.table.definition.attributes if attribute.stored]
+    if record.visible is not None:
+        return Shape(tuple([name for name in columns if name in record.visible]))
+    return Shape(tuple(columns), open=not record.table.definition.sealed)
+
+
+def _timing(plan: float, scan: float, serialise: float | None) -> tuple[str, str]:
+    """Where the time of a query went, ms."""
+    if serialise is None:
+        return "Server-Timing", f"plan;dur={plan * 1000:.2f}, scan;dur={scan * 1000:.2f}"
+    return "Server-Timing", f"plan;dur={plan * 1000:.2f}, scan;dur={scan * 1000:.2f}, serialise;dur={serialise * 1000:.2f}"

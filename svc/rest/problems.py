@@ -1,0 +1,44 @@
+"""Errors as answers (contract: http §5; RFC 9457)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svc.content.json_type import encode_json
+from svc.content.registry import ContentTypes
+from svc.errors import REASONS, NotAcceptable, Problem
+from svc.messages import Headers, Request, Response
+
+PROBLEM_TYPE = "application/problem+json"
+_BINARY = frozenset(("application/cbor", "application/x-msgpack", "application/msgpack"))
+
+
+def problem_response(error: Problem, types: ContentTypes, request: Request | None = None, request_id: str = "") -> Response:
+    """A problem object in JSON, or in CBOR or MessagePack for a client that would rather have these.
+
+    `request_id` is for defects: what the log calls the request.
+    """
+    detail = error.message if not request_id else f"{error.message} (request {request_id})"
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": REASONS.get(error.status_code, "Error"),
+        "status": error.status_code,
+        "code": error.code,
+        "detail": detail,
+        "error": detail,
+    }
+    if error.retryable:
+        body["retryable"] = True
+    if error.errors:
+        body["errors"] = list(error.errors)
+    accept = None if request is None else request.block.get("accept")
+    if accept is not None and "json" not in accept[:16]:  # most clients ask for JSON first
+        try:
+            preferred = types.writer(accept)
+            if preferred.name in _BINARY:
+                return Response(
+                    preferred.encode(body), error.status_code, Headers([("Content-Type", preferred.content_type), *error.headers])
+                )
+        except NotAcceptable:
+            pass  # then it is JSON all the same
+    return Response(encode_json(body), error.status_code, Headers([("Content-Type", PROBLEM_TYPE), *error.headers]))

@@ -1,0 +1,56 @@
+"""What a request's header fields ask of its answer, worked out once for each header block (contract: http §7.1; RFC 7240)."""
+
+from __future__ import annotations
+
+from svc.content.content_type import ContentType
+from svc.content.registry import ContentTypes
+from svc.errors import NotAcceptable
+from svc.messages import HeaderBlock
+from svc.rest.compression import choice_of
+from svc.rest.conditional import READ_CONDITIONS
+
+
+class Wishes:
+    """Kept in the memo of the header block, and made anew when the content types have changed since.
+
+    `writer`: the best type the client accepts; None if there is none, and `refusal` says so. `identity`: a body may go without a content coding.
+    `explain`: the plan is wanted, not the records.
+    """
+
+    __slots__ = ("conditional", "explain", "generation", "identity", "refusal", "type_pair", "writer")
+
+    def __init__(self, block: HeaderBlock, types: ContentTypes) -> None:
+        fields = block.fields
+        self.generation = types.generation
+        self.conditional = not READ_CONDITIONS.isdisjoint(fields)
+        self.identity = choice_of(block).identity
+        self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
+        self.refusal = ""
+        self.writer: ContentType | None = None
+        self.type_pair = ("Content-Type", "")
+        try:
+            self.writer = types.writer(fields.get("accept"))
+            self.type_pair = ("Content-Type", self.writer.content_type)
+        except NotAcceptable as error:
+            self.refusal = error.message
+
+
+def wishes_of(block: HeaderBlock, types: ContentTypes) -> Wishes:
+    wishes: Wishes | None = block.memo.get("rest")
+    if wishes is None or wishes.generation != types.generation:
+        wishes = block.memo["rest"] = Wishes(block, types)
+    return wishes
+
+
+def preferences(value: str) -> frozenset[str]:
+    """The names of the preferences in a `Prefer` field, in lower case (RFC 7240 §2).
+
+    >>> sorted(preferences('respond-async, wait=10, Explain; foo="a,b"'))
+    ['explain', 'respond-async', 'wait']
+    """
+    names = []
+    for preference in value.split(","):
+        name = preference.partition(";")[0].partition("=")[0].strip().lower()
+        if name and '"' not in name:
+            names.append(name)
+    return frozenset(names)
