@@ -113,11 +113,12 @@ class Rest:
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         answers = self._answers
         wishes = answers.wishes(request)
-        if wishes.writer is None and target.extension is None and (target.id_text is None or not issubclass(resource, TableResource)):
-            raise NotAcceptable(
-                wishes.refusal
-            )  # before any work is done; but a record may be raw content, which is sent whatever is accepted
+        refused = wishes.writer is None and target.extension is None
+        if refused and (target.id_text is None or not issubclass(resource, TableResource)):
+            raise NotAcceptable(wishes.refusal)  # before any work is done
         result = resource.handle("get", target, None, request)
+        if refused and type(result) is not StoredRecord:  # a record may be raw content, which is sent whatever is accepted
+            raise NotAcceptable(wishes.refusal)
         kind = type(result)
         if kind is StoredRecord:
             if target.property is None:
