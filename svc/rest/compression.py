@@ -153,8 +153,11 @@ class Compression:
         choice: Choice | None = request.block.memo.get("coding")
         if choice is None:
             choice = choice_of(request.block)
-        if type(body) is bytes and len(body) <= self.threshold and choice.identity:
-            return response
+        if choice.identity:
+            if type(body) is bytes and len(body) <= self.threshold:
+                return response
+            if choice.coding is None and VARY in response.pairs:
+                return response
         return self._apply(response, choice, compressible)
 
     def _apply(self, response: Response, choice: Choice, compressible: bool) -> Response:

@@ -7,7 +7,8 @@ A short body may stand for a very long one, so every coding is undone in steps o
     zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
 
 A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
-each step, up to 5 ms on a busy server.
+each step, up to 5 ms on a busy server. Measured, as time of the processor: a slice of rows takes 1.4 ms (zstd) to 2.3 ms (gzip). Where the result grows
+beyond some MiB the C library may move it, which took up to 15 ms at 32 MiB, beyond which it is mapped and not moved.
 """
 
 from __future__ import annotations
