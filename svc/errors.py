@@ -89,20 +89,40 @@ class BadValue(ClientError):
     code = "BAD_VALUE"
 
 
+_SHOWN_QUERY = 200  # characters of a query in a message
+
+
 class QueryError(ClientError):
-    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR` or `BAD_VALUE`."""
+    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR` or `BAD_VALUE`.
+
+    `position` counts characters from 0 in the text of the query, None if there is no text or the fault has no place in it.
+    """
+
+    def __init__(self, message: str, *, code: str, position: int | None = None) -> None:
+        super().__init__(message, code=code)
+        self.position = position
 
 
 class QuerySyntaxError(QueryError):
-    """The query cannot be parsed. `position` counts from 0 in `query`."""
+    """The query cannot be parsed."""
 
-    code = "QUERY_SYNTAX"
+    position: int
 
     def __init__(self, what: str, position: int, query: str, hint: str = "") -> None:
-        shown = query if len(query) <= 200 else query[:200] + "..."
-        super().__init__(f"Unable to parse query, {what} at position {position} in '{shown}'" + (f" ({hint})" if hint else ""))
-        self.position = position
+        message = f"Unable to parse query, {what} at position {position} in '{shown_query(query, position)}'" + (
+            f" ({hint})" if hint else ""
+        )
+        super().__init__(message, code="QUERY_SYNTAX", position=position)
         self.what = what
+
+
+def shown_query(query: str, position: int) -> str:
+    """The text of a query as a message shows it: all of it, or what is around the position if it is long."""
+    if len(query) <= _SHOWN_QUERY:
+        return query
+    start = max(0, min(position - _SHOWN_QUERY // 2, len(query) - _SHOWN_QUERY))
+    end = start + _SHOWN_QUERY
+    return ("..." if start else "") + query[start:end] + ("..." if end < len(query) else "")
 
 
 class NotFound(ClientError):

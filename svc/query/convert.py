@@ -12,8 +12,9 @@ from datetime import datetime
 from math import isfinite
 
 from svc.errors import BadValue, QueryError
+from svc.query.hints import for_value
 from svc.query.nodes import Bound, Conversion
-from svc.store.conversion import autoconvert, text_to_value
+from svc.store.conversion import autoconvert, printable, shown, text_to_value
 from svc.store.schema import Attribute
 
 _NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
@@ -51,7 +52,7 @@ def typed_value(value: object, conversion: Conversion, attribute: Attribute | No
             return autoconvert(text) if conversion is Conversion.CONVERTING else text
         converted = text_to_value(attribute, text)
     except BadValue as error:
-        raise QueryError(error.message, code="BAD_VALUE") from None
+        raise QueryError(_with_hint(error.message, text, attribute.type if attribute is not None else ""), code="BAD_VALUE") from None
     return converted.encode() if attribute.type in ("Bytes", "Blob") and type(converted) is str else converted
 
 
@@ -139,4 +140,10 @@ def _maybe_number(text: str) -> int | float | None:
 
 
 def _bad_value(name: str, text: str, expected: str) -> QueryError:
-    return QueryError(f'Invalid value for attribute {name}: "{text}", expecting {expected}', code="BAD_VALUE")
+    message = f"Invalid value for attribute {printable(name)}: {shown(text)}, expecting {expected}"
+    return QueryError(_with_hint(message, text, expected), code="BAD_VALUE")
+
+
+def _with_hint(message: str, text: str, expected: str) -> str:
+    hint = for_value(text, expected)
+    return f"{message} ({hint})" if hint else message

@@ -15,7 +15,10 @@ from urllib.parse import unquote
 from svc.errors import QuerySyntaxError
 
 _NAME = re.compile(r"[^&|=<>!()\[\]{},.]+")
-_NAME_IN_GROUP = re.compile(r"[^&|=<>!()\[\]{},.;]+")
+# Inside calls some characters may come percent-encoded and are still themselves (http §6.2, number 3).
+_NAME_IN_CALL = re.compile(r"(?:[^&|=<>!()\[\]{},.%]|%(?!2C|7B|7D))+", re.IGNORECASE)
+_NAME_IN_GROUP = re.compile(r"(?:[^&|=<>!()\[\]{},.;%]|%(?!2C|3B))+", re.IGNORECASE)
+_ENCODED = {",": "%2C", ";": "%3B", "{": "%7B", "}": "%7D", "+": "%2B"}
 _VALUE = re.compile(r"[^&|=\[\]{}]*")
 _VALUE_IN_PARENTHESES = re.compile(r"[^&|=\[\]{}()]*")
 _OPERATOR = re.compile(r"===|!==|==|!=|<=|>=|<|>|=[A-Za-z]+=|=")  # longest first
@@ -56,9 +59,26 @@ class Scanner:
         """The raw name that comes next, empty if none does."""
         return self._match(_NAME)
 
+    def name_in_call(self) -> str:
+        """The same inside `select(...)` and `sort(...)`, where an encoded comma or brace ends a name too."""
+        return self._match(_NAME_IN_CALL)
+
     def name_in_group(self) -> str:
-        """The same inside `group(...)`, where a semicolon ends a name too."""
+        """The same inside `group(...)`, where a semicolon and an encoded comma or semicolon end a name too."""
         return self._match(_NAME_IN_GROUP)
+
+    def at_encodable(self, character: str) -> int:
+        """The length of `character`, plain or percent-encoded, if it comes next; else 0."""
+        text, position = self.text, self.position
+        if text.startswith(character, position):
+            return 1
+        return 3 if text.startswith("%", position) and text[position : position + 3].upper() == _ENCODED[character] else 0
+
+    def take_encodable(self, character: str) -> bool:
+        """Consume `character`, plain or percent-encoded, if it comes next."""
+        length = self.at_encodable(character)
+        self.position += length
+        return length > 0
 
     def operator(self) -> str:
         """The operator that comes next, empty if none does. `=xyz=` is one even if there is no such operator."""

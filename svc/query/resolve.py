@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from svc.errors import BadValue, QueryError
 from svc.query.convert import typed_pair, typed_value
+from svc.query.hints import for_attribute
 from svc.query.matching import CLOSED_RANGES, kind_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, SortKey
 from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related, iter_members
 from svc.query.tables import AnyTable
-from svc.store.conversion import key_from_text
+from svc.store.conversion import key_from_text, printable
 from svc.store.schema import Attribute, Relationship, TableDefinition
 
 _TEXT_COMPARATORS = frozenset((Comparator.STARTS_WITH, Comparator.ENDS_WITH, Comparator.CONTAINS))
@@ -26,14 +27,19 @@ _PATH_HINT = "{name} is a relationship, a condition needs an attribute of the re
 def resolve_where(node: Filter, table: AnyTable) -> Predicate:
     """The predicate of a filter of `table`."""
     if isinstance(node, Condition):
-        attribute = required_attribute(table, node.path[0])
-        if attribute.relationship is not None:
-            return _related(node, attribute, table)
-        return _test(node, attribute, table)
+        try:
+            attribute = required_attribute(table, node.path[0])
+            if attribute.relationship is not None:
+                return _related(node, attribute, table)
+            return _test(node, attribute, table)
+        except QueryError as error:
+            if error.position is None and node.position >= 0:
+                error.position = node.position
+            raise
     if isinstance(node, RelationFilter):
-        attribute = required_attribute(table, node.path[0])
+        attribute = required_attribute(table, node.path[0], node.position)
         if attribute.relationship is None:
-            raise QueryError(f"{node.path[0]} is not a relationship, [...] cannot be used with it", code="UNUSABLE_OPERATOR")
+            raise _unusable(f"{node.path[0]} is not a relationship, [...] cannot be used with it", node.position)
         target = related_table(table, attribute)
         for key in node.query.sort:
             resolve_sort_key(key, target)
@@ -59,23 +65,25 @@ def resolve_where(node: Filter, table: AnyTable) -> Predicate:
     return AllOf(tuple(flat))
 
 
-def required_attribute(table: AnyTable, name: str) -> Attribute:
-    """Raises QueryError UNKNOWN_ATTRIBUTE for a name the table does not declare."""
+def required_attribute(table: AnyTable, name: str, position: int = -1) -> Attribute:
+    """Raises QueryError UNKNOWN_ATTRIBUTE for a name the table does not declare. `position`: of the node that names it."""
     attribute = table.attributes.get(name)
     if attribute is not None:
         return attribute
     if name == table.primary_key:
         return Attribute(name, primary_key=True)
-    raise QueryError(f"{name} is not a defined attribute", code="UNKNOWN_ATTRIBUTE")
+    hint = for_attribute(name, table.attributes)
+    message = f"{printable(name)} is not a defined attribute" + (f" ({hint})" if hint else "")
+    raise QueryError(message, code="UNKNOWN_ATTRIBUTE", position=position if position >= 0 else None)
 
 
 def resolve_sort_key(key: SortKey, table: AnyTable) -> Attribute:
     """The attribute that a sort key begins with. Raises QueryError."""
-    attribute = required_attribute(table, key.path[0])
+    attribute = required_attribute(table, key.path[0], key.position)
     if attribute.relationship is not None:
         if len(key.path) == 1:
-            raise QueryError(_PATH_HINT.format(name=key.path[0]), code="UNUSABLE_OPERATOR")
-        resolve_sort_key(SortKey(key.path[1:]), related_table(table, attribute))
+            raise _unusable(_PATH_HINT.format(name=key.path[0]), key.position)
+        resolve_sort_key(SortKey(key.path[1:], position=key.position), related_table(table, attribute))
     return attribute
 
 
@@ -100,6 +108,10 @@ def is_many(attribute: Attribute, table: AnyTable) -> bool:
     return source is not None and source.elements
 
 
+def _unusable(message: str, position: int) -> QueryError:
+    return QueryError(message, code="UNUSABLE_OPERATOR", position=position if position >= 0 else None)
+
+
 def _relationship(attribute: Attribute) -> Relationship:
     assert attribute.relationship is not None
     return attribute.relationship
@@ -107,7 +119,7 @@ def _relationship(attribute: Attribute) -> Relationship:
 
 def _related(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
     if len(node.path) == 1:
-        raise QueryError(_PATH_HINT.format(name=node.path[0]), code="UNUSABLE_OPERATOR")
+        raise _unusable(_PATH_HINT.format(name=node.path[0]), node.position)
     target = related_table(table, attribute)
     where = resolve_where(replace(node, path=node.path[1:]), target)
     return Related(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
@@ -118,7 +130,11 @@ def _same_record(members: tuple[Filter, ...], table: AnyTable) -> tuple[Filter, 
     through: dict[str, list[Filter]] = {}
     joined: list[Filter | str] = []
     for member in members:
-        if isinstance(member, Condition) and len(member.path) > 1 and required_attribute(table, member.path[0]).relationship is not None:
+        if (
+            isinstance(member, Condition)
+            and len(member.path) > 1
+            and required_attribute(table, member.path[0], member.position).relationship is not None
+        ):
             name = member.path[0]
             if name not in through:
                 through[name] = []

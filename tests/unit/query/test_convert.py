@@ -119,3 +119,16 @@ def test_text_forms():
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("Float", "1,2"), ("Date", "5.1.2024"), ("Boolean", '"true"')])
+def test_a_value_that_can_be_guessed_comes_with_a_hint(kind, text):
+    with pytest.raises(QueryError, match=rf"expecting {kind} \(.+\)$"):
+        typed_value(text, CONVERTING, Attribute("a", kind), "a")
+
+
+def test_what_is_shown_of_a_value_is_bounded_and_encodable():
+    for value in ("x" * 10_000, "\ud800"):
+        with pytest.raises(QueryError) as caught:
+            forced_value("number", value, (value,))
+        assert len(caught.value.message.encode()) < 600

@@ -3,8 +3,9 @@ from datetime import UTC, datetime
 import pytest
 
 from svc.errors import QueryError, QuerySyntaxError
+from svc.query.calls import MAX_DEPTH, MAX_PATH
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
-from svc.query.url import MAX_DEPTH, parse_query
+from svc.query.url import MAX_TEXT, parse_query
 
 EQ, NE, GT, GE, LT, LE = (
     Comparator.EQUALS,
@@ -91,6 +92,43 @@ A, B, C = (condition(name, EQ, "1", STRICT) for name in "abc")
         ("%28a=1%7Cb=1%29&c=1", Group("and", (Group("or", (A, B)), C))),
         ("a%3E=1", condition("a", GE, "1")),
         ("a==x%28y%29", condition("a", EQ, "x(y)")),
+        ("a%5B%5D=1", A),
+        ("a%21%3D=1", condition("a!=", EQ, "1", STRICT)),
+        ("%5ba=1%7cb=1%5d", Group("or", (A, B))),
+        # an empty value is not a missing one
+        ("a==", condition("a", EQ, "")),
+        ("a!=&b=1", Group("and", (condition("a", NE, ""), B))),
+        ("a=&b=1", Group("and", (condition("a", EQ, "", STRICT), B))),
+        # empty terms
+        ("&a=1&&&b=1&", Group("and", (A, B))),
+        ("a=1&|b=1", Group("or", (A, B))),
+        ("(&a=1&)", A),
+        # parentheses belong to a value outside of groups, brackets never
+        ("a=f(x)&b=1", Group("and", (condition("a", EQ, "f(x)", STRICT), B))),
+        ("[a=f(x)]", condition("a", EQ, "f(x)", STRICT)),
+        ("(a=f%28x%29)", condition("a", EQ, "f(x)", STRICT)),
+        # a wildcard is one for == and =eq= only, and what has another type has none
+        ("a=eq=x*", condition("a", Comparator.STARTS_WITH, "x", TEXT)),
+        ("a==string:x*", condition("a", Comparator.STARTS_WITH, "x", TEXT)),
+        ("a!=x*", condition("a", NE, "x*")),
+        ("a=sw=x*", condition("a", Comparator.STARTS_WITH, "x*", TEXT)),
+        ("a===x*", condition("a", EQ, "x*", STRICT)),
+        # text operators take text
+        ("a=ct=null", condition("a", Comparator.CONTAINS, "null", TEXT)),
+        ("a=ew=number:5", condition("a", Comparator.ENDS_WITH, "number:5", TEXT)),
+        ("a=gt=null", condition("a", GT, None, FORCED)),
+        # a range goes on behind empty terms, with the other end first, with an end of its own type
+        ("a=le=2&&=gt=1", condition("a", Comparator.GTLE, ("1", "2"))),
+        ("b.a=ge=date:0&lt=null", condition("b.a", Comparator.GELT, (datetime(1970, 1, 1, tzinfo=UTC), None), FORCED)),
+        ("(a=ge=1&lt=2)|b=1", Group("or", (condition("a", Comparator.GELT, ("1", "2")), B))),
+        ("b[a=ge=1&lt=2]", RelationFilter(("b",), Query(condition("a", Comparator.GELT, ("1", "2"))))),
+        ("a=gt", condition("a", EQ, "gt", STRICT)),
+        # names
+        ("a b=1", condition("a b", EQ, "1", STRICT)),
+        ("a%20b=1", condition("a b", EQ, "1", STRICT)),
+        ("a+b=1", condition("a+b", EQ, "1", STRICT)),
+        ("select=1", condition("select", EQ, "1", STRICT)),
+        ("é=ü", condition("é", EQ, "ü", STRICT)),
         # relation filters
         ("a[b=1]", RelationFilter(("a",), Query(B))),
         ("a[b=1&sort(-c)&limit(3)]", RelationFilter(("a",), Query(B, None, (SortKey(("c",), True),), 0, 3))),
@@ -117,6 +155,18 @@ def test_conditions(text, where):
         ("select(a,b.c)", Query(select=Select((SelectItem(("a",)), SelectItem(("b", "c")))))),
         ("select([a,b])", Query(select=Select((SelectItem(("a",)), SelectItem(("b",))), "array"))),
         ("select(a%7Bb%2Cc%7D)", parse_query("select(a{b,c})")),
+        ("select(a%7bb%7bc%7d%2c%7d%2c)", parse_query("select(a{b{c},},)")),
+        ("select(a[b==x%7By%2Cz])", Query(select=Select((SelectItem(("a",), None, Query(condition("b", EQ, "x{y,z"))),), "value"))),
+        ("select(a[b=1&sort(%2Bc%2C-d)&limit(2)&select(e,)])", parse_query("select(a[b=1&sort(c,-d)&limit(2)&select(e,)])")),
+        ("select(*,a)", Query(select=Select((SelectItem(("*",)), SelectItem(("a",)))))),
+        ("select(a{*})", Query(select=Select((SelectItem(("a",), Select((SelectItem(("*",)),))),), "value"))),
+        ("select($id,$record)", Query(select=Select((SelectItem(("$id",)), SelectItem(("$record",)))))),
+        ("select(a)&select(b,)&sort(a)&sort(-b)", parse_query("select(b,)&sort(-b)")),
+        ("limit(2%2C5)", Query(offset=2, limit=3)),
+        ("limit%280%2C5%29&select%28a%2Cb%29", parse_query("limit(5)&select(a,b)")),
+        ("limit(5,5)", Query(offset=5, limit=0)),
+        ("limit(000005)", Query(limit=5)),
+        ("sort(a,b)&a=1|b=1", Query(Group("or", (A, B)), sort=(SortKey(("a",)), SortKey(("b",))))),
         (
             "select(a{b{c},})",
             Query(select=Select((SelectItem(("a",), Select((SelectItem(("b",), Select((SelectItem(("c",)),))),))),), "value")),
@@ -199,7 +249,7 @@ def test_a_declared_attribute_may_be_called_lt():
         ("group(a;median(x))", 8, "unknown function 'median'"),
         ("group(a;count,)", 14, "expected a function"),
         ("group(a;sum(x),sum(x))", 15, "'sum' a second time"),
-        ("group(a;count(x))", 13, "expected ')'"),
+        ("group(a;count(x))", 13, "takes no attribute"),
         ("count()&facet(a)", 8, "a second aggregate"),
         ("count()&select(a)", 8, "'count(...)' together with 'select(...)'"),
         ("select(a)&count()", 10, "'count(...)' together with 'select(...)'"),
@@ -209,10 +259,12 @@ def test_a_declared_attribute_may_be_called_lt():
         ("after()", 6, "expected a cursor"),
         ("after(a.b)", 7, "expected ')'"),
         ("after(" + "a" * 4097 + ")", 6, "expected a cursor"),
-        ("a=gt=", 5, "expected a value for greater_than"),
-        ("b=1&a<", 6, "expected a value for less_than"),
-        ("a=sw=&b=1", 5, "expected a value for starts_with"),
-        ("a=ge=1&lt=", 10, "expected a value for less_than"),
+        ("a=gt=", 5, "expected a value after '=gt='"),
+        ("b=1&a<", 6, "expected a value after '<'"),
+        ("a=sw=&b=1", 5, "expected a value after '=sw='"),
+        ("a=ge=1&lt=", 10, "expected a value after 'lt='"),
+        ("a=ge=1&=lt=", 11, "expected a value after '=lt='"),
+        ("b>&a=1", 2, "expected a value after '>'"),
         ("a.b[c=1]", 3, "nested"),
         ("\ud800=1", 0, "not Unicode text"),
     ],
@@ -227,19 +279,41 @@ def test_faults_have_a_position_and_say_what_is_wrong(text, position, part):
 
 @pytest.mark.parametrize(
     "text",
-    ["a=in=1", "a==x*y", "lt=5", "a=1&lt=5", "a>1&gt=2", "a>1&lt=2&lt=3", "(a>1)&lt=2", "a>1&b=1&lt=2", "a==1&lt=2"],
+    [
+        "a=in=1",
+        "a==x*y",
+        "a==*x",
+        "a==**",
+        "a=GT=1",
+        "(a>1)&=lt=2",
+        "a>1&limit(1)&lt=2",
+        "a>1|lt=2",
+        "a==x*&lt=2",
+        "a[b=1]&lt=2",
+        "lt=5",
+        "a=1&lt=5",
+        "a>1&gt=2",
+        "a>1&lt=2&lt=3",
+        "(a>1)&lt=2",
+        "a>1&b=1&lt=2",
+        "a==1&lt=2",
+    ],
 )
 def test_unusable_operators(text):
     with pytest.raises(QueryError) as caught:
         parse_query(text)
     assert caught.value.code == "UNUSABLE_OPERATOR"
+    assert caught.value.position is not None and f"at position {caught.value.position} in '{text}'" in caught.value.message
 
 
-@pytest.mark.parametrize("value", ["number:x", "number:", "number:1e999", "boolean:1", "date:tomorrow", "date:"])
+@pytest.mark.parametrize(
+    "value", ["number:5*", "date:2024*", "boolean:*", "number:x", "number:", "number:1e999", "boolean:1", "date:tomorrow", "date:"]
+)
 def test_a_forced_type_that_does_not_fit_is_a_bad_value(value):
     with pytest.raises(QueryError, match="Invalid value for attribute a: ") as caught:
         parse_query(f"a=={value}")
     assert caught.value.code == "BAD_VALUE"
+    assert caught.value.position == 3
 
 
 def test_nesting_is_limited():
@@ -249,3 +323,84 @@ def test_nesting_is_limited():
             parse_query(opening * (MAX_DEPTH + 1) + "a=1" + closing * (MAX_DEPTH + 1))
     with pytest.raises(QuerySyntaxError, match="nesting"):
         parse_query("select(" + "a{" * 40 + "b" + "}" * 40 + ")")
+
+
+def test_paths_and_texts_are_limited():
+    longest = ".".join(["a"] * MAX_PATH)
+    assert len(parse_query(f"{longest}=1&sort({longest})&select({longest})").sort[0].path) == MAX_PATH
+    for text in (f"{longest}.a=1", f"sort({longest}.a)", f"select({longest}.a)", f"facet({longest}.a)", f"group({longest}.a)"):
+        with pytest.raises(QuerySyntaxError, match="a path of more than"):
+            parse_query(text)
+    parse_query("&" * MAX_TEXT)
+    with pytest.raises(QuerySyntaxError, match="more than 32768 characters"):
+        parse_query("&" * (MAX_TEXT + 1))
+
+
+def test_a_long_query_is_shown_around_the_fault():
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse_query("a=1&" * 500 + "b=(]" + "&a=1" * 500)
+    assert caught.value.position == 2003
+    assert "'..." in caught.value.message and "b=(]" in caught.value.message and len(caught.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a=GT=1", "did you mean =gt=?"),
+        ("a=gte=1", "did you mean =ge=?"),
+        ("a=startswith=x", "did you mean =sw=?"),
+        ("a=starts_with=x", "did you mean =sw=?"),
+        ("a=greater-than=5", "did you mean =gt=?"),
+        ("a=eqq=1", "did you mean =eq=?"),
+        ("a=xyz=1", "operators are =eq= =ne="),
+        ("b.a=in=(x,y,z)&c=1", "alternatives are written [b.a=x|b.a=y|b.a=z]"),
+        ("a=in=5", "alternatives are written [a=1|a=2]"),
+        ("a=out=x,y", "this is written a!=x&a!=y"),
+        ("a=between=3,7", "a range is written a=ge=3&le=7"),
+        ("a=like=x*", "=sw= finds the beginning"),
+        ("a=isnull=true", "a==null finds what is missing"),
+        ("a==b=c", "= in a value is written %3D"),
+        ("a==[b]", "[ in a value is written %5B"),
+        ("(a==b(c))", "( in a value is written %28"),
+        ("a,b=1", ", in a name is written %2C"),
+        ("a!1", "! in a name is written %21"),
+        ("a==x*y", "%2A is a literal star"),
+        ("a=50%", "a percent sign is written %25"),
+        ("a", "a condition is written a==value"),
+        ("a:5", "a condition is written a==value"),
+        ("a%3D5", "an operator must not be percent-encoded"),
+        ("a%253D5", "the query is percent-encoded twice"),
+        ("a%20gt%205", "a condition is written a=gt=value"),
+        ("a+like+x", "=sw= finds the beginning"),
+        ("a%20not%20in%20(1,2)", "this is written a!=1&a!=2"),
+        ("a=gt=5%20and%20b=lt=3", "conditions are joined with & and |"),
+        ("a=gt=5+OR+b=lt=3", "conditions are joined with & and |"),
+        ("(a=1&b=2", "')' to close the '(' at position 0 but found the end"),
+        ("c=1&[a=1|b=1", "']' to close the '[' at position 4 but found the end"),
+        ("select(a,b{c)", "'}' to close the '{' at position 10 but found ')'"),
+        ("select(a[b=1)", "']' to close the '[' at position 8 but found ')'"),
+        ("group(a;sum(b)", "')' to close the '(' at position 5 but found the end"),
+        ("a>1&ge=2", "one of gt, ge and one of lt, le"),
+        ("lt=2", "lt alone is an attribute only if the table declares it"),
+        ("orderby(a)", "did you mean sort(...)?"),
+        ("order%20by(a)", "did you mean sort(...)?"),
+        ("order_by(a)", "did you mean sort(...)?"),
+        ("Select(a)", "did you mean select(...)?"),
+        ("fields(a)", "did you mean select(...)?"),
+        ("limitt(1)", "did you mean limit(...)?"),
+        ("offset(1)", "limit(start,end) skips"),
+        ("group-by(a)", "did you mean group(...)?"),
+        ("distinct(a)", "did you mean facet(...)?"),
+        ("sum(a)", "functions stand inside group(a;sum(x))"),
+        ("and(a,b)", "conditions are joined with & and |"),
+        ("eq(a,1)", "a condition is written a=gt=1"),
+        ("in(a,(1,2))", "alternatives are written [a=1|a=2]"),
+        ("xyz(a)", "calls are select, sort, limit"),
+        ("group(a;summ(b))", 'did you mean "sum"?'),
+        ("limit(-1)", "limit(count) or limit(start,end)"),
+    ],
+)
+def test_a_fault_that_can_be_guessed_comes_with_a_hint(text, hint):
+    with pytest.raises(QueryError) as caught:
+        parse_query(text)
+    assert hint in caught.value.message

@@ -1,0 +1,254 @@
+"""Guesses at what was meant, for the messages of query faults. Asked only when a fault has been found, so nothing here need be fast.
+
+Each function returns a phrase for the parentheses behind a message, empty if there is nothing to guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+CALLS = ("select", "sort", "limit", "count", "facet", "group", "after")
+FIQL = ("eq", "ne", "lt", "le", "gt", "ge", "ct", "sw", "ew")
+
+_MAX_NAME = 64  # characters of a name that is compared with others: the time grows with the product of both lengths
+_MAX_CANDIDATES = 250
+_MAX_SHOWN = 24  # characters of what is quoted
+_MAX_ALTERNATIVES = 4
+
+_TWICE = re.compile("%25(?:20|21|22|25|26|28|29|2C|3A|3C|3D|3E|5B|5D|7B|7C|7D)", re.IGNORECASE)
+_ENCODED_OPERATOR = re.compile("%3D|%26", re.IGNORECASE)
+_SPACE = r"(?:\s|\+|%20)"
+_JOINED_BY_WORD = re.compile(rf"{_SPACE}(?:and|or){_SPACE}", re.IGNORECASE)
+_SPELT_OPERATOR = re.compile(rf"([^\s+%]+){_SPACE}+(not{_SPACE}+)?(eq|ne|gt|ge|lt|le|like|ilike|in|is|between|contains)\b", re.IGNORECASE)
+_ENCODED_FIQL = re.compile("=?(?:eq|ne|lt|le|gt|ge|ct|sw|ew)=|[<>!=]=?")
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_LIST = re.compile(r"[(\[]?[^,()\[\]]+(?:,[^,()\[\]]+)+[)\]]?")
+_SPACE_FOR_PLUS = re.compile(r"[0-9T:.-]+[0-9] [0-9]{2}:?[0-9]{2}")
+_LOOKS_LIKE_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+
+# Names of operators elsewhere -> ours. Compared in lower case, without - and _.
+_OPERATORS = {
+    **dict.fromkeys(("equal", "equals", "is", "exact"), "=="),
+    **dict.fromkeys(("not", "neq", "nq", "notequal", "isnot"), "!="),
+    **dict.fromkeys(("gte", "min", "from", "greaterthanequal"), "=ge="),
+    **dict.fromkeys(("lte", "max", "to", "lessthanequal"), "=le="),
+    **dict.fromkeys(("greater", "greaterthan", "after"), "=gt="),
+    **dict.fromkeys(("less", "lessthan", "before"), "=lt="),
+    **dict.fromkeys(("contains", "has", "includes", "substring", "search", "any", "all"), "=ct="),
+    **dict.fromkeys(("startswith", "starts", "prefix", "begins", "beginswith"), "=sw="),
+    **dict.fromkeys(("endswith", "ends", "suffix"), "=ew="),
+}
+_PATTERNS = frozenset(("like", "ilike", "match", "matches", "regex", "re", "rx", "glob"))
+_JOINED_HINT = "conditions are joined with & and |"
+_PATTERN_HINT = "=sw= finds the beginning of a text, =ct= a part, =ew= the end"
+_OTHER_CALLS = {
+    **dict.fromkeys(("order", "orderby", "sortby", "orderasc", "orderdesc"), "sort"),
+    **dict.fromkeys(("fields", "field", "columns", "project", "attributes", "pick", "include"), "select"),
+    **dict.fromkeys(("top", "first", "take", "head", "max", "page"), "limit"),
+    **dict.fromkeys(("groupby", "aggregate"), "group"),
+    **dict.fromkeys(("distinct", "unique", "values", "countby"), "facet"),
+    **dict.fromkeys(("total", "size", "length"), "count"),
+    **dict.fromkeys(("cursor", "next", "continue"), "after"),
+}
+_CALL_PHRASES = {
+    **dict.fromkeys(("skip", "offset"), "limit(start,end) skips the first records"),
+    **dict.fromkeys(("sum", "avg", "min"), "functions stand inside group(a;sum(x))"),
+    **dict.fromkeys(("and", "or"), _JOINED_HINT),
+    **dict.fromkeys(("where", "filter", "find"), "conditions stand by themselves: a=1&b=2"),
+    **dict.fromkeys(FIQL, "a condition is written a=gt=1"),
+    **dict.fromkeys(("in", "out", "nin"), "alternatives are written [a=1|a=2]"),
+    "not": "there is !=, but no negation of groups",
+    "between": "a range is written a=ge=1&le=2",
+    "contains": "a part of a text is found with a=ct=text",
+    "like": _PATTERN_HINT,
+}
+_PARAMETERS = {
+    **dict.fromkeys(("limit", "top", "page", "pagesize", "perpage", "count"), "limit(10)"),
+    **dict.fromkeys(("offset", "skip", "start"), "limit(20,30)"),
+    **dict.fromkeys(("sort", "order", "orderby", "sortby"), "sort(+a,-b)"),
+    **dict.fromkeys(("select", "fields", "columns"), "select(a,b)"),
+    **dict.fromkeys(("after", "cursor", "next"), "after(cursor)"),
+    **dict.fromkeys(("groupby", "group"), "group(a;count)"),
+}
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` was probably meant to be.
+
+    >>> nearest("prise", ["name", "price"]), nearest("PRICE", ["name", "price"]), nearest("x", ["name"])
+    ('price', 'price', None)
+    """
+    if not name or len(name) > _MAX_NAME:
+        return None
+    known = list(islice(candidates, _MAX_CANDIDATES))
+    folded = name.strip().casefold()
+    for candidate in known:
+        if candidate.casefold() == folded:
+            return candidate
+    found = get_close_matches(name, [candidate for candidate in known if len(candidate) <= _MAX_NAME], 1)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    found = nearest(name, candidates)
+    return f'did you mean "{found}"?' if found is not None else ""
+
+
+def for_operator(name: str, path: str, following: str) -> str:
+    """For `=name=` that is no operator. `path`, `following`: the raw text before and behind it.
+
+    >>> for_operator("in", "name", "(a,b)&c=1")
+    'alternatives are written [name=a|name=b]'
+    """
+    folded = _folded(name)
+    if folded in FIQL:
+        return f"did you mean ={folded}=?"
+    if folded in ("in", "anyof", "oneof"):
+        return "alternatives are written [" + "|".join([f"{_short(path)}={value}" for value in _alternatives(following)]) + "]"
+    if folded in ("out", "nin", "notin"):
+        return "this is written " + "&".join([f"{_short(path)}!={value}" for value in _alternatives(following)])
+    if folded in ("between", "bt", "range"):
+        low, high = (*_alternatives(following), "2")[:2]
+        return f"a range is written {_short(path)}=ge={low}&le={high}"
+    if folded in ("null", "isnull", "exists", "notnull", "isempty"):
+        return f"{_short(path)}==null finds what is missing, {_short(path)}!=null what is there"
+    if folded in _PATTERNS:
+        return _PATTERN_HINT
+    meant = _OPERATORS.get(folded)
+    if meant is None:
+        close = nearest(folded, [*FIQL, *_OPERATORS])
+        meant = f"={close}=" if close in FIQL else _OPERATORS.get(close or "")
+    return f"did you mean {meant}?" if meant else "operators are " + " ".join([f"={known}=" for known in FIQL])
+
+
+def for_equals_in_value(before: str) -> str:
+    """For an equals sign in a value. `before`: the raw text up to it.
+
+    >>> for_equals_in_value("a=starts_with"), for_equals_in_value("a==b")
+    ('did you mean =sw=?', '= in a value is written %3D')
+    """
+    before = before[-_MAX_NAME:]
+    found = re.search("=([A-Za-z_-]+)$", before)
+    if found is not None:
+        folded = _folded(found.group(1))
+        if folded in _OPERATORS:
+            return f"did you mean {_OPERATORS[folded]}?"
+    if _JOINED_BY_WORD.search(re.split("[&|]", before)[-1]) is not None:
+        return _JOINED_HINT
+    return "= in a value is written %3D"
+
+
+def for_name_without_operator(raw: str) -> str:
+    """For the raw name of a condition that ends behind it.
+
+    >>> for_name_without_operator("price%3Dgt%3D5"), for_name_without_operator("price%20gt%205")
+    ('an operator must not be percent-encoded: = is %3D only inside a value', 'a condition is written price=gt=value')
+    """
+    if _TWICE.search(raw) is not None:
+        return "the query is percent-encoded twice"
+    if _ENCODED_OPERATOR.search(raw) is not None:
+        return "an operator must not be percent-encoded: = is %3D only inside a value"
+    spelt = _for_spelt_operator(raw)
+    if spelt:
+        return spelt
+    if ":" in raw:
+        return "a condition is written " + _short(raw.partition(":")[0]) + "==value"
+    return f"a condition is written {_short(raw)}==value"
+
+
+def for_call(name: str) -> str:
+    """For a call that does not exist.
+
+    >>> for_call("order-by"), for_call("selekt"), for_call("x")
+    ('did you mean sort(...)?', 'did you mean select(...)?', 'calls are select, sort, limit, count, facet, group, after')
+    """
+    folded = _folded(name)
+    phrase = _CALL_PHRASES.get(folded)
+    if phrase is not None:
+        return phrase
+    spelt = _for_spelt_operator(name)
+    if spelt:
+        return spelt
+    meant = _OTHER_CALLS.get(folded) or nearest(name, CALLS)
+    return f"did you mean {meant}(...)?" if meant is not None else f"calls are {', '.join(CALLS)}"
+
+
+def for_attribute(name: str, declared: Iterable[str]) -> str:
+    """For the decoded name of an attribute that is not declared.
+
+    >>> for_attribute("order_by", ["name"]), for_attribute("nmae", ["name"])
+    ('did you mean sort(+a,-b)?', 'did you mean "name"?')
+    """
+    if name.startswith("$"):
+        return ""  # metadata, which can only be selected
+    found = did_you_mean(name, declared)
+    if found:
+        return found
+    parameter = _PARAMETERS.get(_folded(name).lstrip("$"))
+    if parameter is not None:
+        return f"did you mean {parameter}?"
+    if "%3D" in name.upper() or ("=" in name and _ENCODED_FIQL.search(name) is not None):
+        return "is an operator percent-encoded?"
+    if _JOINED_BY_WORD.search(name) is not None:
+        return _JOINED_HINT
+    return ""
+
+
+def for_value(text: str, expected: str) -> str:
+    """For the decoded text of a value that does not fit its type.
+
+    >>> for_value("5 and stock<3", "Float"), for_value("gt=5", "Float"), for_value("1,2", "Int")
+    ('conditions are joined with & and |', 'is an operator percent-encoded?', 'alternatives are written [a=1|a=2]')
+    """
+    if len(text) > 4 * _MAX_NAME:
+        return ""
+    if _JOINED_BY_WORD.search(text) is not None:
+        return _JOINED_HINT
+    if _ENCODED_FIQL.match(text) is not None:
+        return "is an operator percent-encoded?"
+    if _ESCAPE.search(text) is not None:
+        return "is the value percent-encoded twice?"
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return "values are written without quotes"
+    if expected == "Date":
+        if _SPACE_FOR_PLUS.search(text) is not None:
+            return "+ is a space in a value behind a single =, write %2B"
+        if _LOOKS_LIKE_DATE.search(text) is not None:
+            return "dates are written as 2024-01-05, 2024-01-05T20:07:27Z or milliseconds"
+    if "*" in text:
+        return "wildcards are for text and stand at the end"
+    if _LIST.fullmatch(text) is not None:
+        return "alternatives are written [a=1|a=2]"
+    return ""
+
+
+def _for_spelt_operator(raw: str) -> str:
+    """For `price gt 5` and `name not in (a,b)`."""
+    spelt = _SPELT_OPERATOR.match(raw)
+    if spelt is None:
+        return ""
+    name, negated, word = spelt.groups()
+    word = word.lower()
+    if word in FIQL:
+        return f"a condition is written {_short(name)}={word}=value"
+    return for_operator(f"not{word}" if negated else word, name, raw[spelt.end() :].replace("%20", " ").strip(" +"))
+
+
+def _folded(name: str) -> str:
+    return name.replace("-", "").replace("_", "").replace("%20", "").strip().lower()
+
+
+def _alternatives(following: str) -> list[str]:
+    """The values of a list behind an operator, `1` and `2` if they are not short and plain."""
+    found = re.match(r"[(\[]?([A-Za-z0-9_.:%,-]+)[)\]]?(?=[&|)\]]|$)", following)
+    values = [value for value in found.group(1).split(",") if value] if found is not None else []
+    if len(values) < 2 or any(len(value) > _MAX_SHOWN for value in values) or len(values) > _MAX_ALTERNATIVES:
+        return ["1", "2"]
+    return values
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
