@@ -103,10 +103,12 @@ def import_time() -> float:
     return statistics.median(times)
 
 
-def scan(server: Server, on_data: Callable[[int], None] = lambda received: None, limit: float = START_LIMIT) -> int:
+def scan(
+    server: Server, on_data: Callable[[int], None] = lambda received: None, limit: float = START_LIMIT, codings: str = "identity"
+) -> int:
     """Read the whole table over one connection as fast as `on_data(bytes so far)` returns, for at most `limit` seconds; bytes read."""
     sock = connect(server)
-    sock.sendall(Request("GET", "/Item/", (*server.fields, ("Connection", "close"))).encode("localhost"))
+    sock.sendall(server.get("/Item/", **{"Accept-Encoding": codings, "Connection": "close"}).encode("localhost"))
     received, deadline = 0, time.monotonic() + limit
     with sock:
         while time.monotonic() < deadline:
@@ -118,8 +120,8 @@ def scan(server: Server, on_data: Callable[[int], None] = lambda received: None,
     return received
 
 
-def scan_speed(server: Server, count: int) -> tuple[float, float, int]:
-    """(records per second of CPU time, records per second, bytes by which memory grew while it ran)."""
+def scan_speed(server: Server, count: int, codings: str = "identity") -> tuple[float, float, int, int]:
+    """(records per second of CPU time, records per second, bytes by which memory grew while it ran, bytes read)."""
     anonymous = [memory(server.pid)[1]]
     seen = 0
 
@@ -130,9 +132,9 @@ def scan_speed(server: Server, count: int) -> tuple[float, float, int]:
             anonymous.append(memory(server.pid)[1])
 
     cpu, start = cpu_seconds(server.pid), time.perf_counter()
-    scan(server, watch, limit=600)
+    received = scan(server, watch, limit=600, codings=codings)
     wall = time.perf_counter() - start
-    return count / (cpu_seconds(server.pid) - cpu), count / wall, max(anonymous) - anonymous[0]
+    return count / (cpu_seconds(server.pid) - cpu), count / wall, max(anonymous) - anonymous[0], received
 
 
 def import_rows(server: Server, batch: int, stop: threading.Event) -> None:
@@ -225,10 +227,12 @@ def measure_properties(scratch: Path, count: int) -> dict[str, str]:
     )
     large.start()
     try:
-        by_cpu, by_wall, growth = scan_speed(large, count)
-        found["full scan, streamed as JSON"] = (
-            f"{by_cpu:,.0f} records per CPU second, {by_wall:,.0f} per second; memory +{growth / 2**20:.0f} MiB"
-        )
+        for codings in ("identity", "br", "zstd", "gzip"):
+            by_cpu, by_wall, growth, size = scan_speed(large, count, codings)
+            name = "full scan, streamed as JSON" if codings == "identity" else f"… compressed with {codings}"
+            found[name] = (
+                f"{by_cpu:,.0f} records per CPU second, {by_wall:,.0f} per second, {size / 1e6:,.0f} MB; memory +{growth / 2**20:.0f} MiB"
+            )
         alone = latency(large, scratch)
         beside_scan = latency(large, scratch, slow_scan(large))
         found["p99 of GET, 8 connections, alone"] = f"{alone / 1000:.2f} ms"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gzip
 import json
 import os
 import platform
@@ -21,18 +22,24 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import brotli
+import cbor2
+import msgspec
 import records
 import report
+import zstandard
 from measure import Request, Sample, load, memory, require, write_requests
 from properties import measure_properties
 from servers import SERVERS, Maker, Server
 
 HERE = Path(__file__).parent
-ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", "put", "post", "delete")
+TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by equality
+ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", *TYPES, *CODINGS, "put", "post", "delete")
 VARIETY = 20_000  # different requests of one row; more than any cache of answers should be able to profit from
 WARM_UP = 1  # seconds; wrk knows no fractions
 
@@ -50,15 +57,36 @@ def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Requ
 
 def find_fault(server: Server, row: str, request: Request) -> str | None:
     """Why this answer is not the right one: a fast wrong answer is worth nothing."""
-    status, _, body = server.ask(request)
+    status, fields, body = server.ask(request)
     if status != request.expect:
         return f"{request.method} {request.target} answered {status}: {body[:300]!r}"
-    if row in ("equality", "range", "sort", "join"):
-        answer: Any = json.loads(body)
-        rows = answer["items"] if isinstance(answer, dict) else answer
-        if len(rows) != records.ROWS:
-            return f"{request.target} has {len(rows)} rows instead of {records.ROWS}"
+    wanted = dict(request.fields)
+    for asked, told in (("Accept", "content-type"), ("Accept-Encoding", "content-encoding")):
+        if body and wanted.get(asked, "") not in fields.get(told, ""):
+            return f"{request.target} has {told} {fields.get(told)} instead of {wanted[asked]}"
+    if row in ("equality", "range", "sort", "join", "count", *TYPES, *CODINGS):
+        answer = read_answer(fields, body)
+        if isinstance(answer, dict):  # of PocketBase, or a count
+            answer = answer["totalItems" if row == "count" else "items"] if "items" in answer else answer.get("count")
+        count = answer if isinstance(answer, int) else len(answer)
+        if count != records.ROWS:
+            return f"{request.target} has {count} rows instead of {records.ROWS}"
     return None
+
+
+def read_answer(fields: dict[str, str], body: bytes) -> Any:
+    decode_coding: dict[str | None, Callable[[bytes], bytes]] = {
+        None: lambda body: body,
+        "br": brotli.decompress,
+        "gzip": gzip.decompress,
+        "zstd": lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body),
+    }
+    read_type: dict[str, Callable[[bytes], Any]] = {
+        "application/json": json.loads,
+        "application/cbor": cbor2.loads,
+        "application/x-msgpack": msgspec.msgpack.decode,
+    }
+    return read_type[fields["content-type"].partition(";")[0]](decode_coding[fields.get("content-encoding")](body))
 
 
 def measure(servers: list[Server], rows: list[str], options: argparse.Namespace, scratch: Path) -> Results:

@@ -129,8 +129,9 @@ class Server(ABC):
         finally:
             connection.close()
 
-    def get(self, target: str) -> Request:
-        return Request("GET", target, self.fields)
+    def get(self, target: str, **fields: str) -> Request:
+        """`fields` replace and extend those that every request has."""
+        return Request("GET", target, tuple((dict(self.fields) | fields).items()))
 
 
 class Floor(Server):
@@ -172,16 +173,25 @@ class Svc(Server):
             _, fields, _ = self.ask(self.get(target))
             return Request("GET", target, (*self.fields, ("If-None-Match", fields["etag"])), expect=304)
 
+        def equals(n: int) -> str:
+            return f"/Item/?category=={records.category(n)}"
+
         def write(method: str, target: str, body: Any, status: int) -> Request:
             return Request(method, target, self.fields, dump(body) if body is not None else b"", status)
 
         return {
             "get": lambda n: self.get(f"/Item/{records.item_id(n)}"),
             "not modified": unchanged,
-            "equality": lambda n: self.get(f"/Item/?category=={records.category(n)}"),
+            "equality": lambda n: self.get(equals(n)),
             "range": lambda n: self.get(f"/Item/?price=ge={price_of(n)}&lt={price_of(n) + records.ROWS}"),
             "sort": lambda n: self.get(f"/Item/?category=={records.category(n)}&sort(rank)"),
             "join": lambda n: self.get(f"/Item/?category=={records.category(n)}&select(name,price,brand{{name}})"),
+            "count": lambda n: self.get(f"/Item/?category=={records.category(n)}&count()"),
+            "cbor": lambda n: self.get(equals(n), Accept="application/cbor"),
+            "msgpack": lambda n: self.get(equals(n), Accept="application/x-msgpack"),
+            "br": lambda n: self.get(equals(n), **{"Accept-Encoding": "br"}),
+            "zstd": lambda n: self.get(equals(n), **{"Accept-Encoding": "zstd"}),
+            "gzip": lambda n: self.get(equals(n), **{"Accept-Encoding": "gzip"}),
             "put": lambda n: write("PUT", f"/Item/{records.item_id(n)}", records.item(n, n % 97 + 1), 204),
             "post": lambda n: write("POST", "/Created/", without_id(records.item(n)), 201),
             "delete": lambda n: write("DELETE", f"/Spare/{records.item_id(n)}", None, 204),
