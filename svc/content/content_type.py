@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 from svc.messages import HeaderPairs
+from svc.store.records import decode, decode_json
 from svc.store.schema import Attribute
 
 
@@ -83,7 +84,7 @@ class ContentType:
 
     def encode_stored(self, raw: bytes) -> bytes:
         """One stored record (svc.store.records), undecoded: the fast path of `encode`."""
-        raise NotImplementedError
+        return self.encode(decode(raw) if self.native else decode_json(raw))
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:
         """`count`: the number of rows that will follow, where `needs_count`."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
-from svc.content.values import json_form, with_whole_text
+from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
 from svc.store.records import decode_json as decode_stored
 from svc.store.records import decode_json_many as decode_stored_many
@@ -64,7 +64,7 @@ def encode_json(value: Any) -> bytes:
         except UnicodeEncodeError:
             return encode_plain(with_whole_text(form))
     except RecursionError:
-        raise TypeError("the value refers to itself, or is nested too deeply for JSON") from None
+        raise unencodable(value, "application/json") from None
     except ValueError as error:  # an integer of more digits than Python writes
         raise TypeError(f"the value has no JSON: {error}") from None
 

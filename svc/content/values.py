@@ -21,20 +21,22 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 import msgspec
 
+from svc.errors import NotAcceptable
 from svc.store.records import iso_text, to_ms
 
+Form = Callable[[Any], Any]
+
 _encode_json = msgspec.json.Encoder().encode
-_JSON_PLAIN = frozenset((str, int, float, bool, type(None), bytes))  # msgspec writes bytes as base64 and NaN as null
+_JSON_PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes))  # msgspec writes bytes as base64 and NaN as null
 _TEXT = frozenset((str,))
 
 
@@ -51,39 +53,60 @@ class Blob(Protocol):
     def read(self) -> bytes: ...
 
 
-def json_form(value: Any) -> Any:
-    """The value with what JSON has no type for replaced; the same object where nothing has to be. Raises TypeError, RecursionError."""
-    kind = type(value)
-    if kind in _JSON_PLAIN:
-        return value
-    if kind is dict:
-        if not _TEXT.issuperset(map(type, value)):
-            return {_text_key(key): json_form(member) for key, member in value.items()}
-        if _JSON_PLAIN.issuperset(map(type, value.values())):
+def make_form(
+    plain: frozenset[type], leaf: Callable[[Any, Form], Any], mapping: Callable[[Mapping[Any, Any], Form], Any]
+) -> Callable[[Any], Any]:
+    """A function that replaces in a value what an encoder has no type for, and returns the same object where nothing has to be.
+
+    `plain`: types the encoder knows. `leaf` gives the form of a value that is neither plain nor a dict, list or tuple; `mapping` that of a dict
+    whose keys are not all text. Both are given the function itself. It raises TypeError, and RecursionError.
+    """
+
+    # Loops rather than comprehensions, which would take a second frame for each level (until Python 3.12).
+    def form(value: Any) -> Any:
+        kind = type(value)
+        if kind in plain:
             return value
-        return {key: json_form(member) for key, member in value.items()}
-    if kind is list or kind is tuple:
-        return value if _JSON_PLAIN.issuperset(map(type, value)) else [json_form(element) for element in value]
+        if kind is dict:
+            if not _TEXT.issuperset(map(type, value)):
+                return mapping(value, form)
+            if plain.issuperset(map(type, value.values())):
+                return value
+            members = {}
+            for key, member in value.items():
+                members[key] = form(member)
+            return members
+        if kind is list or kind is tuple:
+            if plain.issuperset(map(type, value)):
+                return value
+            elements = []
+            for element in value:
+                elements.append(form(element))  # noqa: PERF401 - see above
+            return elements
+        return leaf(value, form)
+
+    return form
+
+
+def _json_leaf(value: Any, form: Form) -> Any:
     if isinstance(value, datetime):
         return iso_text(to_ms(value))
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, set | frozenset):
-        return [json_form(element) for element in in_order(value)]
-    if is_blob(value):
-        return blob_json(value)
-    return json_form(simpler(value))
+        return [form(element) for element in in_order(value)]
+    return blob_json(value) if is_blob(value) else form(simpler(value))
 
 
-def native_form(value: Any) -> Any:
-    """One step towards what CBOR and MessagePack have types for: not of its members. Raises TypeError."""
+def _json_mapping(value: Mapping[Any, Any], form: Form) -> Any:
+    return {_text_key(key): form(member) for key, member in value.items()}
+
+
+def moment_of(value: date) -> datetime:
+    """The moment that a date stands for: midnight UTC; a datetime is its own, in UTC if it has no zone."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if isinstance(value, set | frozenset):
-        return set(value)
-    return value.read() if is_blob(value) else simpler(value)
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 def simpler(value: Any) -> Any:
@@ -152,10 +175,6 @@ def in_order(value: Set[Any]) -> list[Any]:
         return sorted(value, key=lambda element: (type(element).__name__, repr(element)))
 
 
-def finite(value: float) -> float | None:
-    return value if isfinite(value) else None
-
-
 def _text_key(key: Any) -> str:
     """The text an object's key becomes: a text itself, else its JSON without the quotes."""
     if type(key) is str:
@@ -171,3 +190,23 @@ def with_whole_text(value: Any) -> Any:
     if isinstance(value, dict):
         return {with_whole_text(key): with_whole_text(member) for key, member in value.items()}
     return [with_whole_text(element) for element in value] if isinstance(value, list | tuple) else value
+
+
+def unencodable(value: Any, name: str) -> Exception:
+    """What to raise for a value that encoders follow too deep: a defect if it refers to itself, else the wish for another type."""
+    path: set[int] = set()
+    stack: list[tuple[int, Any]] = [(id(value), iter((value,)))]
+    while stack:
+        for member in stack[-1][1]:
+            if isinstance(member, dict | list | tuple | set | frozenset):
+                if id(member) in path:
+                    return TypeError(f"the value refers to itself, so it has no form as {name}")
+                path.add(id(member))
+                stack.append((id(member), iter(member.values() if isinstance(member, dict) else member)))
+                break
+        else:
+            path.discard(stack.pop()[0])
+    return NotAcceptable(f"The value is nested too deeply for {name}")
+
+
+json_form = make_form(_JSON_PLAIN, _json_leaf, _json_mapping)

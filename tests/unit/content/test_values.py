@@ -12,7 +12,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from svc.content.values import json_form, native_form
+from svc.content.values import json_form, moment_of, unencodable
+from svc.errors import NotAcceptable
 
 
 class Colour(enum.Enum):
@@ -115,16 +116,25 @@ def test_plain_values_are_not_copied() -> None:
     assert json_form(rows) is rows
 
 
-def test_native_form_keeps_dates_bytes_and_sets() -> None:
-    assert native_form(date(2024, 1, 5)) == datetime(2024, 1, 5, tzinfo=UTC)
-    assert native_form(MOMENT.replace(tzinfo=None)) == MOMENT
-    assert native_form(frozenset((1,))) == {1}
-    assert native_form(FakeBlob(b"\xff", "text/plain")) == b"\xff"
-    assert native_form((1, 2)) == [1, 2]
+def test_moments() -> None:
+    assert moment_of(date(2024, 1, 5)) == datetime(2024, 1, 5, tzinfo=UTC)
+    assert moment_of(MOMENT.replace(tzinfo=None)) == MOMENT
+    assert moment_of(MOMENT) is MOMENT
 
 
 @pytest.mark.parametrize("value", [object(), 1j, int, len, ...], ids=lambda value: type(value).__name__)
 def test_what_has_no_form(value: Any) -> None:
-    for form in (json_form, native_form):
-        with pytest.raises(TypeError, match="has no form"):
-            form(value)
+    with pytest.raises(TypeError, match="has no form"):
+        json_form(value)
+
+
+def test_deep_values_and_values_that_refer_to_themselves_are_told_apart() -> None:
+    deep: list[Any] = []
+    shared = [1]
+    assert isinstance(unencodable([shared, shared], "a/b"), NotAcceptable)
+    cycle: list[Any] = [[1], (2,)]
+    cycle.append({"a": cycle})
+    assert isinstance(unencodable(cycle, "a/b"), TypeError)
+    for _ in range(5000):
+        deep = [deep]
+    assert isinstance(unencodable(deep, "a/b"), NotAcceptable)
