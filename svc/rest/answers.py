@@ -23,6 +23,7 @@ from svc.resources import Created, RequestTarget, Rows, StoredRecord, TableResou
 from svc.rest.compression import Compression
 from svc.rest.conditional import is_unchanged, last_modified
 from svc.rest.execution import Execution, RowStream, narrow
+from svc.rest.raw_content import raw_response
 from svc.rest.wishes import Wishes, wishes_of
 from svc.store.records import decode, decode_json, etag_of, etag_of_version, version_of
 
@@ -180,12 +181,8 @@ class Answers:
 
     def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str = "") -> Response:
         """`data`: bytes or a blob, which knows its own type."""
-        if not content_type:
-            content_type = (not isinstance(data, bytes) and data.type) or "application/octet-stream"
         kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
-        nosniff = ("X-Content-Type-Options", "nosniff")
-        response = Response(data, 200, pairs=[("Content-Type", content_type), *kept, ("Vary", "Accept-Encoding"), nosniff])
-        return self._compression.apply(request, response)
+        return self._compression.apply(request, raw_response(request, content_type or None, data, kept))
 
     # --- collections -----------------------------------------------------------------------------------------------------------------
 
