@@ -6,6 +6,7 @@ cache it and everything derived from it (`memo`) is computed once. `Request` is 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
@@ -278,7 +279,8 @@ class Request:
         if self._data is _UNDECODED:
             if self.exchange is None:
                 raise RuntimeError("this request has no transport that could decode its body")
-            self._data = self.exchange.decode_content(self)
+            data = self.exchange.decode_content(self)
+            self._data = await data if inspect.isawaitable(data) else data
         return self._data
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from svc.clock import Clock
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.handler_type import HandlerType
 from svc.content.registry import ContentTypes
 from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
@@ -25,7 +26,7 @@ from svc.rest.conditional import is_unchanged, last_modified
 from svc.rest.execution import Execution, RowStream, narrow
 from svc.rest.raw_content import raw_response
 from svc.rest.wishes import Wishes, wishes_of
-from svc.store.records import decode, decode_json, etag_of, etag_of_version, version_of
+from svc.store.records import COMPRESSED, decode, decode_json, etag_of, etag_of_version, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 PRIVATE = ("Cache-Control", "private, no-cache")
@@ -46,7 +47,6 @@ class Answers:
     ) -> None:
         self.types = types
         self._compression = compression
-        self._threshold = compression.threshold
         self._now = clock.monotonic
         self._wall = clock.wall
         self._report = report
@@ -68,7 +68,7 @@ class Answers:
     def wishes(self, request: Request) -> Wishes:
         wishes: Wishes | None = request.block.memo.get("rest")
         if wishes is None or wishes.generation != self.types.generation:
-            return wishes_of(request.block, self.types)
+            return wishes_of(request.block, self.types, self._compression)
         return wishes
 
     # --- one record ------------------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class Answers:
             pairs = [type_pair, ("ETag", f'"{tag}"'), VARY, PRIVATE]
         if wishes.conditional and is_unchanged(request.block, tag, version_of(raw)):
             return Response(None, 304, pairs=pairs[1:])
-        if b"contentType" in raw and target.extension is None:
+        if target.extension is None and (b"contentType" in raw or raw[0] & COMPRESSED):
             content = decode(raw)
             if is_raw_content(content) and (record.visible is None or record.visible.issuperset(("contentType", "data"))):
                 return self._raw_content(request, content, pairs)
@@ -102,10 +102,12 @@ class Answers:
             if record.visible is not None:
                 value = narrow(value, record.visible)
             body = rows.begin() + rows.rows([value]) + rows.end() if writer.name == TABULAR else writer.encode(value)
+        if type(body) is not bytes:
+            return self._respond(request, writer, body, 200, pairs)
         if writer.headers:
             pairs += writer.headers
         response = Response(body, 200, pairs=pairs)
-        if len(body) <= self._threshold and wishes.identity:
+        if len(body) <= wishes.threshold:
             return response
         return self._compression.apply(request, response, writer.compressible)
 
@@ -192,6 +194,8 @@ class Answers:
         limit = rows.plan.limit
         whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
         execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000)
+        if isinstance(writer, HandlerType):
+            return self._handled(request, rows, execution, writer)
         try:
             if execution.gather() and (execution.done or not (writer.needs_count or whole)):
                 return self._begun(request, rows, execution, writer)
@@ -222,11 +226,7 @@ class Answers:
 
     def _begun(self, request: Request, rows: Rows, execution: Execution, writer: ContentType, count: int | None = None) -> Response:
         """The answer: complete if all rows are found, else a stream of the rest."""
-        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
-        if writer.headers:
-            pairs += writer.headers
+        pairs = self._collection_pairs(request, writer)
         aggregate = rows.plan.query.aggregate
         if not execution.done:
             execution.keep()
@@ -245,7 +245,31 @@ class Answers:
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
+        if len(body) <= self.wishes(request).threshold:
+            return response
         return self._compression.apply(request, response, writer.compressible)
+
+    async def _handled(self, request: Request, rows: Rows, execution: Execution, writer: HandlerType) -> Response:
+        """A collection in a type that an application brought: as a stream if its handler takes one, else as a list."""
+        pairs = self._collection_pairs(request, writer)
+        pairs.append(_timing(rows.plan_seconds, 0.0, None))
+        execution.keep()
+        values = execution.iter_values()
+        if writer.streams:
+            return self._compression.apply(request, Response(writer.encode_stream(values), 200, pairs=pairs), writer.compressible)
+        found = [value async for value in values]
+        aggregate = rows.plan.query.aggregate
+        result = writer.encode(found[0] if aggregate is not None and aggregate.kind == "count" else found)
+        body = await result if inspect.isawaitable(result) else result
+        return self._compression.apply(request, Response(body, 200, pairs=pairs), writer.compressible)
+
+    def _collection_pairs(self, request: Request, writer: ContentType) -> HeaderPairs:
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if writer.headers:
+            pairs += writer.headers
+        return pairs
 
     # --- what else a handler returns -------------------------------------------------------------------------------------------------
 
@@ -298,9 +322,18 @@ class Answers:
         return self.answer(request, target, await result, missing)
 
     def _respond(self, request: Request, writer: ContentType, body: Any, status: int, pairs: HeaderPairs) -> Any:
+        """`body`: bytes, or an awaitable of them from an application's content type."""
         if writer.headers:
             pairs += writer.headers
-        return self._compression.apply(request, Response(body, status, pairs=pairs), writer.compressible)
+        if type(body) is not bytes:
+            return self._respond_later(request, writer, body, status, pairs)
+        response = Response(body, status, pairs=pairs)
+        if len(body) <= self.wishes(request).threshold:
+            return response
+        return self._compression.apply(request, response, writer.compressible)
+
+    async def _respond_later(self, request: Request, writer: ContentType, body: Any, status: int, pairs: HeaderPairs) -> Response:
+        return self._compression.apply(request, Response(await body, status, pairs=pairs), writer.compressible)
 
 
 def as_response(result: dict[str, Any]) -> Any:

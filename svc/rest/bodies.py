@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -89,7 +90,8 @@ class Bodies:
 
 async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:
     request.content = await content
-    return value()
+    result = value()
+    return await result if inspect.isawaitable(result) else result
 
 
 def media_type_of(content_type: str | None) -> str:

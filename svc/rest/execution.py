@@ -8,7 +8,8 @@ A failure after the first byte becomes the last element of the document where it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from asyncio import sleep
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from svc.content.content_type import RowWriter
@@ -107,6 +108,21 @@ class Execution:
             return self.found
         values = [decode(raw) if self._native else decode_json(raw) for raw in self.found]
         return values if self._visible is None else [narrow(value, self._visible) for value in values]
+
+    async def iter_values(self) -> AsyncIterator[Any]:
+        """All rows as values, others served in between. `keep` must have been called."""
+        try:
+            while True:
+                begun = self.gather()
+                if begun:
+                    values, self.found = self.values(), []
+                    for value in values:
+                        yield value
+                    if self.done:
+                        return
+                await sleep(0)
+        finally:
+            self.close()
 
     def close(self) -> None:
         if not self.closed:

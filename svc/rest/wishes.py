@@ -6,28 +6,30 @@ from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.errors import NotAcceptable
 from svc.messages import HeaderBlock
-from svc.rest.compression import choice_of
+from svc.rest.compression import Compression
 from svc.rest.conditional import READ_CONDITIONS
 
 
 class Wishes:
     """Kept in the memo of the header block, and made anew when the content types have changed since.
 
-    `writer`: the best type the client accepts; None if there is none, and `refusal` says so. `identity`: a body may go without a content coding.
-    `explain`: the plan is wanted, not the records.
+    `writer`: the best type the client accepts; None if there is none, and `refusal` says so. `threshold`: bytes of a body above which
+    compression has something to do. `explain`: the plan is wanted, not the records.
     """
 
-    __slots__ = ("conditional", "explain", "generation", "identity", "refusal", "type_pair", "writer")
+    __slots__ = ("conditional", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
 
-    def __init__(self, block: HeaderBlock, types: ContentTypes) -> None:
+    def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
         fields = block.fields
         self.generation = types.generation
         self.conditional = not READ_CONDITIONS.isdisjoint(fields)
-        self.identity = choice_of(block).identity
+        self.threshold = compression.threshold_for(block)
         self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
-        self.refusal = ""
+        self.refusal = compression.refusal(block) or ""
         self.writer: ContentType | None = None
         self.type_pair = ("Content-Type", "")
+        if self.refusal:
+            return
         try:
             self.writer = types.writer(fields.get("accept"))
             self.type_pair = ("Content-Type", self.writer.content_type)
@@ -35,10 +37,10 @@ class Wishes:
             self.refusal = error.message
 
 
-def wishes_of(block: HeaderBlock, types: ContentTypes) -> Wishes:
+def wishes_of(block: HeaderBlock, types: ContentTypes, compression: Compression) -> Wishes:
     wishes: Wishes | None = block.memo.get("rest")
     if wishes is None or wishes.generation != types.generation:
-        wishes = block.memo["rest"] = Wishes(block, types)
+        wishes = block.memo["rest"] = Wishes(block, types, compression)
     return wishes
 
 
