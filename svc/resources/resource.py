@@ -82,24 +82,34 @@ class Resource:
     def handle(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> Any:
         """Check permission once, then run the verb. Returns data, StoredRecord, Rows, Created, Response, None, or an awaitable of these."""
         if verb not in cls.verbs:
-            raise cls.not_allowed(verb)
+            raise cls.not_allowed(verb, target=target)
         cls.authorize(verb, target, data, request)
         return getattr(cls, "on_" + verb)(target, data, request)
 
     @classmethod
-    def allowed_methods(cls) -> tuple[str, ...]:
-        """The HTTP methods this resource answers, for `Allow`."""
+    def allowed_methods(cls, target: RequestTarget | None = None) -> tuple[str, ...]:
+        """The HTTP methods that are answered at an address of this resource, for `Allow`; None: somewhere in it."""
+        missing = () if target is None else cls.methods_missing(target)
         methods: dict[str, None] = {}
         for verb in sorted(cls.verbs, key=list(VERBS).index):
-            methods[VERBS[verb]] = None
-            if verb == "get":
-                methods["HEAD"] = None
+            if VERBS[verb] not in missing:
+                methods[VERBS[verb]] = None
+                if verb == "get":
+                    methods["HEAD"] = None
         methods["OPTIONS"] = None
         return tuple(methods)
 
     @classmethod
-    def not_allowed(cls, verb: str, method: str = "") -> MethodNotAllowed:
+    def methods_missing(cls, target: RequestTarget) -> tuple[str, ...]:
+        """What the matrix of http §2.1 leaves out at this kind of address, whatever the resource implements."""
+        if target.property is not None:
+            return ("PUT", "PATCH", "POST", "DELETE", "QUERY")
+        if target.id_text is not None:
+            return ("QUERY",)
+        return ("PATCH", "DELETE") if target.is_root else ("PATCH",)
+
+    @classmethod
+    def not_allowed(cls, verb: str, method: str = "", *, target: RequestTarget | None = None) -> MethodNotAllowed:
         method = method or VERBS.get(verb, verb.upper())
-        return MethodNotAllowed(
-            f"The {cls.name} does not have a {verb} method implemented to handle HTTP method {method}", cls.allowed_methods()
-        )
+        message = f"The {cls.name} does not have a {verb} method implemented to handle HTTP method {method}"
+        return MethodNotAllowed(message, cls.allowed_methods(target))

@@ -41,6 +41,11 @@ class TableResource(Resource):
         if text is not None:
             target.id = text if cls.text_keys and len(text) <= SURELY_SHORT else key_from_text(cls.table.definition, text)
 
+    @classmethod
+    def methods_missing(cls, target: RequestTarget) -> tuple[str, ...]:
+        missing = super().methods_missing(target)
+        return missing if target.id_text is None else (*missing, "POST")
+
     # --- permission ----------------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -182,7 +187,7 @@ class TableResource(Resource):
     @classmethod
     def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> None:
         if target.id is None:
-            raise cls.not_allowed("patch")
+            raise cls.not_allowed("patch", target=target)
         changes = cls._one_record(data)
         changes.pop(cls.table.primary_key, None)
         transaction = cls.begin(request)
@@ -200,7 +205,7 @@ class TableResource(Resource):
     @classmethod
     def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Created:
         if target.id is not None:
-            raise cls.not_allowed("post")
+            raise cls.not_allowed("post", target=target)
         transaction = cls.begin(request)
         if isinstance(data, list):
             created: Any = []
@@ -235,7 +240,7 @@ class TableResource(Resource):
     @classmethod
     def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> bool:
         if target.is_root:
-            raise cls.not_allowed("delete")
+            raise cls.not_allowed("delete", target=target)
         transaction = cls.begin(request)
         if target.id is not None:
             transaction.delete(cls.table, target.id, request.precondition)

@@ -94,7 +94,9 @@ class Rest:
             found = self._resources.find(request.pathname, "rest")
             if found is None:
                 raise NotFound("Not found")
-            allow = found[0].resource.allowed_methods()
+            registration, relative_url = found
+            resource = registration.resource
+            allow = resource.allowed_methods(parse_target(relative_url, request.query, resource.properties))
         response = Response(status=204)
         response.pairs.append(("Allow", ", ".join(allow)))
         if "PATCH" in allow:
@@ -135,7 +137,7 @@ class Rest:
     def _query(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         """QUERY: the query is the body (http §6.9)."""
         if target.id_text is not None or "query" not in resource.verbs:
-            raise resource.not_allowed("query")
+            raise resource.not_allowed("query", target=target)
         if request.query:
             raise ClientError("QUERY takes its query from the body, not from the address", code="QUERY_SYNTAX")
         return self._with_body("query", request, resource, target)
@@ -156,7 +158,7 @@ class Rest:
 
     def _put(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.property is not None:
-            raise resource.not_allowed("put")
+            raise resource.not_allowed("put", target=target)
         if issubclass(resource, TableResource):
             name = self._upload_name(resource, target)
             if name is not None:
@@ -167,7 +169,7 @@ class Rest:
 
     def _patch(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.id_text is None or target.property is not None:
-            raise resource.not_allowed("patch")
+            raise resource.not_allowed("patch", target=target)
         request.precondition = write_precondition(request.block)
         return self._with_body("patch", request, resource, target)
 
@@ -176,12 +178,12 @@ class Rest:
         if wishes.writer is None:
             raise NotAcceptable(wishes.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
-            raise resource.not_allowed("post")
+            raise resource.not_allowed("post", target=target)
         return self._with_body("post", request, resource, target)
 
     def _delete(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.is_root or target.property is not None:
-            raise resource.not_allowed("delete")
+            raise resource.not_allowed("delete", target=target)
         if target.id_text is not None:
             request.precondition = write_precondition(request.block)
         return self._answers.answer(request, target, resource.handle("delete", target, None, request))
@@ -189,10 +191,12 @@ class Rest:
     def _other(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         verb = request.method.lower()
         if verb not in resource.verbs:
-            raise resource.not_allowed(verb, request.method)
+            raise resource.not_allowed(verb, request.method, target=target)
         return self._answers.answer(request, target, resource.handle(verb, target, None, request))
 
     def _with_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
+        if verb not in resource.verbs:
+            raise resource.not_allowed(verb, target=target)
         resource.admit(request)
         data = self._bodies.read(request, resource)
         if inspect.isawaitable(data):

@@ -226,11 +226,23 @@ def test_head_is_get_without_a_body(client: httpx.Client) -> None:
     assert client.head("/Product/").content == b""
 
 
-def test_options_tells_the_methods(anonymous: httpx.Client) -> None:
-    response = anonymous.options("/Product/1")
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/Product/1", "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"),
+        ("/Product/1.name", "GET, HEAD, OPTIONS"),
+        ("/Product/", "GET, HEAD, PUT, POST, DELETE, OPTIONS"),
+        ("/Product/a/", "GET, HEAD, PUT, POST, DELETE, OPTIONS"),
+        ("/Product", "GET, HEAD, PUT, POST, OPTIONS"),
+    ],
+)
+def test_options_tell_the_methods_of_the_address(anonymous: httpx.Client, path: str, methods: str) -> None:
+    response = anonymous.options(path)
     assert response.status_code == 204
-    assert response.headers["allow"] == "GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
-    assert "accept-patch" in response.headers
+    assert response.headers["allow"].replace("QUERY, ", "") == methods
+    assert ("accept-patch" in response.headers) == ("PATCH" in methods)
+    refused = anonymous.request("TRACE", path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, response.headers["allow"])
 
 
 @pytest.mark.parametrize(
