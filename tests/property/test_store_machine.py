@@ -38,8 +38,12 @@ PLAIN = TableDefinition(
         Attribute("a", indexed=True),
         Attribute("b"),
         Attribute("tags", elements=True, indexed=True),
+        Attribute("first", computed_from="tags[0] if tags else a", indexed=True),
+        Attribute("all", elements=True, computed_from="[a] + tags", indexed=True),
+        Attribute("coded", computed_from="", indexed=True),
     ),
 )
+EXPRESSIONS = ("tags[0] if tags else a", "tags", "[b, a]", "id", "f'{a}{b}'", "extra")
 TIMED = TableDefinition(
     "Timed",
     attributes=(
@@ -440,6 +444,22 @@ class StoreMachine(RuleBasedStateMachine):
         assert (name in table.indexes) == indexed
         self.store.commit_turn()
         self.after_commit()
+
+    @rule(expression=st.sampled_from(EXPRESSIONS))
+    def change_an_expression(self, expression: str) -> None:
+        old = self.definitions["Plain"]
+        attributes = tuple(
+            replace(attribute, computed_from=expression) if attribute.name == "first" else attribute for attribute in old.attributes
+        )
+        self.definitions["Plain"] = replace(old, attributes=attributes)
+        self.tables["Plain"].database.define_table(self.definitions["Plain"])
+        self.store.commit_turn()
+        self.after_commit()
+
+    @rule()
+    def set_a_function(self) -> None:
+        """From now on, and until the store is opened again, values of `coded` are known."""
+        self.tables["Plain"].set_computed_attribute("coded", lambda record: [record.get("a"), record.get("b")])
 
     @rule()
     def drop_and_make_again(self) -> None:
