@@ -181,10 +181,10 @@ class Answers:
             data = data.encode()
         return self._raw(request, data, pairs, content_type)
 
-    def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str = "") -> Response:
+    def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str | None = None) -> Response:
         """`data`: bytes or a blob, which knows its own type."""
         kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
-        return self._compression.apply(request, raw_response(request, content_type or None, data, kept))
+        return self._compression.apply(request, raw_response(request, content_type, data, kept))
 
     # --- collections -----------------------------------------------------------------------------------------------------------------
 
