@@ -46,8 +46,8 @@ class Rest:
     ) -> None:
         """`report` logs a defect met while an answer streams."""
         self._resources = resources
-        self._openapi = OpenApi(resources)
         self.types = ContentTypes.built_in() if types is None else types
+        self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options)
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {

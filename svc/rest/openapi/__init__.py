@@ -2,6 +2,5 @@
 
 from svc.rest.openapi.document import openapi_document
 from svc.rest.openapi.endpoint import ADDRESS, METHODS, OpenApi
-from svc.rest.openapi.operations import MediaTypes
 
-__all__ = ["ADDRESS", "METHODS", "MediaTypes", "OpenApi", "openapi_document"]
+__all__ = ["ADDRESS", "METHODS", "OpenApi", "openapi_document"]

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
-from svc.rest.openapi.operations import HEADERS, JSON_ONLY, PROBLEM_SCHEMA, MediaTypes, Operations, TableOperations, problem_responses
+from svc.rest.openapi.operations import HEADERS, PROBLEM_SCHEMA, MediaTypes, Operations, TableOperations, problem_responses
 from svc.rest.openapi.schemas import Schema, TableSchemas
 from svc.store import Table
 from svc.store.schema import Structure, TableDefinition
@@ -117,8 +118,9 @@ def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any
     }
 
 
-def openapi_document(resources: Resources, server_url: str, version: str, types: MediaTypes = JSON_ONLY) -> dict[str, Any]:
+def openapi_document(resources: Resources, server_url: str, version: str, content_types: ContentTypes) -> dict[str, Any]:
     """The whole document at once."""
+    types = MediaTypes.of(content_types)
     builder = Builder(resources, types)
     document = _document(server_url, version, types)
     for paths in builder.paths():
@@ -131,10 +133,10 @@ def openapi_document(resources: Resources, server_url: str, version: str, types:
 class EncodedDocument:
     """The same as bytes, made in steps: iterate until the end, each step is a table. The address of the server is put in afterwards."""
 
-    def __init__(self, resources: Resources, version: str, types: MediaTypes) -> None:
+    def __init__(self, resources: Resources, version: str, content_types: ContentTypes) -> None:
         self._resources = resources
         self._version = version
-        self._types = types
+        self._types = MediaTypes.of(content_types)
         self._before = self._after = b""
         self._described: list[tuple[Table, TableDefinition]] = []
 

@@ -6,23 +6,26 @@ from asyncio import sleep
 from typing import Any
 
 from svc import __version__
+from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request, Response
 from svc.resources import Resource, Resources
 from svc.rest.openapi.document import EncodedDocument
-from svc.rest.openapi.operations import JSON_ONLY, MediaTypes
 
 ADDRESS = "/openapi"
 METHODS = ("GET", "HEAD", "OPTIONS")
 
+_Parts = tuple[int, list[tuple[str, type[Resource]]]]
+"""Generation of the content types, resources by address."""
+
 
 class OpenApi:
-    """The document of one server. It is built anew when a resource or the definition of a table has changed."""
+    """The document of one server. It is built anew when a resource, a content type or the definition of a table has changed."""
 
-    def __init__(self, resources: Resources, types: MediaTypes = JSON_ONLY) -> None:
+    def __init__(self, resources: Resources, types: ContentTypes) -> None:
         self._resources = resources
         self._types = types
-        self._registered: list[tuple[str, type[Resource]]] = []
+        self._made_of: _Parts = (-1, [])
         self._document: EncodedDocument | None = None
 
     def handle(self, request: Request) -> Any:
@@ -33,21 +36,21 @@ class OpenApi:
         if request.user is None or not request.user.super_user:
             raise AccessViolation(request.user)
         document = self._document
-        if document is None or not document.is_current or self._registered != self._registrations():
+        if document is None or not document.is_current or self._made_of != self._parts():
             return self._built(request)
         return self._response(request, document)
 
     async def _built(self, request: Request) -> Response:
         """Gives way to other requests between two tables."""
-        registered = self._registrations()
+        made_of = self._parts()
         document = EncodedDocument(self._resources, __version__, self._types)
         for _ in document:
             await sleep(0)
-        self._document, self._registered = document, registered
+        self._document, self._made_of = document, made_of
         return self._response(request, document)
 
-    def _registrations(self) -> list[tuple[str, type[Resource]]]:
-        return [(registration.path, registration.resource) for registration in self._resources.values()]
+    def _parts(self) -> _Parts:
+        return self._types.generation, [(registration.path, registration.resource) for registration in self._resources.values()]
 
     @staticmethod
     def _response(request: Request, document: EncodedDocument) -> Response:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from svc.content.negotiation import FALLBACK
+from svc.content.registry import ContentTypes
 from svc.resources import Resource, TableResource
 from svc.rest.openapi.schemas import (
     Schema,
@@ -31,19 +33,28 @@ ETAG = '^"[A-Za-z0-9_-]{11}"$'
 
 @dataclass(frozen=True, slots=True)
 class MediaTypes:
-    """What can be read and written, in the order of preference."""
+    """What can be read and written, in the order of the registry, and what problems come in."""
 
-    readable: tuple[str, ...] = ("application/json",)
-    writable: tuple[str, ...] = ("application/json",)
-    problems: tuple[str, ...] = ("application/problem+json",)
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, types: ContentTypes) -> MediaTypes:
+        writable = tuple(name for name in types if name not in (FALLBACK, EVENTS) and types.named(name) is not None)
+        readable = tuple(name for name in types if name != FALLBACK and types.reader(name) is not None)
+        return cls(readable, writable, ("application/problem+json", *(name for name in PROBLEM_TYPES if name in writable)))
 
 
-JSON_ONLY = MediaTypes()
+EVENTS = "text/event-stream"  # subscriptions only
+PROBLEM_TYPES = ("application/cbor", "application/x-msgpack", "application/msgpack")
 
 _AS_TEXT = ("text/", "application/x-ndjson", "application/ndjson")  # their documents have a form of their own
+_BYTES = "application/octet-stream"  # stands for all types that are not read here
 _FLAT = "application/x-www-form-urlencoded"
 
 TEXT: Schema = {"type": "string"}
+_ANY_KEY: Schema = {"type": "string", "minLength": 1}
 
 
 def _header(description: str, schema: Schema, *, required: bool = False) -> Schema:
@@ -142,7 +153,7 @@ class Operations:
         self._verbs = resource.verbs
 
     def paths(self) -> dict[str, Schema]:
-        key: Schema = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        key: Schema = {"name": "id", "in": "path", "required": True, "schema": _ANY_KEY}
         collection: Schema = {}
         record: Schema = {"parameters": [key]}
         for verb in ("get", "put", "patch", "post", "delete"):
@@ -168,10 +179,11 @@ class Operations:
         return {"tags": [self._tag], "operationId": f"{verb} {self._tag} {place}", "summary": summary}
 
     def _with_options(self, paths: dict[str, Schema]) -> dict[str, Schema]:
-        for number, item in enumerate(paths.values()):
-            place = ("collection", "record", "property")[number]
+        for place, item in zip(("collection", "record"), paths.values(), strict=False):
             operation = self._operation("options", place, "The methods there are")
             operation["security"] = []
+            if place == "record":  # which need not exist, nor could: nobody looks at the key
+                operation["parameters"] = [{"name": item["parameters"][0]["name"], "in": "path", "required": True, "schema": _ANY_KEY}]
             headers = _use("Server-Timing")
             headers["Allow"] = _header("The methods there are.", TEXT, required=True)
             if "patch" in item:
@@ -273,6 +285,7 @@ class TableOperations(Operations):
             description = f"{description} One of its elements.".lstrip()
         if attribute.type not in ("ID", "String", "Any", "Bytes"):
             parameter["allowEmptyValue"] = True
+            parameter["schema"] = nullable(schema)
             description = f"{description} Empty or `null`: records without it.".lstrip()
         if description:
             parameter["description"] = description
@@ -392,7 +405,7 @@ class TableOperations(Operations):
     def _written(self, operation: Schema, schema: str, *statuses: int, raw: bool) -> Schema:
         content = self._taken(reference(schema), flat=reference(schema))
         if raw:
-            content[RAW] = {"schema": {"type": "string", "format": "binary"}}
+            content[_BYTES] = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
         operation["parameters"] = self._preconditions(read=False)
         operation["requestBody"] = {"required": True, "content": content}
         operation["responses"] = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
+from svc.content.registry import ContentTypes
 from svc.rest.openapi import openapi_document
 from tests.support.node import Node
 
@@ -41,7 +42,7 @@ def document_of(node_of: Callable[..., Node]) -> Callable[..., Document]:
     """The document of such an application, valid OpenAPI 3.0."""
 
     def make(*schemas: str, config: str = "") -> Document:
-        document = openapi_document(node_of(*schemas, config=config).resources, "http://localhost", "1")
+        document = openapi_document(node_of(*schemas, config=config).resources, "http://localhost", "1", ContentTypes.built_in())
         OpenAPIV30SpecValidator(document).validate()
         return document
 

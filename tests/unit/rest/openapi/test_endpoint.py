@@ -10,6 +10,7 @@ import pytest
 
 from svc import __version__
 from svc.auth.users import User, UserDirectory
+from svc.content.registry import ContentTypes
 from svc.errors import NotFound
 from svc.messages import HeaderBlock, Request
 from svc.rest import Rest
@@ -68,7 +69,7 @@ def test_a_table_of_that_name_does_not_take_its_place(node_of: Callable[..., Nod
 
 def test_kept_bytes_are_the_document(node: Node) -> None:
     body = node.connect().ask("GET", "/openapi")[2]
-    assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__)
+    assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__, ContentTypes.built_in())
 
 
 def test_the_address_is_that_of_the_request(node: Node) -> None:
@@ -80,7 +81,7 @@ def test_the_address_is_that_of_the_request(node: Node) -> None:
 
 
 def test_it_is_built_once_and_again_after_a_change(node: Node) -> None:
-    api = OpenApi(node.resources)
+    api = OpenApi(node.resources, ContentTypes.built_in())
     request = Request("GET", "/openapi", HeaderBlock([("host", "localhost")]))
     request.user = UserDirectory(node.store).first_super_user()
 
