@@ -35,7 +35,7 @@ from svc.query.plan import (
 )
 from svc.query.relations import follower, source_name, source_names
 from svc.query.resolve import is_many, related_table, resolve_where
-from svc.query.select import compile_select, joins
+from svc.query.select import compile_select, computed_reader, joins
 from svc.query.sources import (
     EmptySource,
     FilteredSource,
@@ -403,17 +403,7 @@ class _Joined:
 
 
 def values_reader(table: AnyTable, names: tuple[str, ...]) -> Callable[[bytes], tuple[object, ...]]:
-    """The values of these attributes of a raw record; computed ones are computed from the whole record."""
-    computed = [name for name in names if (found := table.attributes.get(name)) is not None and found.computed_from is not None]
-    if not computed:
-        return projection(names)
-    functions = getattr(table, "computed", {})
-
-    def values_of(raw: bytes) -> tuple[object, ...]:
-        record = decode(raw)
-        for name in computed:
-            function = functions.get(name)
-            record[name] = None if function is None else function(record)
-        return tuple([record.get(name, MISSING) for name in names])
-
-    return values_of
+    """The values of these attributes of a raw record, stored or computed."""
+    if any((found := table.attributes.get(name)) is not None and found.computed_from is not None for name in names):
+        return computed_reader(table, names)
+    return projection(names)

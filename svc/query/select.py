@@ -14,7 +14,16 @@ from svc.query.nodes import Select, SelectItem, SortKey
 from svc.query.plan import AnyOf, Predicate, Related, iter_members
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.tables import AnyTable
-from svc.store.records import MISSING, decode, decode_json, expiry_of, projection, version_of
+from svc.store.records import (
+    MISSING,
+    decode,
+    decode_json,
+    decode_payload_json,
+    encode_payload,
+    expiry_of,
+    projection,
+    version_of,
+)
 from svc.store.schema import Attribute
 
 Shaper = Callable[[bytes], Any]
@@ -170,8 +179,9 @@ def _getter(
         through = tuple([SortKey(key.path[1:], key.descending) for key in sort if key.path[0] == name and len(key.path) > 1])
         return read_related(table, attribute, item, narrowing(where, name), through, json)
     if attribute is not None and attribute.computed_from is not None:
-        return _computed(table, name)
-    values_of = projection((table.primary_key if name == "$id" else name,), json)
+        values_of = computed_reader(table, (name,), json)
+    else:
+        values_of = projection((table.primary_key if name == "$id" else name,), json)
     rest, nested = item.path[1:], item.nested
 
     def get(raw: bytes) -> object:
@@ -183,10 +193,28 @@ def _getter(
     return get
 
 
-def _computed(table: AnyTable, name: str) -> Shaper:
+def computed_reader(table: AnyTable, names: tuple[str, ...], json: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
+    """The values of these attributes of a raw record, some of which are computed; it decodes what they are made from."""
     functions: Mapping[str, Callable[[dict[str, Any]], object]] = getattr(table, "computed", {})
-    function = functions.get(name)
-    return lambda raw: None if function is None else function(decode(raw))
+    found = [(name, functions.get(name)) for name in names]
+    sources = [(name,) if function is None else getattr(function, "names", None) for name, function in found]
+    needed = None if None in sources else tuple(dict.fromkeys([name for source in sources for name in source or ()]))
+    stored_of = None if needed is None else projection(needed)
+
+    def values_of(raw: bytes) -> tuple[Any, ...]:
+        if stored_of is None or needed is None:
+            record = decode(raw)
+        else:
+            record = {name: value for name, value in zip(needed, stored_of(raw), strict=True) if value is not MISSING}
+        return tuple([record.get(name, MISSING) if function is None else function(record) for name, function in found])
+
+    if not json:
+        return values_of
+    return lambda raw: tuple([value if type(value) in _SAME_IN_JSON else _json_form(value) for value in values_of(raw)])
+
+
+def _json_form(value: Any) -> Any:
+    return value if value is MISSING else decode_payload_json(encode_payload(value))
 
 
 def _at_path(value: object, path: tuple[str, ...]) -> object:
@@ -204,6 +232,8 @@ def _at_path(value: object, path: tuple[str, ...]) -> object:
 def _or_null(value: object) -> object:
     return None if value is MISSING else value
 
+
+_SAME_IN_JSON = frozenset((str, int, float, bool, type(None)))
 
 _PSEUDO: dict[str, Shaper] = {
     "$updatedtime": _plain_version,
