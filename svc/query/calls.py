@@ -212,7 +212,7 @@ class CallReader(ABC):
     def _cursor(self) -> str:
         scanner = self._scanner
         found = _CURSOR.match(scanner.text, scanner.position)
-        if found is None or found.end() - found.start() > MAX_CURSOR:
+        if found is None or not is_cursor(found.group()):
             raise scanner.error("expected a cursor", hint=f"at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, exactly as it was given")
         scanner.position = found.end()
         return found.group()
@@ -282,6 +282,11 @@ class CallReader(ABC):
 
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+def is_cursor(text: str) -> bool:
+    """Whether the text has the form of a cursor."""
+    return len(text) <= MAX_CURSOR and _CURSOR.fullmatch(text) is not None
 
 
 def _short(text: str) -> str:
