@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.errors import QueryError
-from svc.query import parse_query, plan_query, print_query
-from svc.query.nodes import Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.query import parse_query, plan_query, print_query, query_from_mapping, query_to_mapping
+from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.store.records import decode
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import brand_definition, product_definition, shop
@@ -108,12 +108,34 @@ ITEMS = st.recursive(
 SELECTS = st.builds(Select, st.lists(ITEMS, min_size=1, max_size=3).map(tuple), st.sampled_from(["object", "array"])) | st.builds(
     Select, ITEMS.filter(lambda item: item.path != ("*",)).map(lambda item: (item,)), st.just("value")
 )
-QUERIES = st.builds(
-    Query, st.none() | filters_of_any_depth(), st.none() | selects(), SORTS, st.integers(0, 9), st.integers(0, 9)
-) | st.builds(Query, st.none() | filters_of_any_depth(), st.none() | selects(), SORTS)
+NAMES_IN_GROUPS = NAMES.filter(lambda name: not set(name) & set(",;"))
+GROUP_PATHS = st.lists(NAMES_IN_GROUPS, min_size=1, max_size=3).map(tuple)
+FUNCTIONS = st.just(("count", None)) | st.tuples(st.sampled_from(["sum", "avg", "min", "max"]), GROUP_PATHS)
+AGGREGATES = st.one_of(
+    st.just(Aggregate("count")),
+    st.builds(Aggregate, st.just("facet"), st.tuples(PATHS)),
+    st.builds(
+        Aggregate,
+        st.just("group"),
+        st.lists(GROUP_PATHS, min_size=1, max_size=3, unique=True).map(tuple),
+        st.lists(FUNCTIONS, min_size=1, max_size=3, unique=True).map(tuple),
+    ),
+)
+CURSORS = st.from_regex("[A-Za-z0-9_-]{1,20}", fullmatch=True)
+LIMITS = st.tuples(st.just(0), st.none()) | st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
-@given(QUERIES)
+@st.composite
+def whole_queries(draw):
+    """Whole queries: with rows that are selected and paged, or with an aggregate."""
+    where = draw(st.none() | filters_of_any_depth())
+    sort, limits = draw(SORTS), draw(LIMITS)
+    if draw(st.booleans()):
+        return Query(where, None, sort, *limits, aggregate=draw(AGGREGATES))
+    return Query(where, draw(st.none() | selects()), sort, *limits, after=draw(st.none() | CURSORS))
+
+
+@given(whole_queries())
 @example(Query(Condition(("lt",), Comparator.EQUALS, "5", Conversion.STRICT)))
 @example(Query(Condition(("a",), Comparator.EQUALS, "null", Conversion.CONVERTING)))
 def test_parsing_what_is_printed_gives_the_same_nodes(query):
@@ -169,6 +191,17 @@ PIECES += [
     "%FF",
     ":",
     "=in=",
+    "count()",
+    "facet(",
+    "group(",
+    "after(",
+    ";",
+    "%3B",
+    "%2C",
+    "sum(",
+    "price)",
+    " and ",
+    "%253D",
 ]
 
 
@@ -188,6 +221,137 @@ def test_any_text_is_a_query_or_a_query_fault(text):
         error.message.encode()
         return
     drain(plan)
+
+
+# query objects
+
+PLAIN = st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS | DATES
+VALUES = st.recursive(PLAIN | st.binary(max_size=3), lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4)
+TYPED_CONDITIONS = st.builds(
+    Condition, PATHS, st.sampled_from([comparator for comparator in Comparator if comparator not in RANGES]), VALUES
+) | st.builds(Condition, PATHS, st.sampled_from(RANGES), st.tuples(VALUES, VALUES))
+
+
+@st.composite
+def mapped_filters(draw):
+    def groups(inner):
+        members = st.lists(inner, min_size=2, max_size=3).map(tuple)
+        related = st.builds(Query, st.none() | inner, st.none() | mapped_selects(), SORTS, st.integers(0, 9), st.none() | st.integers(0, 9))
+        relations = st.builds(RelationFilter, NAMES.map(lambda name: (name,)), related)
+        return st.builds(Group, st.sampled_from(["and", "or"]), members) | relations
+
+    return draw(st.recursive(TYPED_CONDITIONS, groups, max_leaves=6))
+
+
+@st.composite
+def mapped_selects(draw, depth=2):
+    plain = st.builds(SelectItem, CALL_PATHS)
+    items = plain | st.just(SelectItem(("*",)))
+    if depth:
+        single = NAMES.filter(lambda name: name != "*").map(lambda name: (name,))
+        related = st.builds(
+            Query, st.none() | TYPED_CONDITIONS, st.none() | mapped_selects(depth - 1), SORTS, st.integers(0, 9), st.integers(0, 9)
+        )
+        items |= st.builds(SelectItem, single, mapped_selects(depth - 1)) | st.builds(SelectItem, single, st.none(), related)
+    if draw(st.booleans()):
+        return Select((draw(items.filter(lambda item: item.path != ("*",))),), "value")
+    return Select(tuple(draw(st.lists(items, min_size=1, max_size=3))), draw(st.sampled_from(["object", "array"])))
+
+
+@st.composite
+def mapped_queries(draw):
+    where = draw(st.none() | mapped_filters())
+    rest = (draw(SORTS), draw(st.integers(0, 9)), draw(st.none() | st.integers(0, 9)), draw(st.booleans()), draw(st.booleans()))
+    if draw(st.booleans()):
+        return Query(where, None, *rest, aggregate=draw(AGGREGATES))
+    return Query(where, draw(st.none() | mapped_selects()), *rest, after=draw(st.none() | CURSORS))
+
+
+@given(mapped_queries())
+def test_reading_the_mapping_of_a_query_gives_the_same_nodes(query):
+    mapping = query_to_mapping(query)
+    assert query_from_mapping(mapping) == query
+    assert query_to_mapping(query_from_mapping(mapping)) == mapping
+
+
+MEMBERS = st.sampled_from(
+    ["conditions", "attribute", "comparator", "value", "operator", "select", "name", "sort", "descending", "next", "limit", "offset"]
+    + ["aggregate", "group", "facet", "functions", "after", "explain"]
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(
+        ["and", "or", "equals", "<", "between", "prefix", "sw", "id", "name", "price", "tags", "brand", "brand.name", "*", "count"]
+    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MEMBERS | st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@st.composite
+def nearly_queries(draw):
+    """Objects with the right members, and anything or nearly the right thing in them."""
+    names = st.sampled_from(["id", "name", "price", "tags", "specs.color", "brand", "brand.name", "listDate", "any", "nope"]) | JSON
+    comparators = st.sampled_from([*map(str, Comparator), "<", "===", "sw", "like"]) | st.none()
+    values = JSON | DATES | st.binary(max_size=3) | st.integers(10**290, 10**320) | st.just("\ud800")
+    leaf = st.fixed_dictionaries({"attribute": names, "value": values}, optional={"comparator": comparators})
+    conditions = st.recursive(
+        leaf,
+        lambda inner: st.fixed_dictionaries(
+            {"conditions": st.lists(inner | JSON, max_size=3) | inner},
+            optional={"operator": st.sampled_from(["and", "or"]) | JSON, "attribute": names},
+        ),
+        max_leaves=4,
+    )
+    items = st.recursive(
+        names,
+        lambda inner: st.fixed_dictionaries({"name": names}, optional={"select": inner | st.lists(inner), "limit": JSON}),
+        max_leaves=3,
+    )
+    sorts = st.fixed_dictionaries({"attribute": names}, optional={"descending": st.booleans() | JSON})
+    functions = st.lists(
+        st.just("count") | st.dictionaries(st.sampled_from(["sum", "avg", "min", "max"]), names, max_size=2) | JSON, max_size=3
+    )
+    aggregates = (
+        st.just("count")
+        | st.builds(lambda path: {"facet": path}, names)
+        | st.fixed_dictionaries({"group": names | st.lists(names, max_size=2)}, optional={"functions": functions})
+    )
+    return draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "conditions": st.lists(conditions | JSON, max_size=3) | conditions,
+                "operator": st.sampled_from(["and", "or"]),
+                "select": items | st.lists(items, max_size=3) | JSON,
+                "asArray": st.booleans(),
+                "sort": sorts | st.builds(lambda first, then: {**first, "next": then}, sorts, sorts) | JSON,
+                "limit": st.integers(-1, 5) | JSON,
+                "offset": st.integers(-1, 5) | JSON,
+                "explain": st.booleans(),
+                "aggregate": aggregates | JSON,
+                "after": CURSORS | JSON,
+            },
+        )
+    )
+
+
+@settings(max_examples=300)
+@given(JSON | nearly_queries())
+def test_any_object_is_a_query_or_a_query_fault(data):
+    products, _ = shop([{"id": "a", "price": 5, "tags": ["b"], "any": [1, "a"], "brandId": "x"}], [{"id": "x", "name": "b"}])
+    try:
+        query = query_from_mapping(data)
+        plan = plan_query(query, products, None, allow_full_scan=True)
+        drain(plan)
+    except QueryError as error:
+        assert error.status_code == 400
+        assert error.code in ("QUERY_SYNTAX", "UNUSABLE_OPERATOR", "BAD_VALUE", "UNKNOWN_ATTRIBUTE", "NOT_INDEXED")
+        error.message.encode()
 
 
 # plans
