@@ -11,6 +11,7 @@ from svc.auth.system import SYSTEM
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request
 from svc.query import QueryCache, plan_query
+from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
@@ -33,7 +34,7 @@ class TableResource(Resource):
     queries: ClassVar[QueryCache]
     text_keys: ClassVar[bool] = False  # the text of an id is its key
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
-    verbs = frozenset({"get", "search", "put", "patch", "post", "delete"})
+    verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query"})
 
     @classmethod
     def bind(cls, target: RequestTarget) -> None:
@@ -119,6 +120,13 @@ class TableResource(Resource):
         began = cls.store.clock.monotonic()
         query = cls.queries.parse(target.query, cls.table) if target.query else NO_QUERY
         return cls._planned(query, target, request, began)
+
+    @classmethod
+    def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        """The records that a query object finds, or its plan, if it asks for that (http §6.9)."""
+        began = cls.store.clock.monotonic()
+        rows = cls._planned(query_from_mapping(data), target, request, began)
+        return rows.plan.explain() if rows.plan.query.explain else rows
 
     @classmethod
     def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:
