@@ -62,7 +62,7 @@ def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select
     for item in select.items:
         name = item.path[0]
         if name == "*" and may.attributes is not None:
-            items += [SelectItem((attribute,)) for attribute in table.attributes if attribute in may.readable]
+            items += _readable(table, may)
             continue
         if name == "$record" and may.attributes is not None:
             continue
@@ -80,6 +80,11 @@ def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select
     return replace(select, items=tuple(items))
 
 
+def _readable(table: AnyTable, may: TableRights) -> list[SelectItem]:
+    """The properties of a whole record that may be seen. Relationships are none of them: each asks for rights of its own."""
+    return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in may.readable and attribute.stored]
+
+
 def _narrow_related(item: SelectItem, target: AnyTable, user: User | None) -> SelectItem | None:
     may = _rights(target, user)
     if not may.read:
@@ -90,7 +95,7 @@ def _narrow_related(item: SelectItem, target: AnyTable, user: User | None) -> Se
         return replace(item, query=query) if inner.items else None
     nested = item.nested
     if nested is None and may.attributes is not None:
-        nested = Select(tuple(SelectItem((name,)) for name in target.attributes if name in may.readable))
+        nested = Select(tuple(_readable(target, may)))
     elif nested is not None:
         nested = _narrow_select(nested, target, user)
     return replace(item, nested=nested, query=query)
