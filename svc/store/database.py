@@ -70,7 +70,7 @@ class Database:
         self._handles: dict[str, Handle] = {}
         self._made: list[str] = []  # stores made by the schema change under way
         self._generation = -1
-        self.env = Environment(path, map_bytes=map_bytes, write_async=write_async)
+        self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
         try:
             self._open()
         except BaseException:
@@ -96,15 +96,18 @@ class Database:
 
     # -- the turn's writes
 
-    def writer(self) -> Txn:
-        """The turn's write transaction. Of several databases, the store opens them in the order of their names."""
-        self.store.open_writers((self,))
+    def writer(self, *, wait: bool = True) -> Txn:
+        """The turn's write transaction. Of several databases, the store opens them in the order of their names.
+
+        Raises WriterBusy unless `wait` while a long write is under way.
+        """
+        self.store.open_writers((self,), wait=wait)
         return self.env.writer()
 
-    def begin_writing(self) -> None:
-        """Called by the store, in the right order."""
+    def begin_writing(self, *, wait: bool = True) -> None:
+        """Called by the store, in the right order. Raises WriterBusy unless `wait`: see `env`."""
         if not self.env.has_writer:
-            self.env.writer()
+            self.env.writer(wait=wait)
             self.store.saw_version(self.log.last_version)
 
     def require_space(self) -> None:
@@ -145,6 +148,12 @@ class Database:
             raise
         finally:
             self.used_sequences.clear()
+        self.enter_in_caches(changes)
+        return entries
+
+    @staticmethod
+    def enter_in_caches(changes: list[IndexChange]) -> None:
+        """Bring index caches up to what has been committed."""
         for index, key, stored, added in changes:
             cache = index.cache
             if cache is not None:
@@ -152,7 +161,12 @@ class Database:
                     cache.add(key, stored)
                 else:
                     cache.remove(key, stored)
-        return entries
+
+    def undo_long_write(self, last_lsn: int, *, changed: bool) -> None:
+        """A long write came to nothing: memory is as before it. `changed`: what `WriteSet.end_long` said."""
+        self.log.last_lsn = last_lsn
+        if changed:
+            self._read_definitions()
 
     def _undo(self) -> None:
         self.env.abort()
@@ -272,12 +286,12 @@ class Database:
             logger.info("database %s: building the index %s.%s in the background", self.name, table.name, index.attribute)
         self._raise_generation(writer)
 
-    def outdated(self, indexes: Iterable[Index]) -> None:
-        """These indexes, which the turn has noted as to be built anew, are not ready; part of the turn's writes."""
+    def outdated(self, indexes: Iterable[Index], txn: Txn | None = None) -> None:
+        """These indexes, which the turn, or a long writer, has noted as to be built anew, are not ready; part of its writes."""
         for index in indexes:
             index.drop_cache()
             index.progress = b""
-        self.announce_change()
+        self.announce_change(txn)
 
     def _make_store(self, name: str, *, duplicates: bool = False) -> Handle:
         handle = self._handles.get(name)
@@ -291,9 +305,9 @@ class Database:
         writer.put(GENERATION_KEY, self._generation.to_bytes(8, "big"), True, True, False, self.definitions)
         self.env.touch()
 
-    def announce_change(self) -> None:
-        """Make other processes read the definitions again after the turn's commit."""
-        self._raise_generation(self.env.writer())
+    def announce_change(self, txn: Txn | None = None) -> None:
+        """Make other processes read the definitions again after the commit of the turn, or of `txn`."""
+        self._raise_generation(self.env.writer() if txn is None else txn)
 
     # -- opening, and following other processes
 

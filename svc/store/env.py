@@ -7,6 +7,11 @@ One `Environment` is one LMDB environment, which is one database. Within a turn 
 - the *writer*, the write transaction of the turn. Each request writes in a child of it (`child`), so that one request can be undone
   alone; `commit` makes all of them durable with one fsync.
 
+Instead of the writer there may be a *long writer*, which stays open over turns and belongs to one `Holder` (`hold`). LMDB ties a write
+transaction to the thread that began it. So the long writer lives on a helper thread of its own: its work is handed there piece by piece
+while the loop stands still (`run_long`), and its commit, which may write and flush many pages, runs there while the loop goes on reading
+(`commit_long`). py-lmdb gives up the interpreter lock for it, and readers need nothing of a writer.
+
 Rules that LMDB sets and this module keeps:
 
 1. One child at a time, and its parent must not be touched while it lives. Children are therefore used synchronously.
@@ -14,6 +19,8 @@ Rules that LMDB sets and this module keeps:
    transaction id with the one this process has seen (`current`), and call `on_foreign_commit` first when they differ.
 3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
 4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
+5. One writer at a time. Who wants to begin one while a long writer is held by this process or another (`gate`) is told so by WriterBusy,
+   or, if it cannot wait, makes the holder give it back, or stops the thread until the other process is done.
 
 Full disks. Deleting needs pages too, for the copies of those it changes, so a disk that is full to the last byte would let nobody make
 room. The file is therefore allocated ahead of what LMDB uses (`make_room`). When that is refused, `is_low` is set; who adds records then
@@ -28,12 +35,15 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import lmdb
 
 from svc.errors import NoSpace, Problem, StoreFailure
+from svc.store.gate import Gate
 
 if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]
@@ -52,9 +62,38 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 
+BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
+_BUSY_PAUSE = 0.002  # seconds between two looks at that
+
 RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind what is used; at times twice that
 _PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+T = TypeVar("T")
+
+
+class WriterBusy(Exception):
+    """A long write is under way in this database, of this process or another: the writer of a turn cannot be opened now."""
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(f"{env.path} is being written to")
+        self.env = env
+
+
+class Holder(Protocol):
+    """Who has the long writer."""
+
+    def give_back(self) -> None:
+        """Undo what has been written, or wait until a commit under way has ended; at once, within the call."""
+
+    def finish(self) -> None:
+        """The commit under way has just become visible: take note of it."""
+
+
+def new_helper() -> Executor:
+    """A thread that long writers live on."""
+    return ThreadPoolExecutor(1, thread_name_prefix="writer")
 
 
 def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
@@ -113,27 +152,45 @@ class Environment:
     """One LMDB environment in the directory `path`, made if it is missing.
 
     `on_foreign_commit` is called, with neither snapshot nor writer open, when another process has committed since the last look.
+    `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
     __slots__ = (
         "_allocated",
+        "_committing",
         "_dirty",
         "_env",
+        "_gate",
+        "_helper",
+        "_is_beginning",
         "_is_behind",
+        "_long",
+        "_make_helper",
         "_page",
         "_snapshot",
         "_writer",
+        "caches_are_behind",
         "current",
+        "holder",
         "is_low",
         "on_foreign_commit",
         "path",
     )
 
-    def __init__(self, path: Path, *, map_bytes: int = MAP_BYTES, write_async: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, map_bytes: int = MAP_BYTES, write_async: bool = False, make_helper: Callable[[], Executor] = new_helper
+    ) -> None:
         self.path = path
         self._snapshot: Txn | None = None
         self._writer: Txn | None = None
+        self._long: Txn | None = None
+        self._committing = 0  # id of the long writer whose commit is under way
+        self._is_beginning = False
+        self._make_helper = make_helper
+        self._helper: Executor | None = None
+        self.holder: Holder | None = None  # of the long writer
+        self.caches_are_behind = False  # a long write is being entered into them
         self._dirty = False
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
@@ -151,6 +208,7 @@ class Environment:
                 writemap=False,
             )
             self._env.reader_check()  # forget the snapshots of processes that were killed
+            self._gate = Gate(path)
         except (lmdb.Error, OSError) as error:
             raise store_problem(error, path) from error
         self.current = self._env.info()["last_txnid"]
@@ -173,10 +231,14 @@ class Environment:
         try:
             while True:
                 txn = self._env.begin()
-                if txn.id() == self.current:
+                number = txn.id()
+                if number == self.current:
                     return txn
                 txn.abort()
-                self._catch_up()
+                if number == self._committing and self.holder is not None:
+                    self.holder.finish()
+                else:
+                    self._catch_up()
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
 
@@ -193,7 +255,7 @@ class Environment:
 
     def is_current(self, txn: Txn) -> bool:
         """Whether `txn` is this turn's snapshot and has seen all our commits: the state that caches reflect."""
-        return txn is self._snapshot and not self._is_behind
+        return txn is self._snapshot and not self._is_behind and not self.caches_are_behind
 
     def _catch_up(self) -> None:
         # First the id, then what it stands for: a commit in between is noticed at the next look.
@@ -209,9 +271,13 @@ class Environment:
         """Whether the turn's write transaction is open: other processes wait for it."""
         return self._writer is not None
 
-    def writer(self) -> Txn:
-        """The write transaction of this turn, begun now if need be. Waits for other processes' writers."""
+    def writer(self, *, wait: bool = True) -> Txn:
+        """The write transaction of this turn, begun now if need be. Waits for other processes' writers.
+
+        While a long writer is held, here or elsewhere: raises WriterBusy unless `wait`, else see rule 5.
+        """
         if self._writer is None:
+            self._enter(wait)
             try:
                 while True:
                     writer = self._env.begin(write=True)
@@ -219,10 +285,43 @@ class Environment:
                         break
                     writer.abort()
                     self._catch_up()
-            except lmdb.Error as error:
-                raise store_problem(error, self.path) from error
+            except BaseException as error:
+                self._gate.leave()
+                if isinstance(error, lmdb.Error):
+                    raise store_problem(error, self.path) from error
+                raise
             self._writer = writer
         return self._writer
+
+    def _enter(self, wait: bool) -> None:
+        """Pass the gate: from here on LMDB makes us wait only for the writers of other processes' turns."""
+        try:
+            if self.holder is not None and not self._is_beginning:
+                if not wait:
+                    raise WriterBusy(self)
+                self.holder.give_back()
+            if self._gate.enter():
+                return
+            if not wait:
+                raise WriterBusy(self)
+            pause = Event()
+            for _ in range(int(BUSY_LIMIT / _BUSY_PAUSE)):
+                pause.wait(_BUSY_PAUSE)
+                if self._gate.enter():
+                    return
+        except OSError as error:
+            raise store_problem(error, self.path) from error
+        raise StoreFailure("Another process has been writing to the database for too long, try again later")
+
+    def is_open_to_writers(self) -> bool:
+        """Whether no other process holds a long writer."""
+        try:
+            if not self._gate.enter():
+                return False
+            self._gate.leave()
+        except OSError as error:
+            raise store_problem(error, self.path) from error
+        return True
 
     def child(self) -> Txn:
         """A child of the writer, for the writes of one request. End it with `keep` or with its own `abort`."""
@@ -240,8 +339,8 @@ class Environment:
         self._dirty = True
 
     def touch(self) -> None:
-        """The writer itself was written to: `commit` has something to do."""
-        self._dirty = True
+        """The writer itself was written to, if there is one: `commit` has something to do."""
+        self._dirty = self._writer is not None
 
     @property
     def is_dirty(self) -> bool:
@@ -259,14 +358,17 @@ class Environment:
         if not dirty:
             # LMDB gives the id of an empty commit to the next one: it must not count as seen.
             writer.abort()
+            self._gate.leave()
             return
         written = writer.id()
         try:
             writer.commit()
         except lmdb.Error as error:
+            self._gate.leave()
             problem = store_problem(error, self.path)
             self.make_room()
             raise problem from error
+        self._gate.leave()
         self.current = written
         self.make_room()
         self._is_behind = True
@@ -276,6 +378,80 @@ class Environment:
         writer, self._writer, self._dirty = self._writer, None, False
         if writer is not None:
             writer.abort()
+            self._gate.leave()
+
+    # -- the long writer
+
+    def hold(self, holder: Holder) -> None:
+        """From here on the writer of a turn is not begun but over `holder.give_back`. Not while one is open. End it with `release`."""
+        assert self._writer is None and self.holder is None, "there is a writer already"
+        self.holder = holder
+
+    def begin_long(self) -> bool:
+        """Begin the long writer; False if another process is writing: ask again soon."""
+        try:
+            if not self._gate.try_close():
+                return False
+            if self._helper is None:
+                self._helper = self._make_helper()
+            self._is_beginning = True
+            while True:
+                txn = self._helper.submit(self._env.begin, write=True).result()
+                if txn.id() == self.current + 1:
+                    break
+                self._helper.submit(txn.abort).result()
+                self._catch_up()
+        except (lmdb.Error, OSError) as error:
+            raise store_problem(error, self.path) from error
+        finally:
+            self._is_beginning = False
+        self._long = txn
+        return True
+
+    @property
+    def has_long(self) -> bool:
+        """Whether the long writer is begun, and its commit not."""
+        return self._long is not None
+
+    def run_long(self, work: Callable[[Txn], T]) -> T:
+        """Let `work` use the long writer, and wait for it: it may do what it may do here, for nothing else runs meanwhile."""
+        assert self._long is not None and self._helper is not None
+        return self._helper.submit(work, self._long).result()
+
+    def commit_long(self) -> Future[None]:
+        """Begin to commit the long writer. When this is done, or before, call `committed_long`."""
+        assert self._long is not None and self._helper is not None
+        writer, self._long = self._long, None
+        self._committing = writer.id()
+        return self._helper.submit(writer.commit)
+
+    def committed_long(self, commit: Future[None]) -> None:
+        """Take note of the outcome of `commit_long`, and wait for it. Raises as `commit` does; then nothing has been written."""
+        written, self._committing = self._committing, 0
+        try:
+            commit.result()
+        except lmdb.Error as error:
+            problem = store_problem(error, self.path)
+            self.make_room()
+            raise problem from error
+        finally:
+            self._gate.open()
+        self.current = written
+        self.make_room()
+        self.end_snapshot()
+
+    def abort_long(self) -> None:
+        """Undo the long writer, if there is one. Quick: LMDB keeps the pages for later use."""
+        writer, self._long = self._long, None
+        if writer is not None:
+            assert self._helper is not None
+            self._helper.submit(writer.abort).result()
+
+    def release(self) -> None:
+        """End `hold`. The long writer must be committed or undone."""
+        assert self._long is None and not self._committing, "the long writer is still open"
+        self.holder = None
+        self._gate.open()
 
     # -- stores
 
@@ -284,6 +460,7 @@ class Environment:
         assert self._writer is None, "a store of another transaction cannot be opened while this one is under way"
         self.end_snapshot()
         handles: list[Handle | None] = []
+        self._enter(wait=True)
         try:
             # A handle lives on only if its transaction commits, and py-lmdb's read transactions never do: they are recycled.
             txn = self._env.begin(write=True)
@@ -295,6 +472,8 @@ class Environment:
             txn.commit()
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
+        finally:
+            self._gate.leave()
         return handles
 
     def create_store(self, name: str, *, duplicates: bool = False) -> Handle:
@@ -375,6 +554,11 @@ class Environment:
 
     def close(self) -> None:
         """Undo what is not committed and close. Private snapshots become unusable."""
+        if self.holder is not None:
+            self.holder.give_back()
         self.end_snapshot()
         self.abort()
+        if self._helper is not None:
+            self._helper.shutdown()
         self._env.close()
+        self._gate.close()

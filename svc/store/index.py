@@ -357,6 +357,8 @@ class IndexCaches:
             txn = index.env.snapshot()
             if not index.waiting:
                 continue  # another process had committed: its caches were dropped, and with them what waits
+            if index.env.caches_are_behind:
+                break
             if index.cache is None:
                 index.cache = IndexCache()
                 self._recent[index] = None

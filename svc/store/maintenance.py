@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from svc.errors import Problem
 from svc.store.build import build_slice
 from svc.store.definitions import build_key
-from svc.store.env import LmdbError, store_problem
+from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.writes import WriteSet
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Maintenance:
                 if prune and self._prune_log(database):
                     more = True
                     self._next_prune = now
+            except WriterBusy:
+                continue  # a long write is under way: there is time for this later
             except LmdbError as error:
                 store_problem(error, database.env.path)  # which logs it
                 self._paused_until = now + RETRY_AFTER
@@ -94,7 +96,7 @@ class Maintenance:
 
     def _build(self, database: Database, table: Table, attribute: str) -> None:
         """Build as much of one index as the time allows."""
-        database.writer()
+        database.writer(wait=False)
         index = table.indexes.get(attribute)  # opening the writer may have shown a new definition
         if index is None or index.ready or not index.has_values:
             return
@@ -135,7 +137,7 @@ class Maintenance:
 
     def _expire(self, database: Database, table: Table, before_ms: float) -> None:
         store = self._store
-        database.writer()
+        database.writer(wait=False)
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         try:
             for stored in table.expired_keys(writes.txn, before_ms, EXPIRE_BATCH):
@@ -158,7 +160,7 @@ class Maintenance:
                 return False
             if not self._may_go_on():
                 return True
-            database.writer()
+            database.writer(wait=False)
             child = database.env.child()
             try:
                 database.log.prune(child, before_ms, PRUNE_BATCH)

@@ -5,30 +5,38 @@ A turn of the loop is: any number of reads from shared snapshots and of applied 
 
 Two processes that each hold one database's writer and wait for the other's would wait for ever. Therefore writers are opened in the order
 of the databases' names; who needs an earlier one first commits what it has (`open_writers`).
+
+What takes longer than a turn is no part of one: a long write has a writer and a commit of its own (`long_write`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf, nextafter
 from pathlib import Path
 
 from svc.clock import SYSTEM_CLOCK, Clock
-from svc.errors import Problem, StoreFailure
+from svc.errors import Problem, ServerError, StoreFailure
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
-from svc.store.env import MAP_BYTES
+from svc.store.env import MAP_BYTES, WriterBusy, new_helper
 from svc.store.index import IndexCaches
 from svc.store.log import LogEntry
 from svc.store.maintenance import Maintenance
+from svc.store.schema import TableDefinition
+from svc.store.slices import Slices
+from svc.store.table import Table
 from svc.store.transaction import Transaction
+from svc.store.write_queue import QueueLimits, WriteQueue
 
 logger = logging.getLogger("svc.store")
 
 CACHE_BYTES = 64 << 20
 LOG_RETENTION = 3 * 86400.0  # seconds
+QUEUE_LIMITS = QueueLimits()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
 
 Listener = Callable[[Database, list[LogEntry]], None]
@@ -61,7 +69,8 @@ class Store:
 
     `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
     `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
-    `log_retention`: seconds that log entries are kept. Raises StoreFailure if a database cannot be opened.
+    `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `make_helper`: the executor of a
+    single thread that the long writer of a database lives on. Raises StoreFailure if a database cannot be opened.
     """
 
     def __init__(
@@ -74,6 +83,8 @@ class Store:
         map_bytes: int = MAP_BYTES,
         audit: bool = True,
         log_retention: float = LOG_RETENTION,
+        queue_limits: QueueLimits = QUEUE_LIMITS,
+        make_helper: Callable[[], Executor] = new_helper,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = path
@@ -81,9 +92,13 @@ class Store:
         self.audit = audit
         self.clock = clock
         self.log_retention = log_retention
+        self.make_helper = make_helper
+        self.slices = Slices(clock)
         self.caches = IndexCaches(cache_bytes)
         self.on_commit: list[Listener] = []
         self.databases: dict[str, Database] = {}
+        self._queues: dict[Database, WriteQueue] = {}  # of databases that had a long write
+        self._queue_limits = queue_limits
         self._write_async = write_async
         self._map_bytes = map_bytes
         self._version = 0.0
@@ -133,18 +148,65 @@ class Store:
         """Whether `commit_turn` has something to do."""
         return bool(self._writing or self._applied or self._finished)
 
-    def open_writers(self, databases: Iterable[Database]) -> None:
-        """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far."""
+    def open_writers(self, databases: Iterable[Database], *, wait: bool = True) -> None:
+        """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far.
+
+        Raises WriterBusy unless `wait` if one of them has a long write under way.
+        """
         missing = [database for database in databases if not database.env.has_writer]
         if not missing:
             return
+        if not wait and self._queues:
+            for database in missing:
+                queue = self._queues.get(database)
+                if queue is not None and queue.is_taken:
+                    raise WriterBusy(database.env)
         missing.sort(key=lambda database: database.name)
         if self._writing and self._writing[-1].name > missing[0].name:
             self.flush()
             missing = sorted(databases, key=lambda database: database.name)
         for database in missing:
-            database.begin_writing()
+            database.begin_writing(wait=wait)
             self._writing.append(database)
+
+    # -- long writes
+
+    def queue_of(self, database: Database) -> WriteQueue:
+        """Where the writers of this database stand in line."""
+        queue = self._queues.get(database)
+        if queue is None:
+            queue = self._queues[database] = WriteQueue(database.env, self.clock, self._queue_limits)
+        return queue
+
+    async def settle(self) -> None:
+        """Wait for the long writes under way, which have been cancelled: those whose commit has begun are carried through."""
+        while any(queue.has_long_write for queue in self._queues.values()):
+            await self.slices.take()
+
+    @staticmethod
+    def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
+        """Raise ServerError if one of these tables is no longer what it was when its records were checked."""
+        for table, definition in tables.items():
+            if table.database.tables.get(table.name) is not table or (table.definition is not definition and not definition.dynamic):
+                raise ServerError(
+                    f"The table {table.name} was changed while records were being written to it, try again", 503, "OVERLOADED"
+                )
+
+    def count_commit(self, *, failed: bool = False) -> None:
+        """A long write was committed, or could not be."""
+        self._transactions += 1
+        if failed:
+            self._failed_commits += 1
+        else:
+            self._commits += 1
+
+    def publish(self, database: Database, entries: list[LogEntry]) -> None:
+        """Tell the listeners what was written."""
+        for listener in self.on_commit:
+            try:
+                listener(database, entries)
+            except Exception:
+                logger.exception("a listener failed on the log entries of %s", database.name)
 
     def applied(self, transaction: Transaction) -> None:
         """A transaction waits for the turn's commit."""
@@ -189,11 +251,7 @@ class Store:
         self.end_turn()
         published, self._published = self._published, []
         for database, entries in published:
-            for listener in self.on_commit:
-                try:
-                    listener(database, entries)
-                except Exception:
-                    logger.exception("a listener failed on the log entries of %s", database.name)
+            self.publish(database, entries)
         finished, self._finished = self._finished, []
         for transaction, problem in finished:
             told, transaction.on_done = transaction.on_done, None

@@ -267,6 +267,11 @@ class Table:
 
     # -- keys
 
+    @property
+    def has_sequence(self) -> bool:
+        """Whether new keys are integers of a sequence: making one opens the turn's writer."""
+        return self._key_type in _NUMBER_KEYS
+
     def new_key(self, prefix: str = "") -> Key:
         """A key for a record that comes without one: text for text keys, the next integer otherwise (schema-and-store §6.5).
 

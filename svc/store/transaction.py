@@ -7,38 +7,33 @@
 `apply` runs all writes in a child of each database's write transaction, within the call: LMDB allows one child at a time. What it raises
 concerns this transaction only. Then the writes wait for the turn's one commit; until `on_done` they may still be lost, so no success may
 be reported before it. Writes are added in the order in which they were asked for, and a later one sees the earlier.
+
+`apply` runs to its end without looking left or right. A transaction that `is_long` would hold the loop for too long that way, and its
+commit again: it is awaited instead (`apply_long`). Then it gives way to readers, and other writers of its database wait for it
+(`long_write`). `apply_in_turn` is `apply` for those who can wait for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
-from svc.store.env import LmdbError, store_problem
+from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.keys import Key, encode_primary
 from svc.store.log import DELETE, PATCH, PUT
+from svc.store.long_write import LongWrite
+from svc.store.pending import Write, carry_out
 from svc.store.records import decode, encode
 from svc.store.writes import CREATE, Precondition, WriteSet, merge
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.schema import TableDefinition
     from svc.store.store import Store
     from svc.store.table import Table
 
-
-@dataclass(slots=True)
-class Write:
-    """One write that is waiting to be applied. `data`: the record, the changes, or None for a delete."""
-
-    kind: int
-    table: Table
-    key: bytes  # encoded, whole
-    id: Key
-    data: dict[str, Any] | None
-    precondition: Precondition | None
-    expires_at: float | None = None
+LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the commit
 
 
 class Transaction:
@@ -48,12 +43,27 @@ class Transaction:
     the problem that undid them. After it the object may be used for further writes.
     """
 
-    __slots__ = ("_aborted", "_store", "_writes", "databases", "on_done", "operation", "user", "version")
+    __slots__ = (
+        "_aborted",
+        "_by_key",
+        "_store",
+        "_tables",
+        "_writes",
+        "databases",
+        "deleted",
+        "on_done",
+        "operation",
+        "user",
+        "version",
+    )
 
     def __init__(self, store: Store, user: str | None = None, operation: int = 0) -> None:
         self._store = store
         self._writes: list[Write] = []
+        self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads
+        self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
+        self.deleted = 0  # records that the last `apply` removed
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
@@ -64,6 +74,11 @@ class Transaction:
     def has_writes(self) -> bool:
         """Whether writes wait to be applied."""
         return bool(self._writes)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it had better be awaited. One that touches several databases cannot be."""
+        return len(self._writes) > LONG_WRITES and self._is_in_one_database
 
     # -- collecting
 
@@ -95,7 +110,9 @@ class Transaction:
         self._collect(DELETE, table, key, None, precondition, None)
 
     def new_key(self, table: Table, *, prefix: str = "") -> Key:
-        """A key that no record has (schema-and-store §6.5)."""
+        """A key that no record has (schema-and-store §6.5). Raises WriterBusy, and then nothing has happened."""
+        if table.has_sequence:
+            self._store.open_writers((table.database,), wait=False)
         return table.new_key(prefix)
 
     def _collect(
@@ -114,7 +131,12 @@ class Transaction:
             table.database.learn_attributes(table, data)
         if kind == PUT and data is not None:
             data[table.primary_key] = list(key) if type(key) is tuple else key
-        self._writes.append(Write(kind, table, encoded, key, data, precondition, expires_at))
+        if table not in self._tables:
+            self._tables[table] = table.definition
+        write = Write(kind, table, encoded, key if kind == PATCH else None, data, precondition, expires_at)
+        self._writes.append(write)
+        if self._by_key is not None:
+            self._by_key.setdefault((table, encoded), []).append(write)
 
     # -- reading
 
@@ -123,55 +145,53 @@ class Transaction:
         raw = table.get_raw(key)
         if not self._writes:
             return raw
-        encoded = encode_primary(key)
-        for write in self._writes:
-            if write.table is table and write.key == encoded:
-                if write.data is None:
-                    raw = None
-                    continue
-                record = write.data
-                if write.kind == PATCH:
-                    record = merge({} if raw is None else decode(raw), record)
-                    record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
-                raw = encode(record, self.version, 0, write.expires_at)
+        if self._by_key is None:
+            self._by_key = {}
+            for write in self._writes:
+                self._by_key.setdefault((write.table, write.key), []).append(write)
+        for write in self._by_key.get((table, encode_primary(key)), ()):
+            if write.data is None:
+                raw = None
+                continue
+            record = write.data
+            if write.kind == PATCH:
+                record = merge({} if raw is None else decode(raw), record)
+                record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
+            raw = encode(record, self.version, 0, write.expires_at)
         return raw
 
     # -- ending
 
-    def apply(self) -> None:
-        """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done."""
+    def apply(self, *, wait: bool = True) -> None:
+        """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done.
+
+        While a long write is under way in the database it makes that begin again; with `wait=False` it raises WriterBusy, and what was
+        collected stays.
+        """
         if self._aborted:
             raise ClientError("The transaction was aborted, nothing of it can be applied")
-        writes, self._writes = self._writes, []
         store = self._store
-        if not writes:
+        if not self._writes:
             self.databases = ()
+            self.deleted = 0
             store.applied(self)
             return
-        database = writes[0].table.database
-        databases: tuple[Database, ...] = (database,)
-        if any(write.table.database is not database for write in writes):
-            databases = tuple(dict.fromkeys(write.table.database for write in writes))
-        store.open_writers(databases)
+        databases = self._databases()
+        store.open_writers(databases, wait=wait)
+        writes = self._take()
         for database in databases:
             if database.env.is_low and any(write.data is not None and write.table.database is database for write in writes):
                 database.require_space()
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []
+        deleted = 0
         try:
             for database in databases:
                 sets.append(WriteSet(database, version, wall_ms, self.user, self.operation))
                 for write in writes:
-                    table = write.table
-                    if table.database is not database:
-                        continue
-                    if write.data is None:
-                        sets[-1].delete(table, write.key, write.precondition)
-                    elif write.kind == PUT:
-                        sets[-1].put(table, write.key, write.data, write.precondition, write.expires_at)
-                    else:
-                        sets[-1].patch(table, write.key, write.id, write.data, write.precondition)
+                    if write.table.database is database:
+                        deleted += carry_out(write, sets[-1])
         except BaseException as error:
             for write_set in sets:
                 write_set.undo()
@@ -186,9 +206,50 @@ class Transaction:
                     write_set.undo()
                 raise
         self.databases = databases
+        self.deleted = deleted
         store.applied(self)
+
+    async def apply_in_turn(self) -> None:
+        """`apply`, after the long write that is under way in the database, and after those who came before. Raises Overloaded."""
+        while True:
+            for database in self._databases():
+                await self._store.queue_of(database).wait()
+            self._store.check_tables(self._tables)
+            try:
+                self.apply(wait=False)
+            except WriterBusy:
+                continue
+            return
+
+    async def apply_long(self) -> None:
+        """Carry out what was collected, in slices. When it returns, everything is on the disk and `on_done` will not be called.
+
+        Raises the Problem that prevents it, with nothing done; Overloaded if it would have to wait for too long. Cancelled, it undoes
+        everything unless the commit has begun.
+        """
+        databases = self._databases()
+        tables = self._tables
+        long_write = LongWrite(self._store, self._take(), tables, self.user, self.operation)
+        await long_write.run()
+        self.databases = databases
+        self.version, self.deleted = long_write.version, long_write.deleted
+
+    @property
+    def _is_in_one_database(self) -> bool:
+        return len({table.database for table in self._tables}) == 1
+
+    def _databases(self) -> tuple[Database, ...]:
+        """Of the writes, in the order in which they are first written to."""
+        if len(self._tables) == 1:
+            return (next(iter(self._tables)).database,)
+        return tuple(dict.fromkeys(table.database for table in self._tables))
+
+    def _take(self) -> list[Write]:
+        """The writes, which are no longer waiting."""
+        writes, self._writes, self._by_key, self._tables = self._writes, [], None, {}
+        return writes
 
     def abort(self) -> None:
         """Forget what was collected; further writes are an error. What was applied is not affected."""
-        self._writes = []
+        self._take()
         self._aborted = True

@@ -20,6 +20,7 @@ from svc.store.validation import Add
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.env import Txn
     from svc.store.index import Index
     from svc.store.table import Table
 
@@ -57,13 +58,18 @@ CREATE = Precondition(must_not_exist=True)
 
 
 class WriteSet:
-    """`version`, `wall_ms`: of the transaction. `entries`, `index_changes`: what became of it, for listeners and caches."""
+    """`version`, `wall_ms`: of the transaction. `entries`, `index_changes`: what became of it, for listeners and caches.
+
+    `txn`: the long writer. Who has that commits or undoes it, and takes `entries` and `index_changes` away as they come (`long_write`).
+    """
 
     __slots__ = ("_first", "_log", "_outdated", "database", "entries", "index_changes", "operation", "txn", "user", "version", "wall_ms")
 
-    def __init__(self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0) -> None:
+    def __init__(
+        self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0, txn: Txn | None = None
+    ) -> None:
         self.database = database
-        self.txn = database.env.child()
+        self.txn = database.env.child() if txn is None else txn
         self._log = database.log
         self._first = self._log.last_lsn + 1
         self.version = version
@@ -87,6 +93,12 @@ class WriteSet:
         self.database.written(self.entries, self.index_changes)
         if self._outdated:
             self.database.outdated(self._outdated)
+
+    def end_long(self) -> bool:
+        """The last thing to write before a long writer is committed; True if that changes what memory knows of the database."""
+        if self._outdated:
+            self.database.outdated(self._outdated, self.txn)
+        return bool(self._outdated)
 
     def undo(self) -> None:
         self.txn.abort()

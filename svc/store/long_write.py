@@ -1,0 +1,309 @@
+"""A write of many records: carried out in slices, atomic like any other (contract: schema-and-store §8).
+
+Its writes go into a write transaction of their own, which stays open over turns (`env`: the long writer), and are committed on a helper
+thread. Readers see the old state until then and are delayed by no more than a slice. Writers of the same database wait in its line
+(`write_queue`): LMDB has room for one.
+
+    stage        what holds
+    WAITING      nothing is written. In the line, or at its head while the turn's writer or another process ends
+    WRITING      the long writer is open, some of the writes are in it
+    COMMITTING   the commit runs on the helper thread; it cannot be undone any more
+    COMMITTED    it is on the disk and readers see it; the index caches and the listeners get to know of it, in slices
+    DONE         that is over: it can be answered
+
+    WAITING -> WRITING -> COMMITTING -> COMMITTED -> DONE
+       ^----------'            '-> WAITING, with `problem` if the commit failed
+
+`give_back` is the way for those who have to write now and cannot wait (a schema change, code that is no coroutine): in WRITING it undoes
+everything, and the write begins again behind them. What it collected is therefore kept until it is committed. After RESTARTS of that it
+gives up with 503.
+
+Who awaits `run` and is cancelled (the client went away, time ran out): before COMMITTING everything is undone, for nothing was
+acknowledged. From then on it is carried through.
+
+Log entries are not kept in memory. Listeners get them from the log, a few at a time, before any later write of the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from concurrent.futures import Future
+from enum import IntEnum
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from svc.errors import Overloaded, Problem
+from svc.store.env import LmdbError, Txn, store_problem
+from svc.store.pending import Write, carry_out
+from svc.store.slices import SLICE
+from svc.store.writes import IndexChange, WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.index import Index
+    from svc.store.schema import TableDefinition
+    from svc.store.store import Store
+    from svc.store.table import Table
+
+logger = logging.getLogger("svc.store")
+
+RESTARTS = 5
+CACHE_CHANGES = 20_000  # index entries that are entered into caches; with more of them the caches are dropped, and loaded again on demand
+_CHUNK = 200  # of them, or of log entries, between two looks at the clock
+_PAUSE = 0.002  # seconds between two looks at whether another process has ended its turn
+
+
+class Stage(IntEnum):
+    WAITING = 0
+    WRITING = 1
+    COMMITTING = 2
+    COMMITTED = 3
+    DONE = 4
+
+
+_NEXT = {
+    Stage.WAITING: (Stage.WRITING,),
+    Stage.WRITING: (Stage.COMMITTING, Stage.WAITING),
+    Stage.COMMITTING: (Stage.COMMITTED, Stage.WAITING),
+    Stage.COMMITTED: (Stage.DONE,),
+    Stage.DONE: (),
+}
+
+
+class LongWrite:
+    """`writes`: all of one database, in order; not changed meanwhile. `tables`: the definitions by which they were checked.
+
+    `version`, `deleted` (records that were there): after `run`.
+    """
+
+    def __init__(self, store: Store, writes: list[Write], tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
+        self._store = store
+        self._writes = writes
+        self._tables = tables
+        self._database: Database = writes[0].table.database
+        self._env = self._database.env
+        self._now = store.clock.monotonic
+        self._user = user
+        self._operation = operation
+        self._adds = any(write.data is not None for write in writes)
+        self._restarts = 0
+        self._problem: Problem | None = None
+        self._commit: Future[None] | None = None
+        self._after: Iterator[None] = iter(())
+        self.stage = Stage.WAITING
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._position = 0  # writes carried out
+        self._entries = 0  # log entries written
+        self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
+        self._changed: set[Index] = set()  # then the indexes they belong to
+        self._announced = False  # readers of the definitions have to read them again
+        self.version = 0.0
+        self.deleted = 0
+
+    def _enter(self, stage: Stage) -> None:
+        assert stage in _NEXT[self.stage], f"a long write went from {self.stage.name} to {stage.name}"
+        self.stage = stage
+
+    # -- the way through
+
+    async def run(self) -> None:
+        """Returns when everything is on the disk. Raises the Problem that prevented it; then nothing is."""
+        queue = self._store.queue_of(self._database)
+        await queue.enter(len(self._writes))
+        cancelled = False
+        try:
+            while self.stage is Stage.WAITING and self._problem is None:
+                if await self._begin() and await self._write():
+                    cancelled = await self._committed()
+            if self._problem is not None:
+                raise self._problem
+            cancelled |= await self._tell()
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            if self._env.holder is self:
+                self._env.release()
+            queue.leave()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _begin(self) -> bool:
+        """Open the long writer; False if that was taken back meanwhile."""
+        if self._restarts > RESTARTS:
+            raise Overloaded("The database was changed again and again while many records were being written, try again later")
+        env, database = self._env, self._database
+        while env.has_writer:
+            await self._store.slices.take()  # the turn's end commits it
+        env.hold(self)
+        while not env.begin_long():
+            await asyncio.sleep(_PAUSE)
+            if env.holder is not self:
+                return False
+        self._begin_again()
+        self._first = database.log.last_lsn + 1
+        self._enter(Stage.WRITING)
+        self._store.check_tables(self._tables)
+        store = self._store
+        store.saw_version(database.log.last_version)
+        if self._adds:
+            database.require_space()
+        self.version = store.next_version()
+        self._wall_ms = store.clock.wall() * 1000
+        self._set = env.run_long(self._open)
+        return True
+
+    def _open(self, txn: Txn) -> WriteSet:
+        return WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn)
+
+    async def _write(self) -> bool:
+        """Carry out everything; False if that was undone meanwhile."""
+        slices = self._store.slices
+        while self._position < len(self._writes):
+            await slices.take()
+            if self.stage is not Stage.WRITING:
+                return False
+            try:
+                self._env.run_long(self._write_slice)
+            except LmdbError as error:
+                raise store_problem(error, self._env.path) from error
+            self._note_changes()
+        self._announced = self._env.run_long(lambda _: self._set.end_long())
+        return True
+
+    def _write_slice(self, txn: Txn) -> None:
+        writes, write_set, now = self._writes, self._set, self._now
+        end = now() + SLICE
+        for position in range(self._position, len(writes)):
+            self.deleted += carry_out(writes[position], write_set)
+            self._position = position + 1
+            if now() >= end:
+                return
+
+    def _note_changes(self) -> None:
+        """Keep of what was done only what is needed later."""
+        found = self._set.index_changes
+        self._entries += len(self._set.entries)
+        self._set.entries.clear()
+        if self._changes is not None and len(self._changes) + len(found) > CACHE_CHANGES:
+            self._changed.update(change[0] for change in self._changes)
+            self._changes = None
+        if self._changes is None:
+            self._changed.update(change[0] for change in found)
+        else:
+            self._changes += found
+        found.clear()
+
+    async def _committed(self) -> bool:
+        """Commit, whatever happens; True if the caller was cancelled meanwhile."""
+        if not self._entries:
+            self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
+            self._enter(Stage.COMMITTING)
+            self._enter(Stage.COMMITTED)
+            return False
+        self._enter(Stage.COMMITTING)
+        self._commit = self._env.commit_long()
+        cancelled = await _outlast(self._commit)
+        self.finish()
+        return cancelled
+
+    def finish(self) -> None:
+        """The commit has ended, or is about to: take note of its outcome. For `env`, when it shows in a snapshot first."""
+        if self.stage is not Stage.COMMITTING:
+            return
+        assert self._commit is not None
+        database = self._database
+        try:
+            self._env.committed_long(self._commit)
+        except Problem as problem:
+            self._problem = problem
+            self._rewind()
+            self._store.count_commit(failed=True)
+            return
+        self._enter(Stage.COMMITTED)
+        database.log.last_version = self.version
+        for index in self._changed:
+            index.drop_cache()
+        self._env.caches_are_behind = bool(self._changes)
+        self._store.count_commit()
+        self._after = self._steps_after()
+
+    async def _tell(self) -> bool:
+        """Bring caches and listeners up to date, in slices; True if the caller was cancelled meanwhile."""
+        cancelled = False
+        while self.stage is Stage.COMMITTED:
+            try:
+                await self._store.slices.take()
+            except asyncio.CancelledError:
+                cancelled = True
+            if self.stage is Stage.COMMITTED and self._store.slices.run(self._after):
+                self._enter(Stage.DONE)
+        return cancelled
+
+    def _steps_after(self) -> Iterator[None]:
+        changes = self._changes or []
+        for start in range(0, len(changes), _CHUNK):
+            self._database.enter_in_caches(changes[start : start + _CHUNK])
+            yield
+        self._env.caches_are_behind = False
+        if not self._store.on_commit:
+            return
+        try:
+            snapshot = self._env.open_snapshot()
+        except Problem:
+            logger.exception("listeners do not hear of %d changes of %s", self._entries, self._database.name)
+            return
+        try:
+            entries = self._database.log.read(snapshot, self._first, self._first + self._entries)
+            while batch := list(islice(entries, _CHUNK)):
+                self._store.publish(self._database, batch)
+                yield
+        finally:
+            snapshot.abort()
+
+    # -- the ways back
+
+    def give_back(self) -> None:
+        """See the head of the module. Ends with the database free for others."""
+        if self.stage is Stage.COMMITTING:
+            self.finish()
+        if self.stage is Stage.COMMITTED:
+            for _ in self._after:
+                pass
+            self._enter(Stage.DONE)
+        elif self.stage is Stage.WRITING:
+            self._restarts += 1
+            self._undo()
+        self._env.release()
+
+    def _undo(self) -> None:
+        if self.stage is Stage.WRITING:
+            self._env.abort_long()
+            self._rewind()
+
+    def _rewind(self) -> None:
+        self._enter(Stage.WAITING)
+        self._database.undo_long_write(self._first - 1, changed=self._announced)
+
+
+async def _outlast(future: Future[None]) -> bool:
+    """Wait for what a thread does, whatever happens to the caller; True if it was cancelled meanwhile. Exceptions stay in `future`."""
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    loop = asyncio.get_running_loop()
+    future.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(done))
+    cancelled = False
+    while not waiter.done():
+        try:
+            await asyncio.shield(waiter)
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

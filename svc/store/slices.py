@@ -1,0 +1,57 @@
+"""Long work gives way: it runs in slices of SLICE seconds, one slice a turn of the loop, whoever it belongs to.
+
+Everybody with long work asks `take` for each slice and gets it in the order of asking. So ten clients with ten large writes delay a short
+request no longer than one of them does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from svc.clock import Clock
+
+SLICE = 0.002  # seconds: what a short request may have to wait, besides others like it
+
+
+class Slices:
+    """The slices of one loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.monotonic
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._granting = False
+
+    async def take(self) -> float:
+        """Wait for a slice; returns when it ends, in monotonic seconds."""
+        loop = asyncio.get_running_loop()
+        granted: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(granted)
+        if not self._granting:
+            self._granting = True
+            loop.call_soon(self._grant, loop)
+        await granted
+        return self._now() + SLICE
+
+    def _grant(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Whoever is granted a slice runs in the next turn, and this once more behind it.
+        while self._waiting:
+            granted = self._waiting.popleft()
+            if not granted.done():
+                granted.set_result(None)
+                loop.call_soon(self._grant, loop)
+                return
+        self._granting = False
+
+    def run(self, steps: Iterable[object]) -> bool:
+        """Take steps for the length of a slice; True when there are none left. `steps` is an iterator of short ones."""
+        end = self._now() + SLICE
+        now = self._now
+        return all(now() < end for _ in steps)
+
+    async def exhaust(self, steps: Iterable[object]) -> None:
+        """Take all steps, in slices."""
+        await self.take()
+        while not self.run(steps):
+            await self.take()
