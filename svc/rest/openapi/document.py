@@ -61,11 +61,14 @@ class Builder:
     def schemas(self) -> Iterator[dict[str, Schema]]:
         """Those of each table: the exported ones, and what they lead to by their relationships."""
         yield {"Problem": PROBLEM_SCHEMA}
+        given: set[str] = set()  # two tables may have a type of nested objects in common
         done = 0
         while done < len(self._waiting):  # related tables are added at its end
             table = self._waiting[done]
             self.described.append((table, table.definition))
-            yield dict(self._schemas_of(table)[1].components())
+            some = {name: schema for name, schema in self._schemas_of(table)[1].components() if name not in given}
+            given.update(some)
+            yield some
             done += 1
 
     def _schemas_of(self, table: Table) -> tuple[str, TableSchemas]:
