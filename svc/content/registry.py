@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
+from svc.content.cbor_type import CborType
 from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType
+from svc.content.msgpack_type import MsgpackType
 from svc.content.negotiation import FALLBACK, choose
 from svc.errors import NotAcceptable
 
@@ -33,7 +35,11 @@ class ContentTypes(MutableMapping[str, Any]):
     def built_in(cls) -> ContentTypes:
         """A registry of its own with every type of http §7.1."""
         types = cls()
+        msgpack = MsgpackType()
         types["application/json"] = JsonType()
+        types["application/cbor"] = CborType()
+        types["application/x-msgpack"] = msgpack
+        types["application/msgpack"] = msgpack
         types[FALLBACK] = _Fallback()
         return types
 

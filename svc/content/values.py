@@ -12,7 +12,7 @@ Queries find plain values; handlers of applications may return anything a Python
     Enum                        its value
     UUID, time, timedelta       text; a timedelta as ISO 8601 duration
     Decimal, Fraction, numbers of other libraries   int if whole, else float
-    blob (see `Blob`)           JSON form: http §7.2; native form: its bytes
+    Blob                        JSON form: http §7.2; native form: its bytes
 
 Anything else is a TypeError: a defect of the handler.
 """
@@ -25,41 +25,31 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from svc.errors import NotAcceptable
+from svc.store.blobs import Blob
 from svc.store.records import iso_text, to_ms
 
 Form = Callable[[Any], Any]
 
 _encode_json = msgspec.json.Encoder().encode
 _JSON_PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes))  # msgspec writes bytes as base64 and NaN as null
-_TEXT = frozenset((str,))
-
-
-@runtime_checkable
-class Blob(Protocol):
-    """A large value kept outside its record (schema-and-store §14)."""
-
-    @property
-    def size(self) -> int | None: ...
-
-    @property
-    def type(self) -> str | None: ...
-
-    def read(self) -> bytes: ...
 
 
 def make_form(
-    plain: frozenset[type], leaf: Callable[[Any, Form], Any], mapping: Callable[[Mapping[Any, Any], Form], Any]
-) -> Callable[[Any], Any]:
+    plain: frozenset[type],
+    leaf: Callable[[Any, Form], Any],
+    mapping: Callable[[Mapping[Any, Any], Form], Any],
+    key_types: frozenset[type] = frozenset((str,)),
+) -> Form:
     """A function that replaces in a value what an encoder has no type for, and returns the same object where nothing has to be.
 
     `plain`: types the encoder knows. `leaf` gives the form of a value that is neither plain nor a dict, list or tuple; `mapping` that of a dict
-    whose keys are not all text. Both are given the function itself. It raises TypeError, and RecursionError.
+    with keys of other types than `key_types`. Both are given the function itself. It raises TypeError, and RecursionError.
     """
 
     # Loops rather than comprehensions, which would take a second frame for each level (until Python 3.12).
@@ -68,7 +58,7 @@ def make_form(
         if kind in plain:
             return value
         if kind is dict:
-            if not _TEXT.issuperset(map(type, value)):
+            if not key_types.issuperset(map(type, value)):
                 return mapping(value, form)
             if plain.issuperset(map(type, value.values())):
                 return value
@@ -95,7 +85,7 @@ def _json_leaf(value: Any, form: Form) -> Any:
         return value.isoformat()
     if isinstance(value, set | frozenset):
         return [form(element) for element in in_order(value)]
-    return blob_json(value) if is_blob(value) else form(simpler(value))
+    return value.json_form() if isinstance(value, Blob) else form(simpler(value))
 
 
 def _json_mapping(value: Mapping[Any, Any], form: Form) -> Any:
@@ -156,15 +146,7 @@ _MOST_DIGITS = 300
 
 
 def is_blob(value: Any) -> bool:
-    return hasattr(value, "read") and isinstance(value, Blob)
-
-
-def blob_json(blob: Blob) -> Any:
-    """http §7.2: text if its type is text, else what there is to know about it."""
-    kind = blob.type or ""
-    if kind.startswith("text/"):
-        return blob.read().decode("utf-8", "replace")
-    return {"description": "Blob", "contentType": blob.type, "size": blob.size}
+    return isinstance(value, Blob)
 
 
 def in_order(value: Set[Any]) -> list[Any]:
@@ -183,10 +165,15 @@ def _text_key(key: Any) -> str:
     return form if type(form) is str else _encode_json(form).decode().strip('"')
 
 
+def whole_text(text: str) -> str:
+    """The text with each half of a surrogate pair replaced by U+FFFD: no encoding of Unicode has a form for it."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def with_whole_text(value: Any) -> Any:
-    """A value in JSON form with each half of a surrogate pair replaced by U+FFFD: no encoding of Unicode has a form for it."""
+    """A value in JSON form with all its texts whole."""
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole_text(value)
     if isinstance(value, dict):
         return {with_whole_text(key): with_whole_text(member) for key, member in value.items()}
     return [with_whole_text(element) for element in value] if isinstance(value, list | tuple) else value

@@ -50,6 +50,14 @@ def test_a_built_in_can_be_replaced(types: ContentTypes) -> None:
     assert types.reader("application/json") is None  # the new one cannot read
 
 
+def test_msgpack_answers_to_two_names(types: ContentTypes) -> None:
+    assert types["application/x-msgpack"] is types["application/msgpack"]
+    for name in ("application/x-msgpack", "application/msgpack"):
+        assert types.writer(name).content_type == name
+        assert types.writer(f"{name};sequence=true").content_type == f"{name};sequence=true"
+    assert types.writer("application/msgpack, application/x-msgpack").name == "application/x-msgpack"
+
+
 def test_readers(types: ContentTypes) -> None:
     assert isinstance(types.reader("application/json"), JsonType)
     assert types.reader("application/vnd.shop+json") is types.reader("application/json")

@@ -14,6 +14,8 @@ import pytest
 
 from svc.content.values import json_form, moment_of, unencodable
 from svc.errors import NotAcceptable
+from svc.store.blobs import create_blob
+from svc.store.blobs.blob import DESCRIPTION
 
 
 class Colour(enum.Enum):
@@ -54,14 +56,6 @@ class Lazy(Mapping[str, Any]):
         return 1
 
 
-class FakeBlob:
-    def __init__(self, content: bytes, kind: str | None) -> None:
-        self.content, self.type, self.size = content, kind, len(content)
-
-    def read(self) -> bytes:
-        return self.content
-
-
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
 
 CASES = [
@@ -94,10 +88,8 @@ CASES = [
     ({"a", 1}, [1, "a"]),
     (bytearray(b"a"), b"a"),
     (memoryview(b"a"), b"a"),
-    (FakeBlob("é".encode(), "text/plain; charset=utf-8"), "é"),
-    (FakeBlob(b"\xff", "text/plain"), "\ufffd"),
-    (FakeBlob(b"\xff", "image/png"), {"description": "Blob", "contentType": "image/png", "size": 1}),
-    (FakeBlob(b"\xff", None), {"description": "Blob", "contentType": None, "size": 1}),
+    (create_blob("é", type="text/plain"), "é"),
+    (create_blob(b"\xff", type="image/png"), {"description": DESCRIPTION, "contentType": "image/png", "size": 1}),
     ({(1, "a"): 1, Colour.RED: 2, b"\xff": 3}, {'[1,"a"]': 1, "red": 2, "/w==": 3}),
 ]
 

@@ -1,0 +1,288 @@
+"""CBOR -> values (contract: http §7.2; RFC 8949). cbor2 decodes; its types for tags are replaced by those that records may hold.
+
+    0, 1            date: text, seconds since the epoch -> datetime
+    2, 3            integer beyond 64 bits
+    4, 5            decimal fraction, bigfloat -> int or float
+    21 22 23 24 32 33 34 55799   hints about the content -> the content
+    37              UUID -> its text
+    64              bytes, as an array of small integers -> bytes
+    100, 1004       date without time -> datetime, midnight UTC
+    258             set
+    259             object with any keys -> dict
+    other tags      refused, and so are simple values other than false, true, null and undefined (which is null)
+
+Above `SMALL` bytes only text and bytes may be keys of maps (`hashable` says why). cbor2 never allocates what a document claims but does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from math import isfinite, ldexp, ulp
+from typing import Any
+from uuid import UUID
+
+import cbor2
+
+from svc.content.hashable import as_key, as_set, check_number
+from svc.content.values import moment_of, number
+from svc.errors import BadBody
+from svc.store.conversion import MAX_BITS, date_from_ms, date_from_text, whole
+
+SMALL = 32 << 10  # bytes
+MAX_DEPTH = 400
+MAX_EXPONENT = 1100  # of a decimal fraction or a bigfloat: no float has a larger one
+
+_PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes, datetime))
+_may_have_simple_values = re.compile(rb"[\xe0-\xf3\xf7\xf8]").search
+
+
+def decode_cbor(body: bytes) -> Any:
+    """The one value of a document. Raises BadBody."""
+    try:
+        return _decode(body)
+    except _Refused as error:
+        raise BadBody(f"Invalid CBOR: {error}") from None
+    except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
+        raise BadBody(f"Invalid CBOR: {_sentence(error)} at byte {_place(body)}") from None
+    except BaseException as error:
+        # What a fault in the decoder's native code becomes is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadBody("Invalid CBOR: it cannot be decoded") from None
+
+
+class _Refused(Exception):
+    """The document is well-formed but its value is none of ours; there is no place to name."""
+
+
+def _decode(body: bytes) -> Any:
+    stream = BytesIO(body)
+    try:
+        value = _decoder(stream, True).decode()
+    except cbor2.CBORDecodeError:
+        # Perhaps only because a map has keys of other types.
+        if len(body) > SMALL:
+            raise
+        stream = BytesIO(body)
+        value = _decoder(stream, False).decode()
+        has_any_keys = True
+    else:
+        has_any_keys = False
+    if stream.tell() != len(body):
+        raise _Refused(f"more than one value, the second at byte {stream.tell()}")
+    if has_any_keys or _may_have_simple_values(body) is not None:
+        try:
+            return _cleaned(value)
+        except (ValueError, RecursionError) as error:
+            raise _Refused(_sentence(error))
+    return value
+
+
+def _decoder(stream: BytesIO, only_text_keys: bool, read_size: int = 4096) -> cbor2.CBORDecoder:
+    return cbor2.CBORDecoder(
+        stream,
+        tag_hook=_unknown_tag,
+        semantic_decoders=_TAGS,
+        max_depth=MAX_DEPTH,
+        strict_hashable_types=only_text_keys,
+        read_size=read_size,
+    )
+
+
+def _sentence(error: BaseException) -> str:
+    cause = error.__cause__
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    for each in (error, cause):
+        if type(each) is ValueError:
+            return str(each)
+    if isinstance(cause, UnicodeDecodeError):
+        return "text that is not UTF-8"
+    return str(error) if isinstance(error, cbor2.CBORDecodeError) else "it cannot be decoded"
+
+
+def _place(body: bytes) -> int:
+    """How far a decoder comes that reads no further than it must."""
+    stream = BytesIO(body)
+    try:
+        _decoder(stream, len(body) > SMALL, read_size=1).decode()
+    except (cbor2.CBORDecodeError, ValueError, RecursionError):
+        pass
+    return stream.tell()
+
+
+def _cleaned(value: Any) -> Any:
+    """The value with null for undefined. Raises ValueError for other simple values and for keys that cannot be one."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list:
+        if not _PLAIN.issuperset(map(type, value)):
+            for index, element in enumerate(value):
+                value[index] = _cleaned(element)
+        return value
+    if kind is dict:
+        check_number(value)
+        for key in value:
+            if type(key) is not str:
+                return {as_key(_cleaned(key)): _cleaned(member) for key, member in value.items()}
+        if not _PLAIN.issuperset(map(type, value.values())):
+            for key, member in value.items():
+                value[key] = _cleaned(member)
+        return value
+    if kind is set or kind is frozenset:
+        return value  # its elements have been looked at
+    if kind is tuple:
+        return tuple([_cleaned(element) for element in value])
+    if value is cbor2.undefined:
+        return None
+    raise ValueError(f"simple value {value.value}" if kind is cbor2.CBORSimpleValue else "an object cannot be a key or an element of a set")
+
+
+# --- tags ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _date_from_text(value: Any) -> datetime:
+    moment = date_from_text(value) if type(value) is str else None
+    if moment is None:
+        raise ValueError("a date that is none")
+    return moment
+
+
+def _date_from_seconds(value: Any) -> datetime:
+    """Whole ms, rounded down; but seconds that are the nearest float to whole ms are these."""
+    moment = None
+    if type(value) is int and abs(value) < 1 << 40:
+        moment = date_from_ms(value * 1000)
+    elif type(value) is float and abs(value) < 1 << 40:
+        ms = value * 1000
+        nearest = round(ms)
+        moment = date_from_ms(nearest if abs(ms - nearest) <= 2 * ulp(ms) else ms)
+    if moment is None:
+        raise ValueError("a date that is none")
+    return moment
+
+
+def _date_from_days(value: Any) -> datetime:
+    if type(value) is not int or not -719_162 <= value <= 2_932_896:  # the years 1 to 9999
+        raise ValueError("a date that is none")
+    return moment_of(date(1970, 1, 1) + timedelta(days=value))
+
+
+def _date_from_day_text(value: Any) -> datetime:
+    if type(value) is not str or len(value) != 10:
+        raise ValueError("a date that is none")
+    return _date_from_text(value)
+
+
+def _positive_integer(value: Any) -> int:
+    if type(value) is not bytes or len(value) > MAX_BITS // 8:
+        raise ValueError(f"an integer of more than {MAX_BITS} bits, or none")
+    return int.from_bytes(value, "big")
+
+
+def _negative_integer(value: Any) -> int:
+    return -1 - _positive_integer(value)
+
+
+def _exponent_and_mantissa(value: Any) -> tuple[int, int]:
+    if isinstance(value, list | tuple) and len(value) == 2 and type(value[0]) is int and type(value[1]) is int:
+        exponent, mantissa = value
+        if abs(exponent) <= MAX_EXPONENT and mantissa.bit_length() <= MAX_BITS:
+            return exponent, mantissa
+    raise ValueError("a fraction out of range, or none")
+
+
+def _decimal_fraction(value: Any) -> int | float:
+    exponent, mantissa = _exponent_and_mantissa(value)
+    return _finite(number(Decimal(mantissa).scaleb(exponent)))
+
+
+def _bigfloat(value: Any) -> int | float:
+    exponent, mantissa = _exponent_and_mantissa(value)
+    try:
+        return _finite(whole(ldexp(mantissa, exponent)))
+    except OverflowError:
+        raise ValueError("a fraction out of range, or none")
+
+
+def _finite(value: int | float) -> int | float:
+    if not isfinite(value):
+        raise ValueError("a fraction out of range, or none")
+    return value
+
+
+def _uuid(value: Any) -> str:
+    if type(value) is not bytes or len(value) != 16:
+        raise ValueError("a UUID that is none")
+    return str(UUID(bytes=value))
+
+
+def _bytes(value: Any) -> bytes:
+    if type(value) is not bytes:
+        raise ValueError("an array of integers that is none")
+    return value
+
+
+def _set(value: Any) -> set[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("a set that is not an array")
+    return as_set([element if type(element) in _PLAIN else _cleaned(element) for element in value])
+
+
+def _map(value: Any) -> Any:
+    if type(value) is not dict:  # as a key it comes as another type
+        raise ValueError("a map that is none, or is a key")
+    return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _refusal(tag: int) -> Callable[[Any], Any]:
+    def refuse(value: Any) -> Any:
+        raise ValueError(f"tag {tag} is not supported")
+
+    return refuse
+
+
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {
+    0: _date_from_text,
+    1: _date_from_seconds,
+    2: _positive_integer,
+    3: _negative_integer,
+    4: _decimal_fraction,
+    5: _bigfloat,
+    37: _uuid,
+    64: _bytes,
+    100: _date_from_days,
+    1004: _date_from_day_text,
+    258: _set,
+    259: _map,
+}
+_HINTS = (21, 22, 23, 24, 32, 33, 34, 55799)
+# All that cbor2 would make an object of: references to other parts, fractions, patterns, messages, addresses, complex numbers.
+_UNWANTED = (25, 28, 29, 30, 35, 36, 52, 54, 256, 260, 261, 43000)
+
+
+def _as_callback(convert: Callable[[Any], Any]) -> Callable[[Any, bool], Any]:
+    def callback(value: Any, immutable: bool) -> Any:
+        result = convert(value)
+        return frozenset(result) if immutable and type(result) is set else result
+
+    return callback
+
+
+_TAGS: dict[int, Any] = {
+    tag: _as_callback(convert)
+    for tag, convert in (_CONVERSIONS | dict.fromkeys(_HINTS, _same) | {tag: _refusal(tag) for tag in _UNWANTED}).items()
+}
+
+
+def _unknown_tag(tag: cbor2.CBORTag, immutable: bool) -> Any:
+    raise ValueError(f"tag {tag.tag} is not supported")

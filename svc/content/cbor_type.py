@@ -1,0 +1,153 @@
+"""`application/cbor` (contract: http §7.1, §7.2; RFC 8949). A collection is an array of indefinite length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from struct import Struct
+from typing import Any
+
+import cbor2
+from msgspec.msgpack import Decoder
+
+from svc.content.cbor_reader import decode_cbor
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
+from svc.store import records
+from svc.store.schema import Attribute
+
+TAG_SECONDS = 1
+TAG_SET = 258
+TAG_MAP = 259
+
+_encode = cbor2.dumps
+_unpack_ms = Struct(">q").unpack
+_REMEMBERED = 1024
+
+
+def encode_cbor(value: Any) -> bytes:
+    """The CBOR of any value that `values` knows. Raises TypeError."""
+    try:
+        try:
+            return _encode(_form(value))
+        except UnicodeEncodeError:
+            return _encode(_careful_form(value))
+    except RecursionError:
+        raise unencodable(value, "application/cbor") from None
+    except cbor2.CBOREncodeError as error:
+        raise TypeError(f"the value has no CBOR: {error}") from None
+
+
+def _moment(ms: int) -> cbor2.CBORTag:
+    return cbor2.CBORTag(TAG_SECONDS, ms / 1000 if ms % 1000 else ms // 1000)
+
+
+def _leaf(value: Any, form: Form) -> Any:
+    if isinstance(value, date):
+        return _moment(records.to_ms(moment_of(value)))
+    if isinstance(value, set | frozenset):
+        return cbor2.CBORTag(TAG_SET, [form(element) for element in in_order(value)])
+    return value.read() if is_blob(value) else form(simpler(value))
+
+
+def _careful_leaf(value: Any, form: Form) -> Any:
+    return whole_text(value) if type(value) is str else _leaf(value, form)
+
+
+def _mapping(value: Mapping[Any, Any], form: Form) -> Any:
+    members = {_key(form(key)): form(member) for key, member in value.items()}
+    return members if all(type(key) is str for key in members) else cbor2.CBORTag(TAG_MAP, members)
+
+
+def _key(key: Any) -> Any:
+    """The form of a key as something that can be one."""
+    if type(key) is list or type(key) is tuple:
+        return tuple(map(_key, key))
+    return cbor2.CBORTag(key.tag, _key(key.value)) if type(key) is cbor2.CBORTag else key
+
+
+_PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes))
+_form = make_form(_PLAIN, _leaf, _mapping)
+_careful_form = make_form(_PLAIN - {str}, _careful_leaf, _mapping, key_types=frozenset())
+
+
+# --- stored records ------------------------------------------------------------------------------------------------------------------------
+
+_moments: dict[bytes, cbor2.CBORTag] = {}
+
+
+def _from_stored(code: int, data: memoryview) -> Any:
+    """A stored extension as a tag, which spares making a datetime of it first."""
+    if code == records.EXT_DATE:
+        packed = data.tobytes()
+        known = _moments.get(packed)
+        if known is None:
+            if len(_moments) >= _REMEMBERED:
+                _moments.clear()
+            known = _moments[packed] = _moment(_unpack_ms(packed)[0])
+        return known
+    if code == records.EXT_INTEGER:
+        return int.from_bytes(data, "big", signed=True)
+    if code == records.EXT_SET:
+        return cbor2.CBORTag(TAG_SET, _decode_stored(data))
+    if code == records.EXT_MAP:
+        parts = _decode_stored(data)
+        return cbor2.CBORTag(TAG_MAP, dict(zip(map(_key, parts[::2]), parts[1::2], strict=True)))
+    raise ValueError("to be decoded by the store")
+
+
+_decode_stored = Decoder(ext_hook=_from_stored).decode
+_decode_record = Decoder(dict, ext_hook=_from_stored).decode
+
+
+def _stored_form(raw: bytes) -> Any:
+    payload = records.raw_payload(raw)
+    try:
+        return _decode_record(payload)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        # A blob, or damage, which is named there.
+        return _form(records.decode(raw))
+
+
+class CborType(ContentType):
+    name = content_type = "application/cbor"
+    q = 1.0
+    native = True
+
+    def encode(self, value: Any) -> bytes:
+        return encode_cbor(value)
+
+    def encode_stored(self, raw: bytes) -> bytes:
+        return _encode(_stored_form(raw))
+
+    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> CborRows:
+        return CborRows()
+
+    def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        return decode_cbor(body)
+
+
+class CborRows:
+    __slots__ = ()
+
+    def begin(self) -> bytes:
+        return b"\x9f"
+
+    def rows(self, batch: list[Any]) -> bytes:
+        return encode_cbor(batch)[_header_length(len(batch)) :]
+
+    values = rows
+
+    def raw(self, batch: list[bytes]) -> bytes:
+        return _encode([_stored_form(raw) for raw in batch])[_header_length(len(batch)) :]
+
+    def failure(self, error: dict[str, Any]) -> bytes | None:
+        return encode_cbor(error)
+
+    def end(self) -> bytes:
+        return b"\xff"
+
+
+def _header_length(count: int) -> int:
+    """Of an array of so many elements."""
+    return 1 if count < 24 else 2 if count < 1 << 8 else 3 if count < 1 << 16 else 5
