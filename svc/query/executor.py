@@ -35,7 +35,7 @@ from svc.query.plan import (
 )
 from svc.query.relations import follower, source_name, source_names
 from svc.query.resolve import is_many, related_table, resolve_where
-from svc.query.select import compile_select, computed_reader, joins
+from svc.query.select import compile_select, computed_reader, enumerable_select, joins
 from svc.query.sources import (
     EmptySource,
     FilteredSource,
@@ -397,6 +397,8 @@ class _Joined:
             rest = SelectItem(item.path[1:], item.nested, item.query)
             return compile_select(Select((rest,), "value"), target, json=json, read_related=self.reader, where=where, sort=sort)
         nested = item.nested if item.query is None else item.query.select
+        if nested is None:
+            nested = enumerable_select(target, related=True)
         if nested is not None:
             return compile_select(nested, target, json=json, read_related=self.reader, where=where, sort=sort)
         return decode_json if json else decode

@@ -113,6 +113,19 @@ def compile_select(
     return shape
 
 
+def enumerable_select(table: AnyTable, *, related: bool = False) -> Select | None:
+    """What a whole record of the table shows: None for its stored properties, else these and what is declared `@enumerable`.
+
+    `related`: as a related record. Then relationships are left out, or two that lead to each other would never end.
+    """
+    names = [
+        attribute.name
+        for attribute in table.attributes.values()
+        if attribute.enumerable and (attribute.computed_from is not None or (attribute.relationship is not None and not related))
+    ]
+    return Select((SelectItem(("*",)), *[SelectItem((name,)) for name in names])) if names else None
+
+
 def select_from(value: object, nested: Select) -> object:
     """A nested selection from a plain value: objects are narrowed, lists element by element, anything else stays."""
     if isinstance(value, list):

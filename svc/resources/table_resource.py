@@ -13,6 +13,7 @@ from svc.messages import Request
 from svc.query import QueryCache, plan_query
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
+from svc.query.select import enumerable_select
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
@@ -111,6 +112,8 @@ class TableResource(Resource):
             select = cls.queries.parse(target.query, cls.table).select
         if target.property is not None:
             select = Select((SelectItem((target.property,), nested=select),))
+        elif select is None:
+            select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
         query = narrow_query(Query(select=select), cls.table, request.user)
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
         return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
@@ -132,6 +135,8 @@ class TableResource(Resource):
     def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:
         table = cls.table
         visible = cls.visible(target)
+        if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
+            query = replace(query, select=enumerable_select(table))
         if not target.rights.all:
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)

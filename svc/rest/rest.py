@@ -124,7 +124,7 @@ class Rest:
         kind = type(result)
         if kind is StoredRecord:
             if target.property is None:
-                if target.query is None or "select" not in target.query:
+                if (target.query is None or "select" not in target.query) and not result.table.has_enumerable:
                     return answers.record(request, target, result, wishes)
                 return answers.selected(request, cast(type[TableResource], resource), target, result, wishes)
             return answers.property(request, cast(type[TableResource], resource), target, result, wishes)

@@ -112,6 +112,7 @@ class Table:
         self._key_of = projection((self.primary_key,))
 
     def _compute(self) -> None:
+        self.has_enumerable = any(attribute.enumerable and not attribute.stored for attribute in self.definition.attributes)
         self.computed: dict[str, ComputedAttribute] = computed_attributes(
             self.definition, self._functions, f"{self.database.name}.{self.name}"
         )

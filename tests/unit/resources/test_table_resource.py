@@ -1,0 +1,172 @@
+"""svc.resources.table_resource: tables with relationships and computed attributes, as a client of a whole node sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.node import Node
+
+SCHEMA = """
+type Seat @table @export {
+  code: ID @primaryKey
+  showId: ID @indexed
+  show: Show @relationship(from: "showId") @enumerable
+  actorIds: [ID] @indexed
+  actors: [Actor] @relationship(from: "actorIds")
+  hall: String
+  label: String @computed(from: "hall + '-' + code") @indexed
+  made: Date
+  day: Date @computed(from: "made") @enumerable
+  words: [String] @computed(from: "hall.split()")
+}
+type Show @table @export {
+  id: ID @primaryKey
+  title: String
+  shout: String @computed(from: "title.upper()") @enumerable
+  seats: [Seat] @relationship(to: "showId") @enumerable
+}
+type Actor @table @export {
+  id: ID @primaryKey
+  name: String
+  seats: [Seat] @relationship(from: "id", to: "actorIds")
+}
+"""
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "schema.graphql").write_text(SCHEMA)
+    made = Node(tmp_path / "store", app)
+    assert made.app.status == "healthy", made.app.entries
+    yield made
+    made.close()
+    assert not made.errors
+
+
+@pytest.fixture
+def ask(node: Node) -> Ask:
+    """Sends a request; the decoded body if it was successful, else (status, detail)."""
+    wire = node.connect()
+
+    def send(method: str, target: str, body: object = None) -> Any:
+        status, _, answer = wire.ask(method, target, b"" if body is None else json.dumps(body).encode())
+        value = json.loads(answer) if answer else None
+        return value if status < 300 else (status, value["detail"])
+
+    assert send("PUT", "/Show/", [{"id": "1", "title": "Hamlet"}]) is None
+    assert (
+        send("PUT", "/Seat/", [{"code": "a", "showId": "1", "hall": "big H", "made": "2026-01-05"}, {"code": "b", "showId": "none"}])
+        is None
+    )
+    return send
+
+
+SHOW = {"id": "1", "title": "Hamlet"}
+A = {"code": "a", "showId": "1", "hall": "big H", "made": "2026-01-05T00:00:00.000Z"}
+B = {"code": "b", "showId": "none"}
+DAY = "2026-01-05T00:00:00.000Z"
+
+
+class TestEnumerable:
+    def test_a_record_shows_what_is_enumerable(self, ask: Ask) -> None:
+        assert ask("GET", "/Seat/a") == A | {"show": SHOW | {"shout": "HAMLET"}, "day": DAY}
+        assert ask("GET", "/Seat/b") == B | {"day": None}, "a dangling key leads to nothing"
+
+    def test_so_do_collections_and_the_results_of_queries(self, ask: Ask) -> None:
+        whole = [A | {"show": SHOW | {"shout": "HAMLET"}, "day": DAY}, B | {"day": None}]
+        assert ask("GET", "/Seat/") == whole
+        assert ask("GET", "/Seat/?code=a") == whole[:1]
+        assert ask("QUERY", "/Seat/", {"conditions": [{"attribute": "label", "value": "big H-a"}]}) == whole[:1]
+
+    def test_what_a_relationship_leads_to_shows_no_relationships(self, ask: Ask) -> None:
+        """Or two that lead to each other would have no end."""
+        assert ask("GET", "/Show/1") == SHOW | {"shout": "HAMLET", "seats": [A | {"day": DAY}]}
+
+    def test_a_selection_is_what_it_says(self, ask: Ask) -> None:
+        assert ask("GET", "/Seat/a?select(*)") == A
+        assert ask("GET", "/Seat/?code=a&select(code,)") == [{"code": "a"}]
+        assert ask("GET", "/Seat/a?select(*,words)") == A | {"words": ["big", "H"]}
+
+    def test_a_query_without_select_on_a_record(self, ask: Ask) -> None:
+        assert ask("GET", "/Show/1?title=select") == ask("GET", "/Show/1")
+        ask("PUT", "/Actor/1", {"name": "x"})
+        assert ask("GET", "/Actor/1?name=select") == {"id": "1", "name": "x"}
+
+    def test_deleting_is_no_reading(self, ask: Ask) -> None:
+        assert ask("DELETE", "/Seat/?label=b") is None
+        assert ask("DELETE", "/Seat/?hall=x&code=b") is None
+        assert ask("DELETE", "/Seat/?showId=none") is None
+        assert [row["code"] for row in ask("GET", "/Seat/")] == ["a"]
+
+
+class TestComputed:
+    def test_it_is_left_out_unless_selected(self, ask: Ask) -> None:
+        assert "label" not in ask("GET", "/Seat/a")
+        assert ask("GET", "/Seat/a?select(label)") == "big H-a"
+        assert ask("GET", "/Seat/a.label") == "big H-a"
+        assert ask("GET", "/Seat/?select([code,label,words,day])") == [["a", "big H-a", ["big", "H"], DAY], ["b", None, None, None]]
+
+    def test_it_can_be_searched_and_sorted_by(self, ask: Ask) -> None:
+        assert ask("GET", "/Seat/?label=sw=big&select(code)") == ["a"]
+        assert ask("GET", "/Seat/?label==null&select(code)") == ["b"]
+        assert ask("GET", "/Seat/?sort(-label)&select(code)") == ["a", "b"]
+        assert ask("GET", "/Seat/?label!=null&words=H&day=ge=2026-01-01&select(code)") == ["a"]
+        assert ask("GET", "/Show/?seats.label=big%20H-a&select(id)") == ["1"]
+        assert ask("GET", "/Seat/?words=H") == (400, '"words" is not indexed, can not search for this attribute')
+        ask("PATCH", "/Seat/b", {"hall": "small"})
+        assert ask("GET", "/Seat/?label=small-b&select(code)") == ["b"]
+
+    @pytest.mark.parametrize(
+        ("method", "target", "body"),
+        [
+            ("PUT", "/Seat/c", {"label": "x"}),
+            ("PUT", "/Seat/", [{"code": "c", "label": None}]),
+            ("POST", "/Seat/", {"label": "x"}),
+            ("PATCH", "/Seat/a", {"label": "x"}),
+            ("PATCH", "/Seat/new", {"label": "x"}),
+        ],
+    )
+    def test_it_is_not_accepted_in_writes(self, ask: Ask, method: str, target: str, body: object) -> None:
+        assert ask(method, target, body) == (400, "Property label is computed and cannot be given a value")
+        assert [row["code"] for row in ask("GET", "/Seat/")] == ["a", "b"]
+
+    def test_nor_is_an_increment(self, ask: Ask) -> None:
+        assert ask("PATCH", "/Seat/a", {"label": {"__op__": "add", "value": 1}}) == (400, "Property label cannot be incremented")
+
+
+class TestRelationships:
+    @pytest.mark.parametrize("name", ["show", "actors"])
+    @pytest.mark.parametrize(
+        ("method", "target"), [("PUT", "/Seat/c"), ("PUT", "/Seat/"), ("POST", "/Seat/"), ("PATCH", "/Seat/a"), ("PATCH", "/Seat/new")]
+    )
+    def test_they_are_not_written(self, ask: Ask, method: str, target: str, name: str) -> None:
+        for value in ({"id": "1"}, [], None, "1"):
+            expected = (400, f"Property {name} is a relationship and cannot be given a value")
+            body = {"code": "c", name: value}
+            assert ask(method, target, [body] if method == "PUT" and target == "/Seat/" else body) == expected
+        assert [row["code"] for row in ask("GET", "/Seat/")] == ["a", "b"]
+
+    def test_to_is_not_written_either(self, ask: Ask) -> None:
+        assert ask("PATCH", "/Show/1", {"seats": []}) == (400, "Property seats is a relationship and cannot be given a value")
+
+    def test_a_condition_needs_an_attribute(self, ask: Ask) -> None:
+        status, detail = ask("GET", "/Seat/?show=1")
+        assert (status, detail.split(",")[0]) == (400, "show is a relationship")
+
+    def test_every_form(self, ask: Ask) -> None:
+        """schema-and-store §4.1."""
+        ask("PUT", "/Actor/", [{"id": "2", "name": "Y"}, {"id": "1", "name": "X"}])
+        ask("PATCH", "/Seat/a", {"actorIds": ["2", "gone", "1"]})
+        assert ask("GET", "/Seat/a?select(show.title)") == "Hamlet"
+        assert ask("GET", "/Seat/a?select(actors{name})") == [{"name": "Y"}, {"name": "X"}]
+        assert ask("GET", "/Show/1?select(seats{code})") == [{"code": "a"}]
+        assert ask("GET", "/Actor/1?select(seats{code})") == [{"code": "a"}]
