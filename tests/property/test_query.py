@@ -275,8 +275,10 @@ def test_reading_the_mapping_of_a_query_gives_the_same_nodes(query):
 
 
 MEMBERS = st.sampled_from(
-    ["conditions", "attribute", "comparator", "value", "operator", "select", "name", "sort", "descending", "next", "limit", "offset"]
-    + ["aggregate", "group", "facet", "functions", "after", "explain"]
+    [
+        *("conditions", "operator", "attribute", "comparator", "value", "select", "name", "sort", "descending", "next", "limit", "offset"),
+        *("aggregate", "group", "facet", "functions", "after", "explain"),
+    ]
 )
 JSON = st.recursive(
     st.none()
