@@ -402,12 +402,12 @@ def _check(arguments: Arguments) -> int:
     if len(arguments.words) > 1:
         raise UsageError("svc check takes one directory.")
     try:
-        databases = _databases(arguments)
+        databases, blob_paths = _databases(arguments)
     except ConfigError as error:
         raise UsageError(f"Error: {error}") from error
     faults = 0
     for path in databases:
-        report = check_database(path, _show_progress if sys.stderr.isatty() else lambda what, done, total: None)
+        report = check_database(path, _show_progress if sys.stderr.isatty() else lambda what, done, total: None, blob_paths)
         print(f"{path.name}: {'fine' if report.ok else _number(report.total, 'fault')}; {_counts(report)}")
         for sentence in report.findings:
             print(f"  {sentence}")
@@ -432,8 +432,8 @@ def _counts(report: "CheckReport") -> str:
     return f"{len(report.records)} tables, {records} records, {report.index_entries} index entries, {report.log_entries} log entries"
 
 
-def _databases(arguments: Arguments) -> list["Path"]:
-    """The directories of the databases: of the root directory that is named, of the usual one, or of a storage directory."""
+def _databases(arguments: Arguments) -> tuple[list["Path"], tuple["Path", ...]]:
+    """The directories of the databases: of the root directory that is named, of the usual one, or of a storage directory. And those of blobs."""
     from svc.config import Config
     from svc.config.build import CONFIG_FILE
     from svc.config.document import read_document
@@ -444,8 +444,10 @@ def _databases(arguments: Arguments) -> list["Path"]:
     if file.is_file():
         config = Config.from_document(read_document(file), directory)
         places = {config["storage.path"], *(value for name, value in config.values.items() if name.startswith("databases."))}
+        blob_paths = tuple(config["storage.blobPaths"])
     else:
         places = {directory / "database" if (directory / "database").is_dir() else directory}
+        blob_paths = ()
     found = [
         entry for storage in sorted(places) if storage.is_dir() for entry in sorted(storage.iterdir()) if (entry / "data.mdb").is_file()
     ]
@@ -453,7 +455,7 @@ def _databases(arguments: Arguments) -> list["Path"]:
         found = [directory]
     if not found:
         raise UsageError(f"There are no databases in {directory}")
-    return found
+    return found, blob_paths
 
 
 def _version(arguments: Arguments) -> int:

@@ -202,8 +202,6 @@ class _Draft:
         if item.lists > 1:
             self.warn(f"the lists inside the list {self.name}.{item.name} are not checked: [[{item.type}]] is taken as [Any]", place)
             type_name = "Any"
-        if type_name == "Blob":
-            self.warn(f"{self.name}.{item.name} has the type Blob: this version stores its content inside the record", place)
         relationship = self._relationship(item, found["relationship"]) if "relationship" in found else None
         computed_from, computed_version = self._computed(item, found["computed"]) if "computed" in found else (None, None)
         if relationship is not None and computed_from is not None:

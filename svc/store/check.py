@@ -10,6 +10,7 @@ Works on the files, beside the code that writes them, on one snapshot, read-only
 4. Each record names the entry that wrote it, whose version and value are the record's; `$deleted` names the entry that removed a record;
    from there a chain of earlier entries of the same record leads back, as far as the log reaches. Each entry is in one such chain.
 5. No store is missing, and none has content that belongs to no table.
+6. What is said of blobs agrees with their files (`blobs.check`).
 
 Memory is bounded: whatever is compared is looked up, nothing is collected but findings.
 """
@@ -28,8 +29,11 @@ import lmdb
 from msgspec import MsgspecError
 
 from svc.errors import Problem, SchemaError
+from svc.store.blobs import BLOBS_STORE, BlobFiles, Ledger
+from svc.store.blobs.check import BlobCheck, Owner
 from svc.store.computed import computed_attributes
 from svc.store.definitions import (
+    BLOBS_KEY,
     DEFINITIONS_STORE,
     EXPIRY_STORE,
     FORMAT_KEY,
@@ -45,7 +49,7 @@ from svc.store.definitions import (
 from svc.store.env import MAX_STORES, Cursor, Handle, Txn
 from svc.store.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
 from svc.store.log import DELETE, DELETED_STORE, EXPIRE, LOG_STORE, MESSAGE, PATCH, PUT, LogEntry, decode_entry, record_key
-from svc.store.records import decode, expiry_of, lsn_of, version_of
+from svc.store.records import decode, expiry_of, has_files, lsn_of, version_of
 from svc.store.writes import same
 
 CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE)
@@ -85,11 +89,11 @@ class CheckReport:
             self.findings.append(sentence)
 
 
-def check_database(path: Path, progress: Progress = _no_progress) -> CheckReport:
+def check_database(path: Path, progress: Progress = _no_progress, blob_paths: Sequence[Path] = ()) -> CheckReport:
     """Verify the database in the directory `path`. `progress` is called now and then with (what is read, done, of how many).
 
-    Whatever is wrong is in the report, also that there is no database; nothing is raised but by `progress`. Must not be called for a
-    database that this process has open.
+    `blob_paths`: the directories of all databases' blobs; without them the usual places near `path`. Whatever is wrong is in the report,
+    also that there is no database; nothing is raised but by `progress`. Must not be called for a database that this process has open.
     """
     report = CheckReport(path)
     data_file = path / _DATA_FILE
@@ -108,7 +112,7 @@ def check_database(path: Path, progress: Progress = _no_progress) -> CheckReport
             # LMDB would look for its pages behind the end of the file, which ends the process.
             report.add(f"{data_file} was cut off: it has {size} bytes, and pages up to {used} are in use.")
         else:
-            _Check(env, report, progress).run()
+            _Check(env, report, progress, blob_paths or (path.parent / ".blobs", path.parent.parent / "blobs")).run()
     except lmdb.Error as error:
         report.add(f"{data_file} is damaged: {error}.")
     finally:
@@ -142,8 +146,9 @@ class _Table:
 class _Check:
     """One run over one snapshot."""
 
-    def __init__(self, env: lmdb.Environment, report: CheckReport, progress: Progress) -> None:
+    def __init__(self, env: lmdb.Environment, report: CheckReport, progress: Progress, blob_paths: Sequence[Path]) -> None:
         self.env = env
+        self.blob_paths = blob_paths
         self.report = report
         self.find = report.add
         self.progress = progress
@@ -163,11 +168,14 @@ class _Check:
         try:
             cursor = self.txn.cursor(self.log)
             self.oldest = int.from_bytes(cursor.key(), "big") if cursor.first() else 1 << 64
+            self.begin_blobs()
             for table in self.tables.values():
                 self.check_table(table)
             self.check_expiry()
             self.check_deleted()
             self.check_log()
+            if self.blobs is not None:
+                self.blobs.finish(self.record_of)
             self.check_stores()
         finally:
             self.txn.abort()
@@ -189,9 +197,12 @@ class _Check:
         self.definitions, self.log, self.deleted, self.expiry = definitions, log, deleted, expiry
         with self.env.begin() as txn:
             found = txn.get(FORMAT_KEY, None, definitions)
+            self.has_blobs = txn.get(BLOBS_KEY, None, definitions) is not None
         if found != STORE_FORMAT:
             self.find(f"The database has the format {found!r}, which this version does not know.")
             return False
+        # A database that was last opened by a version without blobs has none.
+        self.ledger = self.open_store(BLOBS_STORE) if self.has_blobs else None
         return True
 
     def open_tables(self) -> None:
@@ -223,6 +234,20 @@ class _Check:
                 done = stored.get(build_key(number, attribute))
                 if done is not None:
                     opened.done[attribute] = done
+
+    # -- blobs
+
+    def begin_blobs(self) -> None:
+        self.blobs: BlobCheck | None = None
+        if self.ledger is not None:
+            identity = self.txn.get(BLOBS_KEY, b"", self.definitions)
+            files = BlobFiles(identity, self.report.path.name, self.blob_paths)
+            self.blobs = BlobCheck(self.env.begin, self.txn, Ledger(self.ledger), files, self.find, self.report.notes.append)
+
+    def record_of(self, owner: Owner) -> dict[str, Any] | None:
+        table = self.tables.get(owner[0])
+        raw = None if table is None else self.txn.get(owner[1], None, table.primary)
+        return None if raw is None else decode(raw)
 
     # -- records and indexes
 
@@ -285,6 +310,8 @@ class _Check:
         if storage_key(key) != stored:
             self.find(f"The record {_record(table, stored)} has another key in it: {record.get(table.primary_key)!r}.")
             return record
+        if self.blobs is not None and has_files(raw):
+            self.blobs.record(_record(table, stored), (table.number, stored), record)
         lsn = lsn_of(raw)
         if lsn >= self.oldest:
             newest = self.check_chain(table, key, lsn)
@@ -401,6 +428,7 @@ class _Check:
                 self.progress("log entries", done, total)
             if entry is None:
                 continue
+            self.check_blobs_of(entry)
             if entry.table_number in self.tables and entry.kind != MESSAGE:
                 in_chains += 1
             if before is None:
@@ -418,6 +446,14 @@ class _Check:
         if in_chains != self.chained:
             self.find(f"{in_chains} entries of the log belong to records of the tables, {self.chained} are in the histories of records.")
 
+    def check_blobs_of(self, entry: LogEntry) -> None:
+        for raw in (entry.value, entry.image):
+            if self.blobs is not None and raw and has_files(raw):
+                try:
+                    self.blobs.entry(entry.lsn, decode(raw))
+                except Problem:
+                    self.find(f"Entry {entry.lsn} of the log has a record that cannot be decoded.")
+
     def entries(self) -> Iterator[LogEntry | None]:
         """None, and then all entries; None again for those that cannot be read."""
         yield None
@@ -434,7 +470,7 @@ class _Check:
     # -- what is left over
 
     def check_stores(self) -> None:
-        known = set(CORE_STORES)
+        known = {*CORE_STORES, BLOBS_STORE}
         for table in self.tables.values():
             known.add(primary_store(table.name))
             known.update(index_store(table.name, name) for name in table.indexes)

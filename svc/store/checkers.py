@@ -17,6 +17,7 @@ from math import isfinite
 from typing import Any
 
 from svc.errors import ClientError
+from svc.store.blobs import Blob, create_blob, is_stream
 from svc.store.conversion import (
     INT_MAX,
     INT_MIN,
@@ -166,12 +167,12 @@ def _bytes_checker(source: str) -> Checker:
 
 
 def _check_blob(value: Any, path: Path, failures: list[str], depth: int) -> Any:
-    if value is None or type(value) is bytes:
+    if value is None or type(value) is Blob:
         return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+    if isinstance(value, bytes | bytearray | memoryview) or is_stream(value):
+        return create_blob(value)
     if isinstance(value, str):
-        return _check_string(value, path, failures, depth)
+        return create_blob(str.__str__(value)) if is_encodable(value) else _check_string(value, path, failures, depth)
     return _refuse(failures, value, path, "bytes or text")
 
 
@@ -231,7 +232,7 @@ def _check_any_object(value: dict[Any, Any], path: Path, failures: list[str], de
 
 def _check_any_other(value: Any, path: Path, failures: list[str], depth: int) -> Any:
     """What only native sources have."""
-    if type(value) is bytes:
+    if type(value) is bytes or type(value) is Blob:
         return value
     if isinstance(value, datetime):
         return _check_date(value, path, failures, depth)

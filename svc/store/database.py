@@ -13,13 +13,17 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from os import urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
 from svc.errors import NoSpace, StoreFailure
+from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
+from svc.store.blobs.files import ERROR, PART
 from svc.store.build import build_slice
 from svc.store.definitions import (
+    BLOBS_KEY,
     DEFINITIONS_STORE,
     EXPIRY_STORE,
     FORMAT_KEY,
@@ -39,6 +43,7 @@ from svc.store.definitions import (
 from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
 from svc.store.index import Index, IndexCaches
 from svc.store.log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
+from svc.store.records import decode, has_files
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.sequence import KeySequence
 from svc.store.table import Table
@@ -67,12 +72,15 @@ class Database:
         self.used_sequences: set[KeySequence] = set()
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
         self._index_changes: list[IndexChange] = []
+        self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self._handles: dict[str, Handle] = {}
         self._made: list[str] = []  # stores made by the schema change under way
         self._generation = -1
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
         try:
             self._open()
+            self.blobs = BlobFiles(self._blobs_identity(), name, store.blob_paths, sync=not write_async)
+            self.blobs.open_references()
         except BaseException:
             self.env.close()
             raise
@@ -131,8 +139,10 @@ class Database:
 
         Raises NoSpace or StoreFailure; then nothing of the turn exists, and memory is as before it.
         """
-        entries, changes = self.entries, self._index_changes
+        entries, changes, new_files = self.entries, self._index_changes, self.new_files
         self.entries, self._index_changes = [], []
+        if new_files:
+            self.new_files = []  # if the commit fails they stay claimed: what is on disk decides
         try:
             if self.used_sequences:
                 writer = self.env.writer()
@@ -148,6 +158,8 @@ class Database:
             raise
         finally:
             self.used_sequences.clear()
+        for file in new_files:
+            file.keep()
         self.enter_in_caches(changes)
         return entries
 
@@ -209,6 +221,8 @@ class Database:
                 self._drop_index(writer, table, index)
             writer.drop(table.primary, False)
             table.forget_expiries(writer)
+            if writer.stat(self._core[4])["entries"]:
+                self.ledger.drop_table(writer, table.number, self.log.last_lsn, self.clock.wall() * 1000)
             writer.delete(table_key(name), b"", self.definitions)
             writer.delete(sequence_key(table.number), b"", self.definitions)
             self._raise_generation(writer)
@@ -313,14 +327,15 @@ class Database:
 
     def _open(self) -> None:
         self._core = self._open_core()
-        self.definitions, entries, deleted, self.expiry = self._core
+        self.definitions, entries, deleted, self.expiry, blobs = self._core
+        self.ledger = Ledger(blobs)
         self.log = TransactionLog(self.env, entries, deleted)
         self.env.on_foreign_commit = self._follow
         self._follow()
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made, all at once, if it is new."""
-        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE)
+        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
         handles = self.env.open_stores(names)
         if None in handles:
             # If another process is faster, this finds what that one made.
@@ -334,6 +349,17 @@ class Database:
         if found != STORE_FORMAT:
             raise StoreFailure(f"The database {self.name} has the format {found!r}, which this version does not know")
         return [handle for handle in handles if handle is not None]
+
+    def _blobs_identity(self) -> bytes:
+        """Eight random bytes; chosen once."""
+        identity = self.env.snapshot().get(BLOBS_KEY, None, self.definitions)
+        if identity is None:
+            self.env.writer().put(BLOBS_KEY, urandom(8), True, False, False, self.definitions)
+            self.env.touch()
+            self.env.commit()
+            self.env.end_snapshot()
+            identity = self.env.snapshot().get(BLOBS_KEY, b"", self.definitions)
+        return identity
 
     def _follow(self) -> None:
         """Another process has committed: drop what its writes may have outdated, read the definitions again if they changed."""
@@ -390,10 +416,37 @@ class Database:
         self.log.check(snapshot)
         for table in self.tables.values():
             table.check(snapshot)
+        self._check_blobs(snapshot)
+
+    def _check_blobs(self, txn: Txn) -> None:
+        """Assert that the ledger has each file that a record or a log entry refers to, and no other, and that the file is there."""
+        referred: dict[int, tuple[int, bytes]] = {}
+        for table in self.tables.values():
+            for stored, raw in txn.cursor(table.primary).iternext():
+                for blob in blobs_in(decode(raw)) if has_files(raw) else ():
+                    owner = (table.number, stored)
+                    assert blob.number is not None and referred.setdefault(blob.number, owner) == owner, f"{blob!r} belongs to two records"
+        files = dict(self.ledger.files(txn))
+        held = {number: (table, stored) for number, (table, released, stored) in files.items() if not released}
+        dropped = self.ledger.dropped_tables(txn)
+        assert referred == {number: owner for number, owner in held.items() if owner[0] not in dropped}, (
+            "the ledger differs from the records"
+        )
+        released = {(lsn, number) for number, (_, lsn, _) in files.items() if lsn}
+        assert released == set(self.ledger.released(txn)), "the list of released files differs from the ledger"
+        for entry in self.log.read(txn):
+            for value in (entry.value, entry.image):
+                for blob in blobs_in(decode(value)) if value is not None and has_files(value) else ():
+                    assert blob.number in files, f"{blob!r} of log entry {entry.lsn} is not in the ledger"
+                    last = files[blob.number][1]
+                    assert not last or last >= entry.lsn, f"{blob!r} is released before log entry {entry.lsn}"
+        for number in files:
+            assert self.blobs.exists(number), f"file {number} is missing"
 
     def close(self) -> None:
         """Undo what is not committed, and close."""
         for table in self.tables.values():
             for index in table.index_list:
                 index.drop_cache()
+        self.blobs.close()
         self.env.close()

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ValidationError
+from svc.store.blobs import Unsaved, blobs_in, save_now
 from svc.store.env import LmdbError, store_problem
 from svc.store.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writes import WriteSet
@@ -108,6 +109,7 @@ def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: boo
     if table.definition.dynamic:
         table.database.learn_attributes(table, {name: None for record in chunk for name in record})
     prepared: dict[bytes, tuple[bytes, bytes, dict[str, Any]]] = {}
+    files = table.database.blobs
     for number, record in enumerate(chunk, done + 1):
         if validate:
             try:
@@ -119,5 +121,8 @@ def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: boo
             record[primary_key] = key = table.new_key()
         encoded = encode_primary(key)
         stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
+        if Unsaved.alive:
+            for blob in blobs_in(record):
+                save_now(blob, files)
         prepared[stored] = (stored, encoded, record)
     return [prepared[stored] for stored in sorted(prepared)]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from svc.errors import Problem
+from svc.store.blobs import Sweep
 from svc.store.build import build_slice
 from svc.store.definitions import build_key
 from svc.store.env import LmdbError, WriterBusy, store_problem
@@ -28,6 +30,8 @@ SHORTEST_SCAN = 1.0  # seconds
 PRUNE_INTERVAL = 10.0  # seconds between two looks at the age of the oldest log entry
 PRUNE_BATCH = 100  # entries
 EXPIRE_BATCH = 100  # records
+REMOVE_BATCH = 50  # files of blobs
+SWEEP_INTERVAL = 3600.0  # seconds between two searches for files that belong to nobody
 READER_INTERVAL = 60.0  # seconds between two looks for snapshots of dead processes
 RETRY_AFTER = 5.0  # seconds without background work after a failed commit
 
@@ -39,6 +43,8 @@ class Maintenance:
         self._store = store
         self._next_prune = 0.0  # monotonic
         self._next_reader_check = 0.0
+        self._sweeps: dict[Database, Sweep] = {}
+        self._next_sweep: dict[Database, float] = {}  # monotonic
         self._paused_until = 0.0
         self._deadline = 0.0
 
@@ -61,6 +67,8 @@ class Maintenance:
                 if prune and self._prune_log(database):
                     more = True
                     self._next_prune = now
+                more |= self._remove_files(database)
+                more |= self._sweep(database, now)
             except WriterBusy:
                 continue  # a long write is under way: there is time for this later
             except LmdbError as error:
@@ -169,6 +177,56 @@ class Maintenance:
                 raise
             database.env.keep(child)
             self._commit(database)
+
+    # -- files of blobs
+
+    def _remove_files(self, database: Database) -> bool:
+        """Remove the files to which neither a record nor the log refers any more; True if time ran out."""
+        now_ms = self._store.clock.wall() * 1000
+        while True:
+            oldest = _first_lsn(database)
+            if not database.ledger.has_due(database.snapshot(), oldest, now_ms):
+                return False
+            if not self._may_go_on():
+                return True
+            database.writer(wait=False)
+            child = database.env.child()
+            try:
+                numbers = database.ledger.forget(child, oldest, now_ms, REMOVE_BATCH)
+            except BaseException:
+                child.abort()
+                raise
+            database.env.keep(child)
+            self._commit(database)
+            # After the commit: a file that then stays is one for the sweep, a row without a file would be damage.
+            for number in numbers:
+                database.blobs.remove(number)
+
+    def _sweep(self, database: Database, now: float) -> bool:
+        """Look for files that belong to nobody; True if there is more to look at."""
+        sweep = self._sweeps.get(database)
+        if sweep is None:
+            if now < self._next_sweep.get(database, 0.0):
+                return False
+            sweep = self._sweeps[database] = Sweep(database.blobs, partial(_knows, database))
+        while sweep.step():
+            if not self._may_go_on():
+                return True
+        del self._sweeps[database]
+        self._next_sweep[database] = now + SWEEP_INTERVAL
+        return False
+
+
+def _first_lsn(database: Database) -> int:
+    """LSN with which the log begins."""
+    oldest = database.log.oldest(database.snapshot())
+    return 0 if oldest is None else oldest.lsn
+
+
+def _knows(database: Database, number: int, fresh: bool) -> bool:
+    if fresh:
+        database.env.end_snapshot()
+    return database.ledger.knows(database.snapshot(), number)
 
 
 def scan_interval(table: Table) -> float:

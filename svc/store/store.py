@@ -20,6 +20,7 @@ from pathlib import Path
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem, ServerError, StoreFailure
+from svc.store.blobs import Helper
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
 from svc.store.env import MAP_BYTES, WriterBusy, new_helper
@@ -40,6 +41,11 @@ QUEUE_LIMITS = QueueLimits()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
 
 Listener = Callable[[Database, list[LogEntry]], None]
+
+
+def default_blob_paths(path: Path) -> tuple[Path, ...]:
+    """Where the blobs of the store at `path` are if nobody says: in it, under a name that is none of a database."""
+    return (path / ".blobs",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +91,12 @@ class Store:
         log_retention: float = LOG_RETENTION,
         queue_limits: QueueLimits = QUEUE_LIMITS,
         make_helper: Callable[[], Executor] = new_helper,
+        blob_paths: tuple[Path, ...] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = path
+        self.blob_paths = blob_paths or default_blob_paths(path)
+        self.helper = Helper()  # for what blocks, the files of blobs; a server gives it threads
         self.node = node
         self.audit = audit
         self.clock = clock

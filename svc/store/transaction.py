@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
+from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
 from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.keys import Key, encode_primary
 from svc.store.log import DELETE, PATCH, PUT
@@ -53,6 +54,7 @@ class Transaction:
         "deleted",
         "on_done",
         "operation",
+        "unsaved",
         "user",
         "version",
     )
@@ -63,6 +65,7 @@ class Transaction:
         self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
+        self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
@@ -129,6 +132,8 @@ class Transaction:
         encoded = encode_primary(key)
         if data is not None and table.definition.dynamic:
             table.database.learn_attributes(table, data)
+        if data is not None and Unsaved.alive:
+            self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
         if kind == PUT and data is not None:
             data[table.primary_key] = list(key) if type(key) is tuple else key
         if table not in self._tables:
@@ -145,6 +150,7 @@ class Transaction:
         raw = table.get_raw(key)
         if not self._writes:
             return raw
+        self._save_blobs_now()
         if self._by_key is None:
             self._by_key = {}
             for write in self._writes:
@@ -162,6 +168,20 @@ class Transaction:
 
     # -- ending
 
+    async def save_blobs(self) -> None:
+        """Put the content of new blobs on disk, without blocking: to be awaited before `apply`, which else does it itself.
+
+        Raises NoSpace, StoreFailure, and what the sources of the blobs raise.
+        """
+        unsaved, self.unsaved = self.unsaved, []
+        for blob, files in unsaved:
+            await save(blob, files, self._store.helper)
+
+    def _save_blobs_now(self) -> None:
+        unsaved, self.unsaved = self.unsaved, []
+        for blob, files in unsaved:
+            save_now(blob, files)
+
     def apply(self, *, wait: bool = True) -> None:
         """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done.
 
@@ -171,6 +191,8 @@ class Transaction:
         if self._aborted:
             raise ClientError("The transaction was aborted, nothing of it can be applied")
         store = self._store
+        if self.unsaved:
+            self._save_blobs_now()
         if not self._writes:
             self.databases = ()
             self.deleted = 0
@@ -227,6 +249,7 @@ class Transaction:
         Raises the Problem that prevents it, with nothing done; Overloaded if it would have to wait for too long. Cancelled, it undoes
         everything unless the commit has begun.
         """
+        await self.save_blobs()
         databases = self._databases()
         tables = self._tables
         long_write = LongWrite(self._store, self._take(), tables, self.user, self.operation)

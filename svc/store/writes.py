@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from svc.errors import PreconditionFailed, RecordExists
+from svc.errors import ClientError, PreconditionFailed, RecordExists
+from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.keys import MAX_STORED, index_key, index_keys, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry
-from svc.store.records import decode, encode, etag_of, expiry_of, lsn_of, version_of
+from svc.store.records import HAS_FILES, decode, encode, etag_of, expiry_of, lsn_of, version_of
 from svc.store.validation import Add
 
 if TYPE_CHECKING:
@@ -63,7 +64,20 @@ class WriteSet:
     `txn`: the long writer. Who has that commits or undoes it, and takes `entries` and `index_changes` away as they come (`long_write`).
     """
 
-    __slots__ = ("_first", "_log", "_outdated", "database", "entries", "index_changes", "operation", "txn", "user", "version", "wall_ms")
+    __slots__ = (
+        "_first",
+        "_log",
+        "_outdated",
+        "database",
+        "entries",
+        "index_changes",
+        "new_files",
+        "operation",
+        "txn",
+        "user",
+        "version",
+        "wall_ms",
+    )
 
     def __init__(
         self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0, txn: Txn | None = None
@@ -79,6 +93,7 @@ class WriteSet:
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self._outdated: dict[Index, None] = {}
+        self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
     def keep(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
@@ -91,6 +106,8 @@ class WriteSet:
             self._log.last_lsn = self._first - 1
             raise
         self.database.written(self.entries, self.index_changes)
+        if self.new_files:
+            self.database.new_files += self.new_files
         if self._outdated:
             self.database.outdated(self._outdated)
 
@@ -103,6 +120,8 @@ class WriteSet:
     def undo(self) -> None:
         self.txn.abort()
         self._log.last_lsn = self._first - 1
+        for file in self.new_files:
+            file.unclaim()
 
     # -- the kinds of write
 
@@ -194,6 +213,8 @@ class WriteSet:
                     self._reindex_computed(table, stored, old, record, changed)
                 image = old_raw if audit else None
             raw = encode(record, version, lsn, expiry)
+            if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
+                self._change_files(table, stored, lsn, old_raw, record)
             rows.append((stored, raw))
             entries.append(LogEntry(lsn, first, wall_ms, version, name, number, key, PUT, user, node, previous, raw, changed, image))
             lsn += 1
@@ -266,6 +287,8 @@ class WriteSet:
         lsn = log.last_lsn + 1
         raw = encode(record, self.version, lsn, expiry)
         txn.put(stored, raw, True, True, False, table.primary)
+        if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
+            self._change_files(table, stored, lsn, old_raw, record)
         if old is None or old_raw is None:
             changed = tuple(record)
             previous = log.resume_chain(txn, table.number, key)
@@ -289,6 +312,24 @@ class WriteSet:
             self._change_expiry(table, stored, expiry_of(old_raw), expiry)
         value = raw if patch is None else encode(patch, self.version, lsn, expiry)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
+
+    def _change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
+        """Keep the ledger of blob files: what the record refers to now, and what it no longer does."""
+        ledger, files = self.database.ledger, self.database.blobs
+        old = _files_of(decode(old_raw)) if old_raw is not None and old_raw[0] & HAS_FILES else {}
+        new = {} if record is None else _files_of(record)
+        for number, blob in new.items():
+            if blob.files is None or blob.files.identity != files.identity:
+                raise ClientError("The blob belongs to another database: make a new one of its content", code="VALIDATION")
+            if number not in old:
+                ledger.claim(self.txn, number, table.number, stored, is_new=blob.file is not None and not blob.file.is_kept)
+                if blob.file is not None:
+                    blob.file.claim()
+                    self.new_files.append(blob.file)
+        for number in old.keys() - new.keys():
+            # Without images, the entry that wrote the old record is the last one that may refer to the file.
+            assert old_raw is not None
+            ledger.release(self.txn, number, lsn if table.audit else lsn_of(old_raw), self.wall_ms)
 
     def _change_expiry(self, table: Table, stored: bytes, old: float | None, new: float | None) -> None:
         if old != new:
@@ -344,6 +385,8 @@ class WriteSet:
         if expiry is not None:
             table.remove_expiry(txn, stored, expiry)
         lsn = self._log.last_lsn + 1
+        if raw[0] & HAS_FILES:
+            self._change_files(table, stored, lsn, raw, None)
         self._append(table, kind, key, lsn, lsn_of(raw), None, (), raw)
         self._log.end_chain(txn, table.number, key, lsn)
 
@@ -396,6 +439,11 @@ def _index_pairs(attribute: str, records: list[tuple[bytes, dict[str, Any]]]) ->
         else:
             pairs += [(key, stored) for key in index_keys(value)]
     return pairs
+
+
+def _files_of(record: dict[str, Any]) -> dict[int, Blob]:
+    """The blobs of a record that have files, by number."""
+    return {blob.number: blob for blob in blobs_in(record) if blob.number is not None}
 
 
 def merge(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,8 +28,7 @@ def test_the_schema_example_loads_without_a_word() -> None:
 def test_every_type_that_can_be_stored_is_described() -> None:
     text = (DOCS / "schema.md").read_text("utf-8")
     for name in SCALAR_TYPES:
-        if name != "Blob":  # not available yet
-            assert f"`{name}`" in text
+        assert f"`{name}`" in text
 
 
 def test_commands_that_are_shown_exist() -> None:

@@ -154,6 +154,11 @@ class Blob:
         return self._files
 
     @property
+    def is_sized(self) -> bool:
+        """Whether its reference says how long it is."""
+        return self._size is not None
+
+    @property
     def is_arriving(self) -> bool:
         """Whether the rest of its content is yet to come: `stream` waits for it, `chunks` cannot."""
         files = self._files

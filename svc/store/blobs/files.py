@@ -64,16 +64,17 @@ def file_problem(error: OSError, path: Path) -> Problem:
 class BlobFile:
     """A file that is being written, and from `finish` on waits for the commit of the record that refers to it.
 
-    Unless `keep` is called it is removed together with this object. `size`: bytes written so far.
+    It goes with this object, unless a record claims it: then what is committed decides, at the next sweep if not at once.
+    `size`: bytes written so far.
     """
 
     __slots__ = (
         "__weakref__",
         "_descriptors",
         "_files",
+        "_is_claimed",
         "_is_done",
         "_is_kept",
-        "_is_uncertain",
         "_waiting",
         "error",
         "number",
@@ -90,7 +91,7 @@ class BlobFile:
         self._descriptors = [descriptor]  # a list, because `pop` lets one of two threads close it
         self._is_done = False  # nothing more will be written
         self._is_kept = False
-        self._is_uncertain = False
+        self._is_claimed = False
         self._waiting: list[asyncio.Future[None]] = []
 
     # -- writing: on whatever thread, one at a time
@@ -122,6 +123,8 @@ class BlobFile:
     def fail(self, error: Exception) -> None:
         """Its source broke. Without any content the file tells why, else it stays as far as it came."""
         self.error = error
+        if not self._descriptors:  # discarded
+            return
         text = (str(error) or type(error).__name__).encode("utf-8", "replace")[:_MAX_ERROR_TEXT]
         try:
             if self.size == 0:
@@ -151,13 +154,17 @@ class BlobFile:
         if self._is_done:
             self._close()
 
-    def leave(self) -> None:
-        """The commit of its record failed, and what is on disk will be seen at the next start: do not remove it now."""
-        self._is_uncertain = True
+    def claim(self) -> None:
+        """A record that refers to it has been written, and is not committed yet."""
+        self._is_claimed = True
+
+    def unclaim(self) -> None:
+        """That write was undone."""
+        self._is_claimed = False
 
     def discard(self) -> None:
         """Remove it; nothing refers to it."""
-        if self._is_kept or self._is_uncertain:
+        if self._is_kept or self._is_claimed:
             return
         for name in (f"{self.path}{PART}", str(self.path), f"{self.path}{ERROR}"):
             try:
@@ -190,6 +197,10 @@ class BlobFile:
     @property
     def is_done(self) -> bool:
         return self._is_done
+
+    @property
+    def is_kept(self) -> bool:
+        return self._is_kept
 
 
 class BlobFiles:
@@ -295,6 +306,10 @@ class BlobFiles:
     def find(self, number: int, suffix: str = "") -> Path | None:
         name = relative_name(number) + suffix
         return next((path for root in self.roots if (path := root / name).exists()), None)
+
+    def exists(self, number: int) -> bool:
+        """Whether there is a file, complete or not."""
+        return any(self.find(number, suffix) is not None for suffix in ("", PART, ERROR))
 
     def open(self, number: int, size: int | None) -> tuple[int, int]:
         """(descriptor, size) of a complete file. `size`: what it must have, None if the reference does not know.

@@ -345,7 +345,6 @@ class TestFieldDirectives:
             ('a: Int @indexed(type: "BTREE")', '1:39: @indexed of T.a knows the type "HNSW" only: an ordinary index is made'),
             ("a: Int @indexed(M: 5)", '1:39: the arguments of @indexed of T.a have a meaning only with type: "HNSW"'),
             ("a: [[Float]]", "1:39: the lists inside the list T.a are not checked: [[Float]] is taken as [Any]"),
-            ("a: Blob", "1:39: T.a has the type Blob: this version stores its content inside the record"),
             ("a: Nowhere", "1:39: the type Nowhere of T.a is not known: any value is accepted"),
         ],
     )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from svc.errors import ClientError, ValidationError
+from svc.store.blobs import create_blob
 from svc.store.schema import Attribute, Relationship, Structure, TableDefinition
 from svc.store.validation import MAX_FAILURES, Add, Validator
 
@@ -84,8 +85,8 @@ class TestTypes:
             ("Bytes", "YWI", b"ab"),
             ("Bytes", "", b""),
             ("Bytes", b"ab", b"ab"),
-            ("Blob", "text", "text"),
-            ("Blob", b"ab", b"ab"),
+            ("Blob", "text", create_blob("text", type="text/plain")),
+            ("Blob", b"ab", create_blob(b"ab")),
             ("Any", "x", "x"),
             ("Any", "2024-01-05T20:07:27.955Z", "2024-01-05T20:07:27.955Z"),
             ("Any", {"a": [1, None, {"b": True}]}, {"a": [1, None, {"b": True}]}),
@@ -179,7 +180,8 @@ class TestTypes:
             ("Bytes", "é", b"\xc3\xa9"),
             ("Bytes", bytearray(b"ab"), b"ab"),
             ("Bytes", memoryview(b"ab"), b"ab"),
-            ("Blob", bytearray(b"ab"), b"ab"),
+            ("Blob", bytearray(b"ab"), create_blob(b"ab")),
+            ("Any", create_blob(b"ab", type="image/png"), create_blob(b"ab", type="image/png")),
             ("Any", OwnText("x"), "x"),
             ("Any", OwnFloat(2.0), 2),
             ("Any", (1, 2.0), [1, 2]),
