@@ -6,7 +6,6 @@ are MessagePack already (svc.store.records): what has no extension in it goes ou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import date
 from struct import Struct
@@ -24,7 +23,7 @@ from svc.store.schema import Attribute
 EXT_TIMESTAMP = -1
 
 _encode = Encoder().encode
-_has_extension = re.compile(rb"[\xc7-\xc9\xd4-\xd8]").search  # or has such a byte in a text or a number: then it is only slower
+_EXTENSIONS = bytes((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))  # first bytes of them
 _REMEMBERED = 1024
 
 _pack_32 = Struct(">I").pack
@@ -122,19 +121,38 @@ def _from_stored(code: int, data: memoryview) -> Any:
     raise ValueError("to be decoded by the store")
 
 
+_decode_many = Decoder(list[dict], ext_hook=_from_stored).decode  # type: ignore[type-arg]
 _decode_stored = Decoder(ext_hook=_from_stored).decode
+
+
+def _may_have_extensions(payload: bytes) -> bool:
+    """Such a byte may also be part of a text or a number, which then costs a detour. (A pattern takes 30 times as long to look.)"""
+    return len(payload.translate(None, _EXTENSIONS)) != len(payload)
 
 
 def stored_to_wire(raw: bytes) -> bytes:
     """The MessagePack of a stored record."""
     payload = records.raw_payload(raw)
-    if _has_extension(payload) is None:
+    if not _may_have_extensions(payload):
         return payload
     try:
         return _encode(_decode_stored(payload))
     except (ValueError, TypeError, OverflowError, RecursionError):
         # A blob, or damage, which is named there.
         return encode_msgpack(records.decode(raw))
+
+
+def many_to_wire(raws: list[bytes]) -> bytes:
+    """The MessagePack of stored records, one after the other: `stored_to_wire` of each, but looked over, decoded and encoded together."""
+    payloads = [raw[records.PAYLOAD_AT :] if raw[0] == records.FORMAT else records.raw_payload(raw) for raw in raws]
+    joined = b"".join(payloads)
+    if not _may_have_extensions(joined):
+        return joined
+    count = array_header(len(raws))
+    try:
+        return _encode(_decode_many(count + joined))[len(count) :]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return b"".join(map(stored_to_wire, raws))
 
 
 class MsgpackType(ContentType):
@@ -196,7 +214,7 @@ class MsgpackRows:
     values = rows
 
     def raw(self, batch: list[bytes]) -> bytes:
-        return self._elements(len(batch), b"".join(map(stored_to_wire, batch)))
+        return self._elements(len(batch), many_to_wire(batch))
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None
