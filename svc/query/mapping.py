@@ -39,7 +39,7 @@ from svc.query.nodes import (
     SelectItem,
     SortKey,
 )
-from svc.store.conversion import MAX_BITS, printable, shown, to_date
+from svc.store.conversion import MAX_BITS, is_encodable, printable, shown, to_date
 
 MAX_NODES = 10_000  # conditions, groups, names and elements of values in one query
 MAX_SORT_KEYS = 32
@@ -221,16 +221,17 @@ class _Reader:
         """The value of a condition, with a type that nodes have: a list is a tuple, and so on."""
         self._add(at)
         kind = type(value)
-        if kind is str or kind is bool or value is None:
+        if kind is bool or value is None:
             return value
-        if isinstance(value, int):
+        if isinstance(value, str):
+            if is_encodable(value):
+                return str.__str__(value)
+        elif isinstance(value, int):
             if value.bit_length() <= MAX_BITS:
                 return int(value)
         elif isinstance(value, float):
             if isfinite(value):
                 return float(value)
-        elif isinstance(value, str):
-            return str.__str__(value)
         elif isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         elif isinstance(value, date):  # a datetime is one too

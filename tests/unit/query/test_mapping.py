@@ -249,6 +249,7 @@ def test_faults_name_the_member(data, part):
         ([{"attribute": "a", "value": float("nan")}], "BAD_VALUE", "NaN"),
         ([{"attribute": "a", "value": 1 << 1000}], "BAD_VALUE", "of 1001 bits"),
         ([{"attribute": "a", "value": object()}], "BAD_VALUE", "of type object"),
+        ([{"attribute": "a", "value": "\ud800"}], "BAD_VALUE", "'conditions[0].value' must be"),
     ],
 )  # fmt: skip
 def test_operators_and_values_have_codes_of_their_own(data, code, part):
