@@ -2,8 +2,8 @@ r"""Records <-> bytes (contract: schema-and-store §5, §6.11; http §4.1, §7.2
 
 A stored record ("raw") is a small header and a MessagePack map, the payload:
 
-    raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; 02 is kept for compressed payloads;
-                 + 04 = it refers to blob files
+    raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; + 02 = the payload is compressed, a frame of
+                 Zstandard (RFC 8878) with the size of its content; + 04 = it refers to blob files
     raw[1:9]     version: ms since the epoch, double, big-endian. The ETag is made of these 8 bytes alone
     raw[9:17]    LSN of the log entry that wrote it, 64 bits, big-endian
     raw[17:25]   if flagged: expiry, ms since the epoch, double, big-endian
@@ -30,10 +30,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from struct import Struct
 from struct import error as StructError
+from sys import maxsize
 from typing import Any, Final
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
+from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError
 
 from svc.errors import BadValue, StoreFailure
 from svc.store.blobs import Blob
@@ -47,6 +49,11 @@ HAS_FILES = 0x04
 FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
 PAYLOAD_AT = 17
 PAYLOAD_AT_WITH_EXPIRY = 25
+
+COMPRESS_ABOVE = 4096  # bytes of a payload, where nobody says otherwise
+NEVER = maxsize  # bytes: no payload is larger
+_COMPRESSION_LEVEL = 1  # takes about as long as the encoding; higher ones save little more
+_WORTHWHILE = 0.9  # share of its size that a payload may keep
 
 EXT_DATE = 0x01
 EXT_INTEGER = 0x42
@@ -71,9 +78,11 @@ _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _REMEMBERED = 1024  # entries of each of the memos below; when one is full, it starts anew
 
 # What reading damaged bytes may raise, the conversions of extensions included.
-_DAMAGE = (msgspec.MsgspecError, StructError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
+_DAMAGE = (msgspec.MsgspecError, StructError, ZstdError, ValueError, TypeError, OverflowError, IndexError, RecursionError, MemoryError)
 
 _encode_msgpack = Encoder().encode
+_compress = ZstdCompressor(level=_COMPRESSION_LEVEL).compress
+_decompress = ZstdDecompressor().decompress
 
 
 def version_of(raw: bytes) -> float:
@@ -103,15 +112,22 @@ def etag_of_version(version: float) -> str:
     return etag_of(_pack_header(FORMAT, version, 0))
 
 
-def encode(record: Record, version: float, lsn: int, expiry: float | None) -> bytes:
+def encode(record: Record, version: float, lsn: int, expiry: float | None, compress_above: int = NEVER) -> bytes:
     """Raises BadValue for what cannot be stored: values of foreign types, text with half a surrogate pair.
 
     Tuples become lists; dates lose what is finer than a millisecond, and without zone they are UTC. `record` is not changed.
-    Its blobs must have been saved.
+    Its blobs must have been saved. `compress_above`: bytes of a payload from which on it is compressed, if that makes it smaller.
     """
     files: list[Blob] = []
     payload = _encode_payload(record, files)
-    return frame(payload, version, lsn, expiry, HAS_FILES if files else 0)
+    if expiry is None and len(payload) <= compress_above and not files:
+        return _pack_header(FORMAT, version, lsn) + payload  # the common case, which saves a call
+    flags = HAS_FILES if files else 0
+    if len(payload) > compress_above:
+        compressed = _compress(payload)
+        if len(compressed) <= _WORTHWHILE * len(payload):
+            payload, flags = compressed, flags | COMPRESSED
+    return frame(payload, version, lsn, expiry, flags)
 
 
 def frame(payload: bytes, version: float, lsn: int, expiry: float | None, flags: int = 0) -> bytes:
@@ -150,12 +166,19 @@ def raw_payload(raw: bytes) -> bytes:
     """The payload of a raw record, for the log and for `decode_payload`."""
     if raw[0] == FORMAT:
         return raw[PAYLOAD_AT:]
-    format = raw[0] & ~HAS_FILES
+    format = raw[0] & ~(HAS_FILES | COMPRESSED)
     if format == FORMAT:
-        return raw[PAYLOAD_AT:]
-    if format == FORMAT_WITH_EXPIRY:
-        return raw[PAYLOAD_AT_WITH_EXPIRY:]
-    raise StoreFailure("A stored record has a format that this version cannot read")
+        payload = raw[PAYLOAD_AT:]
+    elif format == FORMAT_WITH_EXPIRY:
+        payload = raw[PAYLOAD_AT_WITH_EXPIRY:]
+    else:
+        raise StoreFailure("A stored record has a format that this version cannot read")
+    if not raw[0] & COMPRESSED:
+        return payload
+    try:
+        return _decompress(payload)
+    except (ZstdError, MemoryError):
+        raise _damaged()
 
 
 def decode(raw: bytes) -> Record:

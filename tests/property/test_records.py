@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import StoreFailure
-from svc.store.records import MISSING, decode, decode_json, encode, expiry_of, iso_text, lsn_of, projection, to_ms, version_of
+from svc.store.records import MISSING, NEVER, decode, decode_json, encode, expiry_of, iso_text, lsn_of, projection, to_ms, version_of
 
 moments = st.datetimes(timezones=st.just(UTC)) | st.datetimes()
 integers = st.integers() | st.integers(-(2**1000), 2**1000) | st.sampled_from((2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1))
@@ -31,6 +31,7 @@ values = st.recursive(
 )
 names = st.one_of(st.sampled_from(("id", "name", "a.b", "class", "", "é")), texts)
 record_values = st.dictionaries(names, values, max_size=6)
+thresholds = st.sampled_from((NEVER, 0))  # compressed is what becomes smaller: that takes some repetition
 
 
 def stored(value: Any, hashable: bool = False) -> Any:
@@ -58,14 +59,14 @@ def shape(value: Any) -> Any:
     return type(value)
 
 
-@given(record_values, st.floats(1, 1e15), st.integers(0, 2**64 - 1), st.none() | st.floats(0, 1e15))
-def test_a_record_comes_back(record: dict[str, Any], version: float, lsn: int, expiry: float | None) -> None:
-    raw = encode(record, version, lsn, expiry)
+@given(record_values, st.floats(1, 1e15), st.integers(0, 2**64 - 1), st.none() | st.floats(0, 1e15), thresholds)
+def test_a_record_comes_back(record: dict[str, Any], version: float, lsn: int, expiry: float | None, compress_above: int) -> None:
+    raw = encode(record, version, lsn, expiry, compress_above)
     back = decode(raw)
     assert back == stored(record)
     assert shape(back) == shape(stored(record))
     assert (version_of(raw), lsn_of(raw), expiry_of(raw)) == (version, lsn, expiry)
-    assert encode(back, version, lsn, expiry) == raw
+    assert encode(back, version, lsn, expiry, compress_above) == raw
 
 
 def plain(value: Any) -> Any:
@@ -99,9 +100,9 @@ def test_every_record_has_a_json_form(record: dict[str, Any]) -> None:
     msgspec.json.encode(decode_json(encode(record, 1.0, 1, None)))
 
 
-@given(record_values, st.lists(names, max_size=4))
-def test_a_projection_is_a_part_of_the_record(record: dict[str, Any], wanted: list[str]) -> None:
-    raw = encode(record, 1.0, 1, None)
+@given(record_values, st.lists(names, max_size=4), thresholds)
+def test_a_projection_is_a_part_of_the_record(record: dict[str, Any], wanted: list[str], compress_above: int) -> None:
+    raw = encode(record, 1.0, 1, None, compress_above)
     for json, read in ((False, decode), (True, decode_json)):
         whole = read(raw)
         assert projection(tuple(wanted), json)(raw) == tuple(whole.get(name, MISSING) for name in wanted)
@@ -124,9 +125,9 @@ def test_damaged_bytes_are_store_failures(payload: bytes, first: int) -> None:
             continue
 
 
-@given(record_values, st.data())
-def test_a_changed_byte_is_a_record_or_a_store_failure(record: dict[str, Any], data: st.DataObject) -> None:
-    raw = bytearray(encode(record, 1.0, 1, None))
+@given(record_values, st.data(), thresholds)
+def test_a_changed_byte_is_a_record_or_a_store_failure(record: dict[str, Any], data: st.DataObject, compress_above: int) -> None:
+    raw = bytearray(encode({**record, "more": "of this " * 9}, 1.0, 1, None, compress_above))
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     for read in (decode, decode_json, projection(("id",)), projection(("id",), True)):
         try:

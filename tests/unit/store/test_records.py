@@ -1,6 +1,7 @@
 """svc.store.records: the header byte by byte, every kind of value there and back, as Python values and for JSON."""
 
 import base64
+import random
 import struct
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -9,11 +10,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 
 from svc.errors import BadValue, StoreFailure
 from svc.store import records
 from svc.store.records import (
+    COMPRESSED,
     MISSING,
+    NEVER,
     decode,
     decode_json,
     decode_json_many,
@@ -165,6 +169,10 @@ def test_a_value_nested_without_end_is_refused() -> None:
         b"\x10",
         bytes(17),
         b"\x12" + bytes(16) + b"\x80",
+        b"\x12" + bytes(16) + zstandard.compress(b"\x80")[:-1],
+        b"\x12" + bytes(16) + zstandard.compress(b"\x93\x01\x02\x03"),
+        b"\x12" + bytes(16) + b"\x28\xb5\x2f\xfd\xe0" + b"\x7f" * 8 + b"\x01\x00\x00",  # claims to hold 9 * 10**18 bytes
+        b"\x13" + bytes(16) + zstandard.compress(b"\x80"),
         b"\x20" + bytes(16) + b"\x80",
         b"\x10" + bytes(16),
         b"\x10" + bytes(16) + b"\x81",
@@ -180,6 +188,30 @@ def test_damage_is_named(raw: bytes) -> None:
     for read in (decode, decode_json, projection(("a",)), projection(("a",), json=True)):
         with pytest.raises(StoreFailure):
             read(raw)
+
+
+@pytest.mark.parametrize("expiry", [None, 5.5])
+def test_a_large_payload_is_compressed(expiry: float | None) -> None:
+    record = {"text": "so it goes, " * 500, "when": MOMENT}
+    plain = encode(record, VERSION, 77, expiry)
+    raw = encode(record, VERSION, 77, expiry, len(raw_payload(plain)) - 1)
+    assert raw[0] == plain[0] | COMPRESSED and raw[1:17] == plain[1:17]
+    assert raw[25 if expiry else 17 :][:4] == b"\x28\xb5\x2f\xfd"  # RFC 8878, section 3.1.1
+    assert len(raw) < len(plain) / 10
+    assert (version_of(raw), lsn_of(raw), expiry_of(raw), raw_payload(raw)) == (VERSION, 77, expiry, raw_payload(plain))
+    assert decode(raw) == record
+    assert decode_json(raw) == decode_json(plain)
+    assert decode_json_many([raw, plain, raw]) == [decode_json(plain)] * 3
+    assert projection(("when",))(raw) == (MOMENT,)
+
+
+def test_a_payload_stays_as_it_is_up_to_the_threshold_or_if_nothing_is_saved() -> None:
+    record = {"text": "x" * 5000}
+    plain = encode(record, VERSION, 77, None)
+    assert encode(record, VERSION, 77, None, len(raw_payload(plain))) == plain
+    assert encode(record, VERSION, 77, None, NEVER) == plain
+    record = {"noise": random.Random(7).randbytes(5000)}
+    assert encode(record, VERSION, 77, None, 0) == encode(record, VERSION, 77, None)
 
 
 def test_many_records_at_once() -> None:
