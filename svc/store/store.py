@@ -17,6 +17,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf, nextafter
 from pathlib import Path
+from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem, ServerError, StoreFailure
@@ -27,6 +28,7 @@ from svc.store.env import MAP_BYTES, WriterBusy, new_helper
 from svc.store.index import IndexCaches
 from svc.store.log import LogEntry
 from svc.store.maintenance import Maintenance
+from svc.store.records import COMPRESS_ABOVE, NEVER
 from svc.store.schema import TableDefinition
 from svc.store.slices import Slices
 from svc.store.table import Table
@@ -76,7 +78,8 @@ class Store:
     `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
     `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
     `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `make_helper`: the executor of a
-    single thread that the long writer of a database lives on. Raises StoreFailure if a database cannot be opened.
+    single thread that the long writer of a database lives on. `compression`: of large records, as the setting says it
+    (configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Store:
         queue_limits: QueueLimits = QUEUE_LIMITS,
         make_helper: Callable[[], Executor] = new_helper,
         blob_paths: tuple[Path, ...] = (),
+        compression: bool | Mapping[str, Any] = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = path
@@ -99,6 +103,8 @@ class Store:
         self.helper = Helper()  # for what blocks, the files of blobs; a server gives it threads
         self.node = node
         self.audit = audit
+        threshold = compression.get("threshold", COMPRESS_ABOVE) if isinstance(compression, Mapping) else COMPRESS_ABOVE
+        self.compress_above: int = NEVER if compression is False else threshold  # bytes of a record's payload
         self.clock = clock
         self.log_retention = log_retention
         self.make_helper = make_helper

@@ -65,6 +65,7 @@ class WriteSet:
     """
 
     __slots__ = (
+        "_compress_above",
         "_first",
         "_log",
         "_outdated",
@@ -85,6 +86,7 @@ class WriteSet:
         self.database = database
         self.txn = database.env.child() if txn is None else txn
         self._log = database.log
+        self._compress_above = database.store.compress_above
         self._first = self._log.last_lsn + 1
         self.version = version
         self.wall_ms = wall_ms
@@ -174,7 +176,7 @@ class WriteSet:
 
     def put_many(self, table: Table, prepared: list[tuple[bytes, bytes, dict[str, Any]]]) -> None:
         """Store many records: (stored key, encoded key, record), sorted by stored key, each key once. The caller commits at once."""
-        txn, log, version, wall_ms = self.txn, self._log, self.version, self.wall_ms
+        txn, log, version, wall_ms, compress_above = self.txn, self._log, self.version, self.wall_ms, self._compress_above
         user, node, name, number, audit = self.user, self.database.node, table.name, table.number, table.audit
         stamp = table.validator.stamp if table.stamps else None
         may_expire = table.expires_by_attribute or table.expiration_ms is not None
@@ -212,7 +214,7 @@ class WriteSet:
                 if table.computed_indexes:
                     self._reindex_computed(table, stored, old, record, changed)
                 image = old_raw if audit else None
-            raw = encode(record, version, lsn, expiry)
+            raw = encode(record, version, lsn, expiry, compress_above)
             if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
                 self._change_files(table, stored, lsn, old_raw, record)
             rows.append((stored, raw))
@@ -285,7 +287,7 @@ class WriteSet:
     ) -> None:
         txn, log = self.txn, self._log
         lsn = log.last_lsn + 1
-        raw = encode(record, self.version, lsn, expiry)
+        raw = encode(record, self.version, lsn, expiry, self._compress_above)
         txn.put(stored, raw, True, True, False, table.primary)
         if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
             self._change_files(table, stored, lsn, old_raw, record)
@@ -310,7 +312,7 @@ class WriteSet:
             if table.computed_indexes:
                 self._reindex_computed(table, stored, old, record, changed)
             self._change_expiry(table, stored, expiry_of(old_raw), expiry)
-        value = raw if patch is None else encode(patch, self.version, lsn, expiry)
+        value = raw if patch is None else encode(patch, self.version, lsn, expiry, self._compress_above)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
 
     def _change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
