@@ -108,6 +108,7 @@ class Server:
             write_async=config["storage.writeAsync"],
             audit=config["logging.auditLog"],
             log_retention=config["logging.auditRetention"],
+            compression=config["storage.compression"],
             clock=clock,
         )
         ensure_system(self.store)
