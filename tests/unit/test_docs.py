@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
-from svc.store.schema import SCALAR_TYPES
+from svc.store.computed import computed_attributes
+from svc.store.expression_values import FUNCTIONS
+from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -29,6 +32,23 @@ def test_every_type_that_can_be_stored_is_described() -> None:
     text = (DOCS / "schema.md").read_text("utf-8")
     for name in SCALAR_TYPES:
         assert f"`{name}`" in text
+
+
+def test_expressions_have_the_values_that_are_shown() -> None:
+    text = (DOCS / "schema.md").read_text("utf-8")
+    section = text[text.index("## Computed attributes") :]
+    record = re.search(r"^```json\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", section, re.MULTILINE)
+    assert record and len(rows) == 9
+    for expression, value in rows:
+        definition = TableDefinition("T", attributes=(Attribute("id", primary_key=True), Attribute("c", computed_from=expression)))
+        assert computed_attributes(definition, {}, "T")["c"](json.loads(record[1])) == json.loads(value), expression
+
+
+def test_functions_that_are_named_exist() -> None:
+    text = (DOCS / "schema.md").read_text("utf-8")
+    sentence = re.search(r"the functions (.*?), the methods", text, re.DOTALL)
+    assert sentence and set(re.findall(r"`(\w+)`", sentence[1])) == FUNCTIONS.keys()
 
 
 def test_commands_that_are_shown_exist() -> None:
