@@ -9,14 +9,18 @@ from svc.query.url import parse_query
 
 class QueryCache:
     """The least recently used text goes first. What a text means depends on the attributes that the table declares, so a changed
-    definition is another key."""
+    definition is another key.
 
-    __slots__ = ("_entries", "_max_characters", "_max_entries")
+    The nodes of a text take up to 60 times its size, so the number of characters is what bounds the memory."""
 
-    def __init__(self, max_entries: int = 1024, max_characters: int = 2048) -> None:
+    __slots__ = ("_characters", "_entries", "_max_characters", "_max_entries", "_max_length")
+
+    def __init__(self, max_entries: int = 1024, max_characters: int = 1 << 18, max_length: int = 2048) -> None:
         self._entries: dict[tuple[int, str], tuple[object, Query]] = {}
+        self._characters = 0  # of all texts that are remembered
         self._max_entries = max_entries
-        self._max_characters = max_characters  # a longer text is parsed each time: it is rarely sent twice
+        self._max_characters = max_characters
+        self._max_length = max_length  # a longer text is parsed each time: it is rarely sent twice
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -28,12 +32,15 @@ class QueryCache:
         entries = self._entries
         found = entries.pop(key, None)
         # The definition is kept beside the query: as long as it lives, nobody else has its id.
-        if found is not None and found[0] is definition:
+        if found is not None:
             entries[key] = found
             return found[1]
         query = parse_query(text, table.attributes.__contains__)
-        if len(text) <= self._max_characters:
+        if len(text) <= self._max_length:
             entries[key] = (definition, query)
-            if len(entries) > self._max_entries:
-                del entries[next(iter(entries))]
+            self._characters += len(text)
+            while len(entries) > self._max_entries or self._characters > self._max_characters:
+                oldest = next(iter(entries))
+                del entries[oldest]
+                self._characters -= len(oldest[1])
         return query
