@@ -239,6 +239,21 @@ def projection(names: tuple[str, ...], json: bool = False) -> Callable[[bytes], 
     return known
 
 
+def json_selector(names: tuple[str, ...], given: tuple[int, ...] = ()) -> Callable[[list[bytes], list[list[Any]]], list[Record]] | None:
+    """A function (raws, columns) -> for each record an object of these different properties in this order, ready for JSON; what a record does
+    not have is left out. For the places `given` in `names` the values come from `columns`, a list for each place.
+
+    The records are decoded in one call, and nothing of them but these properties: a third of the time of `projection` and a dict for each.
+    None if msgspec cannot read properties of these names. Made once for each set of names, and remembered.
+    """
+    key = (names, given)
+    if key not in _selectors:
+        if len(_selectors) >= _REMEMBERED:
+            _selectors.clear()
+        _selectors[key] = _make_selector(names, given)
+    return _selectors[key]
+
+
 def iso_text(ms: int) -> str:
     """The JSON form of a date.
 
@@ -267,6 +282,7 @@ def from_ms(ms: int) -> datetime:
 
 
 _projections: dict[tuple[tuple[str, ...], bool], Callable[[bytes], tuple[Any, ...]]] = {}
+_selectors: dict[tuple[tuple[str, ...], tuple[int, ...]], Callable[[list[bytes], list[list[Any]]], list[Record]] | None] = {}
 _minutes: dict[int, str] = {}
 _iso_texts: dict[bytes, str] = {}
 
@@ -299,6 +315,32 @@ def _make_projection(names: tuple[str, ...], json: bool) -> Callable[[bytes], tu
         return tuple([values[place] for place in places])
 
     return project_repeated
+
+
+def _make_selector(names: tuple[str, ...], given: tuple[int, ...]) -> Callable[[list[bytes], list[list[Any]]], list[Record]] | None:
+    fields = [f"f{number}" for number in range(len(names))]
+    try:
+        struct = msgspec.defstruct(
+            "Selection", [(field, Any, MISSING) for field in fields], rename=dict(zip(fields, names, strict=True)), gc=False
+        )
+    except ValueError:
+        return None
+    decode_structs = Decoder(list[struct], ext_hook=_from_extension_json).decode  # type: ignore[valid-type]
+    to_builtins = msgspec.to_builtins
+    given_fields = [fields[place] for place in given]
+
+    def select(raws: list[bytes], columns: list[list[Any]]) -> list[Record]:
+        try:
+            payloads = [raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw) for raw in raws]
+            structs = decode_structs(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
+        except _DAMAGE:
+            raise _damaged()
+        for field, column in zip(given_fields, columns, strict=True):
+            for found, value in zip(structs, column, strict=True):
+                setattr(found, field, value)
+        return to_builtins(structs, builtin_types=(bytes,))  # type: ignore[no-any-return]
+
+    return select
 
 
 def _storable_value(value: Any, big: bool, files: list[Blob]) -> Any:
