@@ -206,15 +206,23 @@ class Index:
 
         For a range without the cache the counting stops after COUNT_CAP entries: what it returns is then a lower bound.
         """
+        return self._count(txn, low, high)[0]
+
+    def exact_count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int | None:
+        """The same if that is no lower bound, else None."""
+        count, is_exact = self._count(txn, low, high)
+        return count if is_exact else None
+
+    def _count(self, txn: Txn, low: bytes | None, high: bytes | None) -> tuple[int, bool]:
         if self.progress is not None:
             raise IndexRebuilding(self.attribute)
         if low is None and high is None:
-            return txn.stat(self.handle)["entries"]
+            return txn.stat(self.handle)["entries"], True
         if low is None or high is None or high != after(low):
             cache = self._cache_for(txn)
             if cache is not None:
-                return cache.count(low, high)
-        return self.count_stored(txn, low, high)
+                return cache.count(low, high), True
+        return self._count_stored(txn, low, high)
 
     def scan_built(
         self,
@@ -246,17 +254,20 @@ class Index:
             raise store_problem(error, self.env.path) from error
 
     def count_stored(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
-        """The same from LMDB: one step for each value in the range."""
+        """`count` from LMDB: one step for each value in the range."""
+        return self._count_stored(txn, low, high)[0]
+
+    def _count_stored(self, txn: Txn, low: bytes | None, high: bytes | None) -> tuple[int, bool]:
         try:
             cursor = txn.cursor(self.handle)
             found = cursor.first() if low is None else cursor.set_range(low)
             total = 0
             while found and (high is None or cursor.key() < high):
                 if total >= COUNT_CAP:
-                    return total
+                    return total, False
                 total += cursor.count()
                 found = cursor.next_nodup()
-            return total
+            return total, True
         except LmdbError as error:
             raise store_problem(error, self.env.path) from error
 

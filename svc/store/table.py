@@ -197,7 +197,7 @@ class Table:
     ) -> Iterator[tuple[bytes, bytes]]:
         """(stored key, raw) of the records with low <= encoded key < high in key order; expired ones are skipped.
 
-        `behind`: the stored key of a record in the range, there or not any more; the scan goes on behind it, in its own direction.
+        `behind`: the stored key of a record, there or not any more; the scan goes on behind it, in its own direction.
 
         Keys over 509 bytes that agree in their first 494 come in a fixed but arbitrary order.
         """
@@ -208,11 +208,13 @@ class Table:
         try:
             cursor = txn.cursor(self.primary)
             if reverse:
-                stop = end if behind is None else behind
+                stop = end if behind is None or (end is not None and end < behind) else behind
                 if not (cursor.last() if stop is None or not cursor.set_range(stop) else cursor.prev()):
                     return
                 items = cursor.iterprev()
             else:
+                if behind is not None and start is not None and behind < start:
+                    behind = None
                 first = start if behind is None else behind
                 if not (cursor.first() if first is None else cursor.set_range(first)):
                     return
