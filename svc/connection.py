@@ -4,6 +4,9 @@ The connection knows bytes and time, the protocol knows their meaning, the appli
 turn and sent once at its end (`flush`). A streamed body is pulled only while the out-buffer is below HIGH_WATER, so a slow reader holds back the
 scan that feeds it, and no more than STREAM_SLICE seconds a turn go to all streams together.
 
+A body that is not here with its head is collected, unless the application, asked with the head, refuses it or names a `BodySink` that takes it as it
+comes. While a sink is full the socket is not read. As long as the body moves on it may take its time.
+
     state      waits for                            deadline
     HEAD       the rest of a request head           headersTimeout, else the connection answers 408
     BODY       the rest of a request body           timeout, else 408
@@ -21,9 +24,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import Overloaded, PeerError, Problem, ServerError
@@ -63,8 +67,32 @@ class Timeouts:
     keep_alive: float = 30.0
 
 
+class BodySink(Protocol):
+    """Takes the body of a request as it comes: `blobs.Upload`."""
+
+    on_change: Callable[
+        [BaseException | None], None
+    ]  # set by the connection: there is room again, or (with an exception) no more is wanted
+
+    def write(self, data: bytes) -> bool:
+        """Take a piece. False: no more, please, until `on_change`."""
+
+    def finish(self, done: Callable[[Any, BaseException | None], None]) -> None:
+        """The body is complete: `done` gets what became of it, or what went wrong; now or later."""
+
+    def discard(self) -> None:
+        """Nobody wants it any more. Nothing is called after this."""
+
+
+Decision = Response | BodySink | None
+
+
 class Application(Protocol):
     """What answers requests: `dispatch.Dispatcher`."""
+
+    def receive(self, exchange: Exchange) -> Decision | Awaitable[Decision]:
+        """A head is here and its body is not: a response refuses it, None has it collected, or a sink takes it. Then follows `handle`,
+        with what the sink made as `request.upload`. Asked once; never raises."""
 
     def handle(self, exchange: Exchange) -> Response | None:
         """The response, or None: `exchange.respond()` will be called later. Never raises."""
@@ -189,8 +217,9 @@ class Connection:
     """See the module's text. Not re-entrant; everything runs on the loop."""
 
     __slots__ = (
-        "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_room", "_shared",
-        "_stream", "_stream_queued", "_unread", "_unsent", "_writing", "deadline", "peer", "protocol", "scheme", "sock", "state",
+        "_ahead", "_body", "_body_size", "_closing", "_current", "_ended", "_flush_queued", "_is_complete", "_is_undecided", "_out", "_pending",
+        "_reading", "_room", "_shared", "_sink", "_stream", "_stream_queued", "_unread", "_unsent", "_writing", "deadline", "peer", "protocol",
+        "scheme", "sock", "state",
     )  # fmt: skip
 
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
@@ -207,6 +236,9 @@ class Connection:
         self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
         self._body: list[bytes] | None = None
         self._body_size = 0
+        self._sink: BodySink | None = None  # takes the body, or has taken it and is not done
+        self._is_undecided = False  # what becomes of the body, of which `_body` has what has come
+        self._is_complete = False  # ... all of it
         self._stream: Iterator[bytes] | None = None
         self._room: asyncio.Future[None] | None = None  # an async body waits for the buffer to empty
         self._stream_queued = False  # in shared.streams
@@ -298,18 +330,84 @@ class Connection:
             return
         self._body = []
         self._body_size = 0
+        self._is_complete = False
         self.state = State.BODY
-        if event.expects_continue:
-            self.protocol.send_continue()
-            self.touch()
+        decision = shared.application.receive(exchange)
+        if inspect.isawaitable(decision):
+            self._is_undecided = True
+            exchange.task = shared.loop.create_task(self._wait_for_decision(exchange, decision))
+        else:
+            self._on_decision(exchange, decision)
+
+    async def _wait_for_decision(self, exchange: Exchange, awaited: Awaitable[Decision]) -> None:
+        decision = await awaited
+        exchange.task = None
+        if self._current is exchange:
+            try:
+                self._is_undecided = False
+                self._on_decision(exchange, decision)
+            except Exception as error:
+                self._defect(error)
+        elif decision is not None and not isinstance(decision, Response):
+            decision.discard()
+
+    def _on_decision(self, exchange: Exchange, decision: Decision) -> None:
+        if isinstance(decision, Response):
+            if self._is_complete:
+                self._drop_body()  # else what is still to come is dropped when it is answered
+            self.answer(exchange, decision)
+            return
+        self.protocol.send_continue()
+        self.touch()
+        self._read_again()
+        if decision is not None:
+            assert self._body is not None
+            pieces = self._body
+            self._drop_body()
+            self._body = []
+            self._sink = decision
+            decision.on_change = partial(self._on_sink_change, exchange)
+            for piece in pieces:
+                self._on_data(piece)
+        if self._is_complete:
+            self._on_request_ended()
+
+    def _on_sink_change(self, exchange: Exchange, error: BaseException | None) -> None:
+        if self._current is not exchange:
+            return
+        if error is None:
+            self._read_again()
+        else:
+            self._on_sink_done(exchange, None, error)
+
+    def _on_sink_done(self, exchange: Exchange, made: Any, error: BaseException | None) -> None:
+        if self._current is not exchange:
+            return
+        self._sink = None
+        try:
+            if error is None:
+                exchange.request.upload = made
+                self._handle(exchange)
+            else:
+                self.answer(exchange, self._shared.application.error_response(error, exchange.request))
+        except Exception as defect:
+            self._defect(defect)
 
     def _on_data(self, data: bytes) -> None:
         if self._body is None:
+            return
+        sink = self._sink
+        if sink is not None:
+            self.deadline = self._shared.now() + self._shared.timeouts.request
+            if not sink.write(data) and self._sink is sink:
+                self._stop_reading()
             return
         shared = self._shared
         shared.bodies += len(data)
         self._body_size += len(data)
         self._body.append(data)
+        if self._is_undecided and self._body_size > READ_AHEAD:
+            self._stop_reading()
         if shared.bodies > shared.max_bodies:
             exchange = self._current
             self._drop_body()
@@ -319,15 +417,32 @@ class Connection:
     def _drop_body(self) -> None:
         self._shared.bodies -= self._body_size
         self._body, self._body_size = None, 0
+        self._is_undecided = False
+        self._drop_sink()
+
+    def _drop_sink(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.discard()
 
     def _on_request_ended(self) -> None:
         exchange = self._current
         if exchange is None or self._body is None:
             return
+        self._enter(State.HANDLING, self._shared.timeouts.request)
+        if self._is_undecided:
+            self._is_complete = True
+            return
+        sink = self._sink
+        if sink is not None:
+            self._body = None
+            sink.finish(partial(self._on_sink_done, exchange))
+            return
         exchange.request.content = b"".join(self._body)
         self._drop_body()
-        self.deadline = self._shared.now() + self._shared.timeouts.request
-        self.state = State.HANDLING
+        self._handle(exchange)
+
+    def _handle(self, exchange: Exchange) -> None:
         response = self._shared.application.handle(exchange)
         if response is not None:
             self.answer(exchange, response)
@@ -587,6 +702,7 @@ class Connection:
             error: Problem = ServerError("The request was not answered in time", 503, "TIMEOUT")
             response = application.error_response(error, exchange.request)
             application.cancelled(exchange)
+            self._drop_sink()
             self.answer(exchange, response)
         elif state is State.HEAD and not self.protocol.reading_head:
             self.close_now()  # connected and never said a word
@@ -620,7 +736,8 @@ class Connection:
             self._room.cancel()
             self._room = None
         if exchange.task is not None:
-            exchange.task.cancel()
+            # Not at once: of a task that has not begun nothing would ever run, nor what it was given to await.
+            exchange.task.get_loop().call_soon(exchange.task.cancel)
         if self._stream is not None:
             stream, self._stream = self._stream, None
             _close_iterator(stream)

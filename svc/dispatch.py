@@ -34,6 +34,7 @@ _TIMINGS = [_timing(hundredths) for hundredths in range(_TIMINGS_MADE)]
 
 class Handler(Protocol):
     def handle(self, request: Request) -> Any: ...
+    def receive(self, request: Request) -> Any: ...
     def options(self, request: Request) -> Response: ...
     def decode_content(self, request: Request) -> Any: ...
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response: ...
@@ -79,6 +80,20 @@ class Dispatcher:
         self._defects = 0
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
+
+    def receive(self, exchange: Exchange) -> Any:
+        """What becomes of a body that is not here yet: refused, taken by a sink, or (None) collected. An awaitable if that has to wait."""
+        request = exchange.request
+        try:
+            if request.method == "OPTIONS":
+                return None
+            who = self._identify(request)
+            if type(who) is Pending:
+                return self._receive_verified(request, who)
+            request.user = who
+            return self._handler.receive(request)
+        except Exception as error:
+            return self.error_response(error, request)
 
     def handle(self, exchange: Exchange) -> Response | None:
         request = exchange.request
@@ -195,6 +210,15 @@ class Dispatcher:
             response = self.error_response(error, request)
         if response is not None:
             exchange.respond(response)
+
+    async def _receive_verified(self, request: Request, pending: Pending) -> Any:
+        try:
+            request.user = await pending.wait(self._loop, self._executor)
+            return self._handler.receive(request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            return self.error_response(error, request)
 
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (http §2.6, §9)."""

@@ -191,6 +191,7 @@ class Request:
         "scheme",
         "target",
         "transaction",
+        "upload",
         "user",
     )
 
@@ -199,6 +200,7 @@ class Request:
         self.target = target  # as received, origin form: path, `?` and query, still percent-encoded
         self.block = block
         self.content = content  # the complete body: transfer coding removed, content coding not
+        self.upload: Any = None  # what a sink made of the body, which then is not in `content`
         self.http_version = http_version
         path, mark, query = target.partition("?")
         self.pathname = path

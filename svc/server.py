@@ -34,6 +34,7 @@ from svc.rest.compression import Compression
 from svc.rest.cors import Cors
 from svc.rest.decoding import RequestDecoder
 from svc.store import Store
+from svc.store.blobs import ThreadHelper
 from svc.store.schema import TableDefinition
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
@@ -101,6 +102,7 @@ class Server:
         self.loop, self._selector = new_loop(clock)
         self.loop.set_exception_handler(self._on_loop_error)
         self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
+        self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: nobody's login waits for a disk
 
         self.store = Store(
             Path(config["storage.path"]),
@@ -108,9 +110,11 @@ class Server:
             write_async=config["storage.writeAsync"],
             audit=config["logging.auditLog"],
             log_retention=config["logging.auditRetention"],
+            blob_paths=tuple(config["storage.blobPaths"]),
             compression=config["storage.compression"],
             clock=clock,
         )
+        self.store.helper = ThreadHelper(self.loop, self._blob_executor)
         ensure_system(self.store)
         created = ensure_first_super_user(
             self.store,
@@ -288,6 +292,7 @@ class Server:
         self.analytics.close()
         self._selector.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)
+        self._blob_executor.shutdown(wait=False, cancel_futures=True)
         self.logs.on_pending = None
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()

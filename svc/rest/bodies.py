@@ -12,6 +12,7 @@ from svc.errors import BadBody, ClientError
 from svc.messages import Request
 from svc.resources import Resource, TableResource
 from svc.rest.decoding import RequestDecoder
+from svc.store.blobs import create_blob
 from svc.store.schema import Attribute
 
 PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
@@ -42,9 +43,10 @@ class Bodies:
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
-        media_type = media_type_of(request.block.get("content-type"))
-        holds_bytes = attribute.type in ("Bytes", "Blob")
-        if media_type == BINARY_TYPE or (holds_bytes and (not media_type or self._types.reader(media_type) is None)):
+        content_type = request.block.get("content-type")
+        if holds_raw_bytes(attribute, content_type, self._types):
+            if attribute.type == "Blob" and not attribute.elements:
+                return self._decoded(request, lambda: create_blob(request.content, type=content_type))
             return self._decoded(request, lambda: request.content)
         if not request.content:
             raise BadBody("PUT needs a body")
@@ -86,6 +88,12 @@ class Bodies:
         if attributes is None and media_type == "text/plain":
             return raw_content(content_type, media_type, body)["data"]
         return raw_content(content_type, media_type, body)
+
+
+def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: ContentTypes) -> bool:
+    """Whether what is uploaded to this attribute is taken as it comes, whatever its bytes mean."""
+    media_type = media_type_of(content_type)
+    return media_type == BINARY_TYPE or (attribute.type in ("Bytes", "Blob") and (not media_type or types.reader(media_type) is None))
 
 
 async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:

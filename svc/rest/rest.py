@@ -23,6 +23,7 @@ from svc.rest.conditional import write_precondition
 from svc.rest.decoding import RequestDecoder
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
 from svc.rest.problems import problem_response
+from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501
 NO_OPTIONS = RestOptions()
@@ -85,6 +86,10 @@ class Rest:
             resource.bind(target)
         return method(request, resource, target)
 
+    def receive(self, request: Request) -> Any:
+        """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
+        return None if request.pathname == ADDRESS else receive(request, self._resources, self.types)
+
     def options(self, request: Request) -> Response:
         """OPTIONS that is no preflight: what the addressed resource can do; needs no authentication."""
         allow: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY")
@@ -144,10 +149,10 @@ class Rest:
 
     def _uploaded_property(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         """GET of an upload's address, when no record has the full id."""
-        name = self._upload_name(resource, target) if issubclass(resource, TableResource) else None
+        name = upload_name(resource, target) if issubclass(resource, TableResource) else None
         if name is None:
             raise NotFound("Record not found")
-        record = replace(target, id_text=cast(str, target.id_text).rpartition("/")[0], property=name)
+        record = replace(uploaded_record(target), property=name)
         resource.bind(record)
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
@@ -160,7 +165,7 @@ class Rest:
         if target.property is not None:
             raise resource.not_allowed("put", target=target)
         if issubclass(resource, TableResource):
-            name = self._upload_name(resource, target)
+            name = upload_name(resource, target)
             if name is not None:
                 return self._upload(request, resource, target, name)
         if target.id_text is not None:
@@ -208,22 +213,13 @@ class Rest:
 
     # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _upload_name(resource: type[TableResource], target: RequestTarget) -> str | None:
-        """The attribute a PUT addresses by its last segment, None if the whole path is an id."""
-        if target.id_text is None or "/" not in target.id_text:
-            return None
-        name = target.id_text.rpartition("/")[2]
-        attribute = resource.properties.get(name)
-        if attribute is None or not attribute.stored or attribute.primary_key:
-            return None
-        return name
-
     def _upload(self, request: Request, resource: type[TableResource], target: RequestTarget, name: str) -> Any:
         resource.admit(request)
-        record = replace(target, id_text=cast(str, target.id_text).rpartition("/")[0])
+        record = uploaded_record(target)
         resource.bind(record)
         request.precondition = write_precondition(request.block)
+        if request.upload is not None:
+            return self._answers.answer(request, target, resource.put_property(record, name, request.upload, request))
         value = self._bodies.read_property(request, resource.properties[name])
         if inspect.isawaitable(value):
             return self._upload_awaited(request, resource, record, name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,15 @@ class FakeApplication:
 
     def __init__(self) -> None:
         self.answer: Callable[[Exchange], Response | None] = lambda exchange: Response(exchange.request.target.encode())
+        self.decide: Callable[[Exchange], Any] = lambda exchange: None
+        self.asked: list[Exchange] = []
         self.handled: list[Exchange] = []
         self.done: list[Exchange] = []
         self.cancels: list[Exchange] = []
+
+    def receive(self, exchange: Exchange) -> Any:
+        self.asked.append(exchange)
+        return self.decide(exchange)
 
     def handle(self, exchange: Exchange) -> Response | None:
         self.handled.append(exchange)
@@ -424,3 +431,244 @@ def test_a_peer_that_goes_on_sending_after_the_last_answer_is_cut_off(world: Wor
     assert not world.sock.closed
     world.pass_time(2)
     assert world.sock.closed
+
+
+# --- bodies that are taken as they come ------------------------------------------------------------------------------------------------
+
+PUT = b"PUT /up HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+
+
+class FakeSink:
+    """Says that it is full when it holds `room` bytes."""
+
+    def __init__(self, room: int = 1 << 30) -> None:
+        self.room = room
+        self.taken = b""
+        self.done: Callable[[Any, BaseException | None], None] | None = None
+        self.discarded = False
+        self.on_change: Callable[[BaseException | None], None] = lambda error: None
+
+    def write(self, data: bytes) -> bool:
+        assert not self.discarded and self.done is None
+        self.taken += data
+        return len(self.taken) < self.room
+
+    def finish(self, done: Callable[[Any, BaseException | None], None]) -> None:
+        self.done = done
+
+    def discard(self) -> None:
+        self.discarded = True
+
+
+def with_sink(world: World, room: int = 1 << 30) -> FakeSink:
+    sink = FakeSink(room)
+    world.application.decide = lambda exchange: sink
+    return sink
+
+
+def test_a_whole_request_is_not_asked_about(world: World) -> None:
+    world.application.decide = lambda exchange: Response(b"no", 403)
+    world.receive(PUT % 3 + b"abc")
+    assert world.bodies() == [b"/up"]
+    assert world.application.asked == []
+
+
+def test_a_sink_takes_the_body(world: World) -> None:
+    sink = with_sink(world)
+    world.receive(PUT % 6, b"ab", b"cdef")
+    assert (sink.taken, world.sock.sent) == (b"abcdef", b"")
+    assert world.connection.state is State.HANDLING
+    assert world.connections.bodies == 0
+    assert sink.done is not None
+    sink.done("what it made", None)
+    world.turn()
+    assert world.bodies() == [b"/up"]
+    request = world.application.handled[0].request
+    assert (request.upload, request.content) == ("what it made", b"")
+    world.application.decide = lambda exchange: None
+    world.receive(PUT % 2, b"xy")
+    assert len(world.bodies()) == 2
+    assert world.application.handled[1].request.content == b"xy"
+
+
+def test_a_chunked_body_goes_there_too(world: World) -> None:
+    sink = with_sink(world)
+    world.receive(b"PUT /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"2\r\nde\r\n0\r\n\r\n")
+    assert sink.taken == b"abcde"
+    assert sink.done is not None
+
+
+def test_a_refused_body_is_not_read(world: World) -> None:
+    world.application.decide = lambda exchange: Response(b"no", 403)
+    world.receive((PUT % 1000).replace(b"Host", b"Expect: 100-continue\r\nHost"))
+    assert world.sock.sent.startswith(b"HTTP/1.1 403")
+    assert b"Connection: close" in world.sock.sent
+    assert world.sock.half_closed
+    world.receive(b"x" * 500)
+    assert world.application.handled == []
+    assert len(world.application.done) == 1
+    world.receive(b"")
+    assert world.sock.closed
+
+
+def test_who_waits_for_a_word_gets_it_when_the_body_is_wanted(world: World) -> None:
+    sink = with_sink(world)
+    world.receive((PUT % 3).replace(b"Host", b"Expect: 100-continue\r\nHost"))
+    assert world.sock.sent == b"HTTP/1.1 100 Continue\r\n\r\n"
+    world.receive(b"abc")
+    assert sink.taken == b"abc"
+
+
+def test_while_the_sink_is_full_nothing_is_read(world: World) -> None:
+    sink = with_sink(world, room=4)
+    world.receive(PUT % 10, b"abcd")
+    assert world.sock not in world.loop.readers
+    sink.room = 100
+    sink.on_change(None)
+    assert world.sock in world.loop.readers
+    world.receive(b"efghij")
+    assert sink.taken == b"abcdefghij"
+
+
+def test_a_body_may_take_its_time_as_long_as_it_moves(world: World) -> None:
+    sink = with_sink(world)
+    world.receive(PUT % 3)
+    for piece in (b"a", b"b"):
+        world.pass_time(15)
+        world.receive(piece)
+    world.pass_time(15)
+    assert not sink.discarded
+    world.pass_time(10)
+    assert sink.discarded
+    assert world.sock.sent.startswith(b"HTTP/1.1 408")
+
+
+def test_a_peer_that_goes_away_in_the_middle(world: World) -> None:
+    sink = with_sink(world)
+    world.receive(PUT % 10, b"abc", b"")
+    assert sink.discarded
+    assert world.sock.closed
+    assert len(world.application.cancels) == 1
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["while it comes", "at its end"])
+def test_a_sink_that_fails(world: World, complete: bool) -> None:
+    sink = with_sink(world)
+    world.receive(PUT % 10, b"abcde")
+    if complete:
+        world.receive(b"fghij")
+        assert sink.done is not None
+        sink.done(None, Problem("full", 507))
+    else:
+        sink.on_change(Problem("full", 507))
+    world.turn()
+    assert world.sock.sent.startswith(b"HTTP/1.1 507")
+    assert world.application.handled == []
+    assert world.sock.half_closed is not complete
+    if complete:
+        world.application.decide = lambda exchange: None
+        world.receive(GET % 1)
+        assert b"/1" in world.sock.sent
+
+
+def test_a_sink_that_fails_within_the_call(world: World) -> None:
+    sink = with_sink(world)
+
+    def write(data: bytes) -> bool:
+        sink.on_change(Problem("full", 507))
+        return False
+
+    sink.write = write  # type: ignore[method-assign]
+    world.receive(PUT % 3, b"abc")
+    assert world.sock.sent.startswith(b"HTTP/1.1 507")
+    assert not world.errors
+
+
+def test_time_runs_out_at_the_end_of_the_body(world: World) -> None:
+    sink = with_sink(world)
+    world.receive(PUT % 3, b"abc")
+    world.pass_time(21)
+    assert world.sock.sent.startswith(b"HTTP/1.1 503")
+    assert sink.discarded
+    assert sink.done is not None
+    sink.done("late", None)
+    assert world.application.handled == []
+
+
+class LaterWorld(World):
+    """Decisions that are awaited, on a loop of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.real = asyncio.new_event_loop()
+        self.decision: asyncio.Future[Any] = self.real.create_future()
+        self.loop.create_task = self.real.create_task  # type: ignore[attr-defined]
+        self.application.decide = lambda exchange: self.decision
+
+    def run(self) -> None:
+        for _ in range(5):
+            self.real.run_until_complete(asyncio.sleep(0))
+        self.turn()
+
+
+@pytest.fixture
+def later() -> Iterator[LaterWorld]:
+    found = LaterWorld()
+    yield found
+    found.connections.close_all()
+    found.run()
+    found.real.close()
+
+
+@pytest.mark.parametrize("pieces", [[], [b"ab"], [b"ab", b"cd"]], ids=len)
+def test_a_decision_that_comes_later(later: LaterWorld, pieces: list[bytes]) -> None:
+    sink = FakeSink()
+    later.receive(PUT % 4, *pieces)
+    later.run()
+    assert later.application.handled == []
+    later.decision.set_result(sink)
+    later.run()
+    later.receive(*[b"ab", b"cd"][len(pieces) :])
+    assert sink.taken == b"abcd"
+    assert sink.done is not None
+    sink.done("made", None)
+    later.turn()
+    assert later.bodies() == [b"/up"]
+    assert later.connections.bodies == 0
+
+
+@pytest.mark.parametrize("pieces", [[], [b"ab"], [b"ab", b"cd"]], ids=len)
+@pytest.mark.parametrize("refused", [False, True], ids=["collected", "refused"])
+def test_a_decision_against_a_sink_that_comes_later(later: LaterWorld, pieces: list[bytes], refused: bool) -> None:
+    later.receive(PUT % 4, *pieces)
+    later.decision.set_result(Response(b"no", 403) if refused else None)
+    later.run()
+    if refused:
+        assert later.sock.sent.startswith(b"HTTP/1.1 403")
+        assert later.application.handled == []
+        assert later.sock.half_closed is (len(pieces) < 2)
+    else:
+        later.receive(*[b"ab", b"cd"][len(pieces) :])
+        assert later.application.handled[0].request.content == b"abcd"
+    assert later.connections.bodies == 0
+
+
+def test_until_the_decision_not_much_is_read(later: LaterWorld) -> None:
+    later.connections.max_bodies = 1 << 30
+    later.receive(PUT % (READ_AHEAD + 100), b"x" * (READ_AHEAD + 1))
+    assert later.sock not in later.loop.readers
+    later.decision.set_result(None)
+    later.run()
+    assert later.sock in later.loop.readers
+    later.receive(b"x" * 99)
+    assert len(later.application.handled[0].request.content) == READ_AHEAD + 100
+
+
+def test_a_peer_that_goes_away_before_the_decision(later: LaterWorld) -> None:
+    sink = FakeSink()
+    later.receive(PUT % 4, b"ab", b"")
+    later.decision.set_result(sink) if not later.decision.cancelled() else None
+    later.run()
+    assert later.sock.closed
+    assert sink.taken == b""
+    assert later.connections.bodies == 0

@@ -1,0 +1,175 @@
+"""Property uploads through a whole node: into files as they come, or refused with the head."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from svc.auth.users import User
+from svc.errors import NoSpace
+from svc.store.blobs import BlobFile
+from tests.support.node import Node, Wire
+
+CONTENT = bytes(range(256)) * 500
+SCHEMA = """
+type Photo @table @export { id: ID @primaryKey  image: Blob  raw: Bytes  images: [Blob]  title: String }
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "schema.graphql").write_text(SCHEMA)
+    made = Node(tmp_path / "database", app)
+    yield made
+    assert made.errors == []
+    made.store.check()
+    made.close()
+
+
+@pytest.fixture
+def wire(node: Node) -> Wire:
+    return node.connect()
+
+
+def upload(wire: Wire, content: bytes = CONTENT, target: str = "/Photo/a/image", **fields: str) -> int:
+    """The status. The head comes alone, the body in pieces."""
+    lines = [f"PUT {target} HTTP/1.1", "Host: localhost", f"Content-Length: {len(content)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    wire.sock.sent = b""
+    answer = wire.send("\r\n".join(lines).encode() + b"\r\n\r\n", *(content[n : n + 50_000] for n in range(0, len(content), 50_000)))
+    return int(answer.split(b" ")[1])
+
+
+def files_of(node: Node) -> int:
+    return sum(len(names) for _, names in node.store.databases["data"].blobs.walk())
+
+
+def test_a_large_body_goes_into_a_file(node: Node, wire: Wire) -> None:
+    assert upload(wire, Content_Type="image/png") == 204
+    assert files_of(node) == 1
+    assert node.connections.bodies == 0
+    for target in ("/Photo/a/image", "/Photo/a.image"):
+        status, fields, body = wire.ask("GET", target)
+        assert (status, fields["content-type"], fields["content-length"], body) == (200, "image/png", "128000", CONTENT)
+    assert wire.ask("GET", "/Photo/a.image", fields={"Range": "bytes=100-199"})[2] == CONTENT[100:200]
+    assert wire.ask("GET", "/Photo/a.image", fields={"Accept": "image/*"})[0] == 200
+    assert wire.ask("HEAD", "/Photo/a/image")[1]["content-length"] == "128000"
+
+
+def test_the_collected_way_ends_the_same(node: Node, wire: Wire) -> None:
+    assert wire.ask("PUT", "/Photo/a/image", CONTENT, {"Content-Type": "image/png"})[0] == 204
+    assert files_of(node) == 1
+    assert wire.ask("GET", "/Photo/a/image")[2] == CONTENT
+    assert wire.ask("PUT", "/Photo/b/image", b"small", {"Content-Type": "image/gif"})[0] == 204
+    _, fields, body = wire.ask("GET", "/Photo/b/image")
+    assert (fields["content-type"], body) == ("image/gif", b"small")
+    assert files_of(node) == 1
+
+
+def test_a_small_body_that_comes_late_needs_no_file(node: Node, wire: Wire) -> None:
+    assert upload(wire, b"small", Content_Type="image/png") == 204
+    assert files_of(node) == 0
+    assert wire.ask("GET", "/Photo/a/image")[2] == b"small"
+
+
+def test_without_a_type(node: Node, wire: Wire) -> None:
+    assert upload(wire) == 204
+    assert wire.ask("GET", "/Photo/a/image")[1]["content-type"] == "application/octet-stream"
+
+
+def test_the_etag_follows_the_content(node: Node, wire: Wire) -> None:
+    upload(wire, Content_Type="image/png")
+    tag = wire.ask("GET", "/Photo/a/image")[1]["etag"]
+    assert wire.ask("GET", "/Photo/a/image", fields={"If-None-Match": tag})[0] == 304
+    assert upload(wire, CONTENT[::-1], Content_Type="image/png", If_Match=tag) == 204
+    assert wire.ask("GET", "/Photo/a/image", fields={"If-None-Match": tag})[0] == 200
+    assert wire.ask("GET", "/Photo/a/image", fields={"Range": "bytes=0-9", "If-Range": tag})[0] == 200
+
+
+def test_other_attributes_are_collected(node: Node, wire: Wire) -> None:
+    assert upload(wire, target="/Photo/a/raw", Content_Type="image/png") == 204
+    assert wire.ask("GET", "/Photo/a/raw")[2] == CONTENT
+    assert upload(wire, b'"text"' + b" " * 60_000, target="/Photo/a/title", Content_Type="application/json") == 204
+    assert upload(wire, b'"text"' + b" " * 60_000, target="/Photo/a/image", Content_Type="application/json") == 204
+    assert wire.ask("GET", "/Photo/a/image")[1]["content-type"] == "text/plain; charset=utf-8"
+    assert files_of(node) == 0
+
+
+def test_a_coded_body_is_collected_and_decoded(node: Node, wire: Wire) -> None:
+    import gzip
+
+    content = bytes(gzip.compress(CONTENT, 0, mtime=0))
+    assert upload(wire, content, Content_Type="image/png", Content_Encoding="gzip") == 204
+    assert wire.ask("GET", "/Photo/a/image")[2] == CONTENT
+
+
+def test_in_json_there_is_a_description_or_the_text(node: Node, wire: Wire) -> None:
+    upload(wire, Content_Type="image/png")
+    body = wire.ask("GET", "/Photo/a")[2]
+    assert b'"contentType":"image/png","size":128000' in body
+    assert wire.ask("GET", "/Photo/?select(image)")[2].count(b'"size":128000') == 1
+    assert wire.ask("PUT", "/Photo/b", b'{"image":"some text"}')[0] == 204
+    assert wire.ask("GET", "/Photo/b")[2] == b'{"image":"some text","id":"b"}'
+    assert wire.ask("PUT", "/Photo/c", body)[0] == 400  # a description is no content
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "status"),
+    [
+        ("/Photo/a/image", {"If-Match": '"AAAAAAAAAAA"'}, 412),
+        ("/Photo/a/image", {"Content-Type": "x" * 300}, 400),
+        ("/Nowhere/a", {}, 404),
+    ],
+    ids=["precondition", "type", "address"],
+)
+def test_refused_with_the_head(node: Node, wire: Wire, target: str, fields: dict[str, str], status: int) -> None:
+    lines = [
+        f"PUT {target} HTTP/1.1",
+        "Host: localhost",
+        "Content-Length: 1000000",
+        *(f"{name}: {value}" for name, value in fields.items()),
+    ]
+    answer = wire.send("\r\n".join(lines).encode() + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 %d" % status)
+    assert b"Connection: close" in answer
+    assert files_of(node) == 0
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "QUERY"])
+@pytest.mark.parametrize("user", ["anonymous", "without rights"])
+def test_whose_body_is_not_read(node: Node, wire: Wire, method: str, user: str) -> None:
+    node.as_user(None if user == "anonymous" else User("ann"))
+    answer = wire.send(f"{method} /Photo/a/image HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n".encode())
+    if user == "anonymous":
+        assert answer.startswith(b"HTTP/1.1 401")
+    elif method != "QUERY":
+        assert answer.startswith(b"HTTP/1.1 403")
+
+
+def test_a_peer_that_goes_away_leaves_nothing(node: Node, wire: Wire) -> None:
+    wire.send(b"PUT /Photo/a/image HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", CONTENT)
+    assert files_of(node) == 1
+    wire.send(b"")
+    assert files_of(node) == 0
+    assert wire.sock.closed
+
+
+def test_a_full_disk(node: Node, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: BlobFile, data: bytes) -> None:
+        self.discard()
+        raise NoSpace
+
+    monkeypatch.setattr(BlobFile, "write", fail)
+    assert upload(wire, Content_Type="image/png") == 507
+    assert files_of(node) == 0
+    monkeypatch.undo()
+    assert upload(node.connect(), Content_Type="image/png") == 204
+
+
+def test_a_body_that_is_too_long(node: Node, wire: Wire) -> None:
+    head = b"PUT /Photo/a/image HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n%b\r\n" % (len(CONTENT), CONTENT)
+    assert wire.send(head, *[chunk] * 9).startswith(b"HTTP/1.1 413")
+    assert files_of(node) == 0
