@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from svc.clock import Clock
 from svc.errors import NoSpace, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
-from svc.store.blobs.files import ERROR, PART
 from svc.store.build import build_slice
 from svc.store.definitions import (
     BLOBS_KEY,
