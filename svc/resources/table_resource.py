@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 from urllib.parse import quote
@@ -9,17 +11,25 @@ from urllib.parse import quote
 from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
 from svc.auth.system import SYSTEM
 from svc.errors import AccessViolation, BadBody, ClientError
-from svc.messages import Request
+from svc.messages import Request, Response
 from svc.query import QueryCache, plan_query
+from svc.query import Rows as QueryRows
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
-from svc.store import Store, Table, Transaction
+from svc.store import Store, Table, Transaction, WriterBusy
+from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
+from svc.store.transaction import LONG_WRITES
 from svc.store.validation import check_key, key_from_text
+
+LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
+COUNT_STEP = 1000  # records without a key that are counted between two looks at the clock
+DELETE_STEP = 64  # records found by a DELETE between two looks at the clock
+DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed
 
 SURELY_SHORT = 400  # characters of a key that is within every limit, whatever its characters are
 
@@ -77,7 +87,7 @@ class TableResource(Resource):
             allowed = may.update if cls.table.get_raw(target.id) is not None else may.insert
         if not allowed:
             raise AccessViolation(user)
-        if data is not None and may.attributes is not None:
+        if data is not None and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
             existing = target.id is not None and cls.table.get_raw(target.id) is not None
             for record in data if isinstance(data, list) else (data,):
                 if isinstance(record, dict):
@@ -163,30 +173,76 @@ class TableResource(Resource):
         return cls.store.begin(None if user is None else user.username)
 
     @classmethod
-    def commit(cls, transaction: Transaction, request: Request) -> None:
-        """Apply the writes now; the answer waits for the turn's commit."""
-        transaction.apply()
+    def commit(cls, transaction: Transaction, request: Request) -> Awaitable[None] | None:
+        """Apply the writes now; the answer waits for the turn's commit. What takes too long for a turn, or has to wait for something that
+        does, is returned to be awaited."""
+        if transaction.is_long or (len(request.content) > LONG_CONTENT and transaction.has_writes):
+            return transaction.apply_long()
+        try:
+            transaction.apply(wait=False)
+        except WriterBusy:
+            return cls._apply_in_turn(transaction, request)
+        request.transaction = transaction
+        return None
+
+    @classmethod
+    async def _apply_in_turn(cls, transaction: Transaction, request: Request) -> None:
+        await transaction.apply_in_turn()
         request.transaction = transaction
 
     @classmethod
-    def on_put(cls, target: RequestTarget, data: Any, request: Request) -> None:
-        table = cls.table
+    def _commit_all(cls, steps: Iterator[None], count: int, transaction: Transaction, request: Request) -> Awaitable[None] | None:
+        """Take `steps`, which collect `count` writes, and commit; what takes too long for a turn is returned to be awaited."""
+        if count > LONG_WRITES:
+            return cls._commit_in_slices(steps, transaction, request)
+        for _ in steps:
+            pass
+        return cls.commit(transaction, request)
+
+    @classmethod
+    async def _commit_in_slices(cls, steps: Iterator[None], transaction: Transaction, request: Request) -> None:
+        await cls.store.slices.exhaust(steps)
+        waiting = cls.commit(transaction, request)
+        if waiting is not None:
+            await waiting
+
+    @classmethod
+    def on_put(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
         transaction = cls.begin(request)
         if target.id is not None:
             cls._put(transaction, target.id, cls._one_record(data), target, request)
-        else:
-            if target.prefix is not None:
-                raise ClientError("PUT needs the address of a record or of the whole collection")
-            records = data if isinstance(data, list) else [cls._one_record(data)]
-            for number, record in enumerate(records):
-                if not isinstance(record, dict):
-                    raise BadBody(f"Element {number} of the body is not an object")
-                if table.primary_key not in record:
-                    raise ClientError(
-                        f"Element {number} has no {table.primary_key}" if isinstance(data, list) else f"The body has no {table.primary_key}"
-                    )
-                cls._put(transaction, check_key(table.definition, record[table.primary_key]), record, target, request)
-        cls.commit(transaction, request)
+            return cls.commit(transaction, request)
+        if target.prefix is not None:
+            raise ClientError("PUT needs the address of a record or of the whole collection")
+        if not isinstance(data, list):
+            record = cls._one_record(data)
+            if cls.table.primary_key not in record:
+                raise ClientError(f"The body has no {cls.table.primary_key}")
+            cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
+            return cls.commit(transaction, request)
+        return cls._commit_all(cls._put_each(transaction, data, target, request), len(data), transaction, request)
+
+    @classmethod
+    def _put_each(cls, transaction: Transaction, records: list[Any], target: RequestTarget, request: Request) -> Iterator[None]:
+        definition, primary_key = cls.table.definition, cls.table.primary_key
+        check = cls._write_check(records, target, request)
+        for number, record in enumerate(records):
+            if not isinstance(record, dict):
+                raise BadBody(f"Element {number} of the body is not an object")
+            if primary_key not in record:
+                raise ClientError(f"Element {number} has no {primary_key}")
+            if check is not None:
+                check(record)
+            cls._put(transaction, check_key(definition, record[primary_key]), record, target, request)
+            yield
+
+    @classmethod
+    def _write_check(cls, records: list[Any], target: RequestTarget, request: Request) -> Callable[[dict[str, Any]], None] | None:
+        """What `authorize` leaves to those who take the records one by one."""
+        may: TableRights = target.rights
+        if may.attributes is None or len(records) <= LONG_WRITES:
+            return None
+        return lambda record: may.check_write(record, insert=True, user=request.user)
 
     @classmethod
     def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
@@ -198,51 +254,94 @@ class TableResource(Resource):
         transaction.put(cls.table, key, record, request.precondition)
 
     @classmethod
-    def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> None:
+    def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
         if target.id is None:
             raise cls.not_allowed("patch", target=target)
         changes = cls._one_record(data)
         changes.pop(cls.table.primary_key, None)
         transaction = cls.begin(request)
         transaction.patch(cls.table, target.id, cls.table.validator.changes(changes, source=source_of(request)), request.precondition)
-        cls.commit(transaction, request)
+        return cls.commit(transaction, request)
 
     @classmethod
-    def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> None:
+    def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> Awaitable[None] | None:
         """Change one property only (http §2.5)."""
         cls.authorize("patch", target, {name: value}, request)
         transaction = cls.begin(request)
         transaction.patch(cls.table, target.id, cls.table.validator.changes({name: value}, source=source_of(request)), request.precondition)
-        cls.commit(transaction, request)
+        return cls.commit(transaction, request)
 
     @classmethod
-    def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Created:
+    def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         if target.id is not None:
             raise cls.not_allowed("post", target=target)
         transaction = cls.begin(request)
-        if isinstance(data, list):
-            created: Any = []
-            for number, record in enumerate(data):
-                if not isinstance(record, dict):
-                    raise BadBody(f"Element {number} of the body is not an object")
-                created.append(cls._create(transaction, record, target, request))
-            cls.commit(transaction, request)
-            return Created(created)
-        created = cls._create(transaction, cls._one_record(data), target, request)
-        cls.commit(transaction, request)
-        text = str(created) if not isinstance(created, tuple) else "/".join(map(str, created))
-        location = quote(text, safe="/")
-        if target.prefix is not None:
-            location = f"/{quote(cls.name)}/{location}"
-        return Created(created, location)
+        try:
+            if isinstance(data, list):
+                keys: list[Any] = []
+                steps = cls._create_each(transaction, data, keys, target, request)
+                waiting = cls._commit_all(steps, len(data), transaction, request)
+                created = Created(keys)
+            else:
+                record = cls._one_record(data)
+                new_keys = transaction.new_keys(cls.table, record.get(cls.table.primary_key) is None, prefix=target.prefix or "")
+                key = cls._create(transaction, record, target, request, new_keys)
+                waiting = cls.commit(transaction, request)
+                text = str(key) if not isinstance(key, tuple) else "/".join(map(str, key))
+                location = quote(text, safe="/")
+                if target.prefix is not None:
+                    location = f"/{quote(cls.name)}/{location}"
+                created = Created(key, location)
+        except WriterBusy:
+            return cls._post_in_turn(target, data, request)
+        return created if waiting is None else cls._created(waiting, created, target, data, request)
 
     @classmethod
-    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
+    async def _created(cls, waiting: Awaitable[None], created: Created, target: RequestTarget, data: Any, request: Request) -> Any:
+        try:
+            await waiting
+        except WriterBusy:
+            return await cls._post_in_turn(target, data, request)
+        return created
+
+    @classmethod
+    async def _post_in_turn(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        """There were no numbers to be had for keys while a long write is under way. Nothing has been done to `data` yet."""
+        await cls.store.queue_of(cls.table.database).wait()
+        created = cls.on_post(target, data, request)
+        return await created if inspect.isawaitable(created) else created
+
+    @classmethod
+    def _create_each(
+        cls, transaction: Transaction, records: list[Any], keys: list[Any], target: RequestTarget, request: Request
+    ) -> Iterator[None]:
+        """Appends the keys to `keys`."""
+        primary_key = cls.table.primary_key
+        missing = 0
+        for number, record in enumerate(records):
+            if not isinstance(record, dict):
+                raise BadBody(f"Element {number} of the body is not an object")
+            missing += record.get(primary_key) is None
+            if not number % COUNT_STEP:
+                yield
+        new_keys = transaction.new_keys(cls.table, missing, prefix=target.prefix or "")
+        check = cls._write_check(records, target, request)
+        for record in records:
+            if check is not None:
+                check(record)
+            keys.append(cls._create(transaction, record, target, request, new_keys))
+            yield
+
+    @classmethod
+    def _create(
+        cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request, new_keys: Iterator[Any]
+    ) -> Any:
+        """`new_keys`: for records that come without one."""
         table = cls.table
         given = record.get(table.primary_key)
         prefix = target.prefix or ""
         if given is None:
-            key = transaction.new_key(table, prefix=prefix)
+            key = next(new_keys)
         else:
             key = check_key(table.definition, given)
             if prefix and not str(key).startswith(prefix):
@@ -251,23 +350,50 @@ class TableResource(Resource):
         return transaction.create(table, key, table.validator.record(record, source=source_of(request)))
 
     @classmethod
-    def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> bool:
+    def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         if target.is_root:
             raise cls.not_allowed("delete", target=target)
         transaction = cls.begin(request)
         if target.id is not None:
             transaction.delete(cls.table, target.id, request.precondition)
-        else:
-            rows = cls.on_search(replace(target), None, request)
-            if rows.plan.select is not None:
-                raise ClientError("DELETE takes conditions, sort and limit, but no select")
-            run = rows.plan.run(cls.table.database.snapshot(), cls.store.clock.wall() * 1000)
-            while batch := run.next_batch(1000):
-                for raw in batch:
-                    transaction.delete(cls.table, cls.table.key_of(raw))
+            return cls.commit(transaction, request)
+        rows = cls.on_search(replace(target), None, request)
+        if rows.plan.select is not None or rows.plan.query.aggregate is not None:
+            raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+        database = cls.table.database
+        steps = cls._delete_each(transaction, rows.plan.run(database.snapshot(), cls.store.clock.wall() * 1000))
+        if not cls.store.slices.run(steps):
+            return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
+        waiting = cls.commit(transaction, request)
+        return _deleted(transaction) if waiting is None else cls._deleted_later(waiting, transaction)
+
+    @classmethod
+    def _delete_each(cls, transaction: Transaction, run: QueryRows) -> Iterator[None]:
+        """What `run` finds, as stored keys: records are not kept."""
+        table = cls.table
+        try:
+            while not run.done:
+                for stored, raw in run.step_pairs(DELETE_STEP):
+                    transaction.delete_stored(table, stored, raw)
+                yield
+        finally:
             run.close()
-        cls.commit(transaction, request)
-        return True
+
+    @classmethod
+    async def _delete_in_slices(cls, steps: Iterator[None], snapshot: Txn, transaction: Transaction, request: Request) -> Response:
+        try:
+            await cls.store.slices.exhaust(steps)
+        finally:
+            snapshot.abort()
+        waiting = cls.commit(transaction, request)
+        if waiting is not None:
+            await waiting
+        return _deleted(transaction)
+
+    @classmethod
+    async def _deleted_later(cls, waiting: Awaitable[None], transaction: Transaction) -> Response:
+        await waiting
+        return _deleted(transaction)
 
     @classmethod
     def _one_record(cls, data: Any) -> dict[str, Any]:
@@ -275,6 +401,10 @@ class TableResource(Resource):
             what = "nothing" if data is None else "a list" if isinstance(data, list) else "no object"
             raise BadBody(f"The body must be one object, it is {what}")
         return cast(dict[str, Any], data)
+
+
+def _deleted(transaction: Transaction) -> Response:
+    return Response(None, 204, pairs=[(DELETED_COUNT, str(transaction.deleted))])
 
 
 def source_of(request: Request) -> str:

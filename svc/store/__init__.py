@@ -1,6 +1,7 @@
 """The store: databases, tables, indexes and the transaction log, on LMDB. The only importer of lmdb and sortedcontainers."""
 
 from svc.store.database import Database
+from svc.store.env import WriterBusy
 from svc.store.index import Index
 from svc.store.log import LogEntry
 from svc.store.records import MISSING
@@ -9,4 +10,4 @@ from svc.store.table import Table
 from svc.store.transaction import Transaction
 from svc.store.writes import Precondition
 
-__all__ = ["MISSING", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction"]
+__all__ = ["MISSING", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction", "WriterBusy"]

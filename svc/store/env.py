@@ -530,6 +530,11 @@ class Environment:
         """Forget the snapshots of processes that died; returns how many. They would keep pages from being reused."""
         return self._env.reader_check()
 
+    def open_snapshots(self) -> int:
+        """The number of read transactions that this process has open: each keeps the pages it may read from being reused."""
+        rows = [line.split() for line in self._env.readers().splitlines()]
+        return sum(len(row) == 3 and row[0] == str(os.getpid()) and row[2] != "-" for row in rows)
+
     def used_bytes(self) -> int:
         """Bytes of the data file that hold pages."""
         return (self._env.info()["last_pgno"] + 1) * self._page

@@ -41,6 +41,7 @@ from svc.store.slices import SLICE
 from svc.store.writes import IndexChange, WriteSet
 
 if TYPE_CHECKING:
+    from svc.store.blobs import BlobFile
     from svc.store.database import Database
     from svc.store.index import Index
     from svc.store.schema import TableDefinition
@@ -100,6 +101,7 @@ class LongWrite:
         self._entries = 0  # log entries written
         self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
         self._changed: set[Index] = set()  # then the indexes they belong to
+        self._files: list[BlobFile] = []  # of blobs, that records refer to from this on
         self._announced = False  # readers of the definitions have to read them again
         self.version = 0.0
         self.deleted = 0
@@ -155,6 +157,7 @@ class LongWrite:
         self.version = store.next_version()
         self._wall_ms = store.clock.wall() * 1000
         self._set = env.run_long(self._open)
+        self._files = self._set.new_files
         return True
 
     def _open(self, txn: Txn) -> WriteSet:
@@ -245,6 +248,10 @@ class LongWrite:
         return cancelled
 
     def _steps_after(self) -> Iterator[None]:
+        for count, file in enumerate(self._files, 1):
+            file.keep()
+            if not count % _CHUNK:
+                yield
         changes = self._changes or []
         for start in range(0, len(changes), _CHUNK):
             self._database.enter_in_caches(changes[start : start + _CHUNK])
@@ -283,6 +290,8 @@ class LongWrite:
     def _undo(self) -> None:
         if self.stage is Stage.WRITING:
             self._env.abort_long()
+            for file in self._files:
+                file.unclaim()
             self._rewind()
 
     def _rewind(self) -> None:

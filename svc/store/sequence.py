@@ -7,6 +7,8 @@ stored with the turn's commit: no key is handed out twice, and a restart goes on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from secrets import randbelow
 from struct import Struct as Layout
 from typing import TYPE_CHECKING
@@ -40,16 +42,9 @@ class KeySequence:
     def next_key(self) -> int:
         """A key that no record of the table has. Opens the turn's write transaction."""
         table = self._table
-        txn = table.database.writer()
-        if txn is not self._txn:
-            # Another process, or a turn whose commit failed, may have been here since.
-            stored = txn.get(sequence_key(table.number), None, table.database.definitions)
-            self._next, self._end = (0, 0) if stored is None else _STATE.unpack(stored)
-            self._txn = txn
+        txn = self._open()
         while True:
-            if self._next >= self._end:
-                self._next = self._free_block(txn)
-                self._end = self._next + self._block
+            self._need_block(txn)
             key = self._next
             self._next += 1
             # Somebody may have chosen this key for a record.
@@ -57,6 +52,38 @@ class KeySequence:
                 break
         table.database.used_sequences.add(self)
         return key
+
+    def next_keys(self, count: int) -> Iterator[int]:
+        """That many keys, taken at once: a few look-ups for all of them if no record is in their way."""
+        txn = self._open()
+        found: list[range] = []
+        while count:
+            self._need_block(txn)
+            size = min(count, self._end - self._next)
+            while size > 1 and self._has_keys(txn, self._next, self._next + size - 1):
+                size //= 2
+            first = self.next_key() if size == 1 else self._next
+            found.append(range(first, first + size))
+            self._next = first + size
+            count -= size
+        self._table.database.used_sequences.add(self)
+        return chain.from_iterable(found)
+
+    def _open(self) -> Txn:
+        """The turn's write transaction; what is next is as of that."""
+        table = self._table
+        txn = table.database.writer()
+        if txn is not self._txn:
+            # Another process, or a turn whose commit failed, may have been here since.
+            stored = txn.get(sequence_key(table.number), None, table.database.definitions)
+            self._next, self._end = (0, 0) if stored is None else _STATE.unpack(stored)
+            self._txn = txn
+        return txn
+
+    def _need_block(self, txn: Txn) -> None:
+        if self._next >= self._end:
+            self._next = self._free_block(txn)
+            self._end = self._next + self._block
 
     def save(self, txn: Txn) -> None:
         """Store what is next, just before the turn's commit."""

@@ -12,6 +12,7 @@ space and are in the indexes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from os import getpid, urandom
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
@@ -285,9 +286,21 @@ class Table:
             return prefix + new_uuid()
         if prefix or kind not in _NUMBER_KEYS:
             raise ClientError(f"A record of {self.name} needs a value for its primary key {self.primary_key}")
+        return self._key_sequence().next_key()
+
+    def _key_sequence(self) -> KeySequence:
         if self._sequence is None:
-            self._sequence = KeySequence(self, small=kind == "Int")
-        return self._sequence.next_key()
+            self._sequence = KeySequence(self, small=self._key_type == "Int")
+        return self._sequence
+
+    def new_keys(self, count: int, prefix: str = "") -> Iterator[Key]:
+        """`new_key` that many times; integers are taken from the sequence at once. Raises ClientError at once too."""
+        if not count:
+            return iter(())
+        if self._key_type in _NUMBER_KEYS and not prefix:
+            return self._key_sequence().next_keys(count)
+        first = self.new_key(prefix)
+        return chain((first,), (self.new_key(prefix) for _ in range(count - 1)))
 
     # -- writing, for `writes` and `load`
 

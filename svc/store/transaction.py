@@ -15,13 +15,13 @@ commit again: it is awaited instead (`apply_long`). Then it gives way to readers
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
 from svc.store.env import LmdbError, WriterBusy, store_problem
-from svc.store.keys import Key, encode_primary
+from svc.store.keys import Key, encode_primary, is_hashed
 from svc.store.log import DELETE, PATCH, PUT
 from svc.store.long_write import LongWrite
 from svc.store.pending import Write, carry_out
@@ -112,11 +112,25 @@ class Transaction:
         """Remove the record if there is one."""
         self._collect(DELETE, table, key, None, precondition, None)
 
+    def delete_stored(self, table: Table, stored: bytes, raw: bytes) -> None:
+        """The same for a record that a scan has found; of it no more than the key is kept."""
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        key = encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
+        self._add(Write(DELETE, table, key, None, None, None))
+
     def new_key(self, table: Table, *, prefix: str = "") -> Key:
-        """A key that no record has (schema-and-store §6.5). Raises WriterBusy, and then nothing has happened."""
-        if table.has_sequence:
-            self._store.open_writers((table.database,), wait=False)
+        """A key that no record has (schema-and-store §6.5)."""
         return table.new_key(prefix)
+
+    def new_keys(self, table: Table, count: int, *, prefix: str = "") -> Iterator[Key]:
+        """That many keys. Numbers of a sequence are reserved at once, with the commit of this turn.
+
+        Raises WriterBusy while a long write is under way and it takes numbers; then nothing has happened.
+        """
+        if count and table.has_sequence and not prefix:
+            self._store.open_writers((table.database,), wait=False)
+        return table.new_keys(count, prefix)
 
     def _collect(
         self,
@@ -136,12 +150,15 @@ class Transaction:
             self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
         if kind == PUT and data is not None:
             data[table.primary_key] = list(key) if type(key) is tuple else key
+        self._add(Write(kind, table, encoded, key if kind == PATCH else None, data, precondition, expires_at))
+
+    def _add(self, write: Write) -> None:
+        table = write.table
         if table not in self._tables:
             self._tables[table] = table.definition
-        write = Write(kind, table, encoded, key if kind == PATCH else None, data, precondition, expires_at)
         self._writes.append(write)
         if self._by_key is not None:
-            self._by_key.setdefault((table, encoded), []).append(write)
+            self._by_key.setdefault((table, write.key), []).append(write)
 
     # -- reading
 

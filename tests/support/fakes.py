@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Any
 
 
@@ -55,3 +56,15 @@ class FakeLoop:
 
     def remove_writer(self, sock: Any) -> None:
         self.writers.pop(sock, None)
+
+
+class AtOnce(Executor):
+    """Does in the calling thread, within the call, what a helper thread would do."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future

@@ -22,7 +22,7 @@ from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.cors import Cors
 from svc.store import Store
-from tests.support.fakes import FakeLoop, FakeSocket
+from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 
 APP = Path(__file__).parent.parent / "integration" / "app"
 
@@ -32,7 +32,7 @@ class Node:
 
     def __init__(self, path: Path, app: Path = APP) -> None:
         self.clock = FakeClock()
-        self.store = Store(path, clock=self.clock)
+        self.store = Store(path, clock=self.clock, make_helper=AtOnce)
         ensure_system(self.store)
         ensure_first_super_user(self.store, "admin", "password")
         self.resources = Resources()

@@ -1,6 +1,7 @@
 """svc.store.long_write: a transaction of many records, beside everything else that happens meanwhile."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future
@@ -13,6 +14,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Overloaded, PreconditionFailed, Problem, RecordExists, ServerError
 from svc.store import Database, LogEntry, Precondition, Store, Table, Transaction, long_write
+from svc.store.blobs import create_blob
 from svc.store.check import check_database
 from svc.store.env import WriterBusy
 from svc.store.log import PUT
@@ -582,3 +584,31 @@ def test_listeners_hear_of_it_in_pieces(
     with caplog.at_level(logging.ERROR):
         turns.finish(many(store, seats).apply_long())
     assert pieces == [7] * 14 + [2] and "a listener failed" in caplog.text
+
+
+@pytest.mark.parametrize("fate", ["committed", "undone", "begun again"])
+def test_the_files_of_blobs_share_its_fate(turns: Turns, store: Store, seats: Table, fate: str) -> None:
+    attributes = (Attribute("id", "ID", primary_key=True), Attribute("data", "Blob"))
+    table = seats.database.define_table(TableDefinition("Paper", attributes=attributes))
+    transaction = store.begin()
+    for number in range(60):
+        transaction.put(table, str(number), {"data": create_blob(b"x" * 20_000)})
+    if fate == "undone":
+        transaction.create(table, "0", {})
+    task = turns.start(transaction.apply_long())
+    if fate == "begun again":
+        writing(turns, table)
+        put(store, seats, "A", price=1)
+    turns.until(task.done)
+    if fate == "undone":
+        assert isinstance(task.exception(), RecordExists)
+    else:
+        task.result()
+    del transaction, task
+    assert table.record_count() == (0 if fate == "undone" else 60)
+    assert len(dict(seats.database.ledger.files(seats.database.snapshot()))) == table.record_count()
+    store.end_turn()
+    store.check()
+    gc.collect()  # an exception knows the frames it has passed
+    files = [path for path in store.blob_paths[0].rglob("*") if path.is_file() and path.stat().st_size >= 20_000]
+    assert len(files) == table.record_count()
