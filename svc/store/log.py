@@ -53,6 +53,7 @@ import msgspec
 from svc.errors import StoreFailure
 from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
 from svc.store.keys import Key, decode_key
+from svc.store.log_counts import EntryCounts
 
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
 KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
@@ -203,12 +204,13 @@ class TransactionLog:
     relied upon: then nobody else can append. Whoever undoes a transaction puts back the `last_lsn` it found.
     """
 
-    __slots__ = ("_deleted", "_entries", "_env", "last_lsn", "last_version")
+    __slots__ = ("_deleted", "_entries", "_env", "counts", "last_lsn", "last_version")
 
     def __init__(self, env: Environment, entries: Handle, deleted: Handle) -> None:
         self._env = env
         self._entries = entries
         self._deleted = deleted
+        self.counts = EntryCounts(env, entries)
         self.last_lsn = 0
         self.last_version = 0.0
 

@@ -1,0 +1,77 @@
+"""How many entries of the transaction log each table has (contract: http §10.1, `auditSize`).
+
+The log is not ordered by table, so somebody has to look at each entry once. That is done when the number is first asked for, in steps; later
+only the entries that came since are looked at. LSNs are dense and entries never change: what has been counted is kept in blocks of BLOCK
+LSNs, so that when old entries are removed, whole blocks are forgotten and one is counted again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from struct import Struct as Layout
+
+from svc.store.env import Cursor, Environment, Handle, LmdbError, Txn, store_problem
+
+BLOCK = 2048  # entries
+STEP = 256  # entries looked at between two looks at the clock
+
+_LSN = Layout(">Q")
+_TABLE = Layout(">I")
+_TABLE_AT = 4  # offset in an entry, see `log`
+
+
+class EntryCounts:
+    """The counts of one log, as of the last `catch_up`."""
+
+    __slots__ = ("_blocks", "_entries", "_env", "_first", "_next")
+
+    def __init__(self, env: Environment, entries: Handle) -> None:
+        self._env = env
+        self._entries = entries
+        self._blocks: dict[int, Counter[int]] = {}  # LSN // BLOCK -> number of a table -> its entries
+        self._first = 0  # LSN: what is counted begins here, and ends before `_next`
+        self._next = 0
+
+    def of(self, table_number: int) -> int:
+        """The number of entries of a table, found when `catch_up` last came to its end."""
+        return sum([counts[table_number] for counts in self._blocks.values()])
+
+    def catch_up(self) -> Iterator[None]:
+        """Take in what has changed, in steps of less than a millisecond, each on the snapshot of its turn."""
+        while self._step(self._env.snapshot()):
+            yield
+
+    def _step(self, txn: Txn) -> bool:
+        """False if there is nothing left to do."""
+        try:
+            cursor = txn.cursor(self._entries)
+            if not cursor.first():
+                return False
+            oldest: int = _LSN.unpack(cursor.key())[0]
+            if oldest > self._first:
+                self._forget(cursor, oldest)
+            end = self._next + STEP
+            self._next = self._count(cursor, self._next, end)
+        except LmdbError as error:
+            raise store_problem(error, self._env.path) from error
+        return self._next == end
+
+    def _forget(self, cursor: Cursor, oldest: int) -> None:
+        """The entries before `oldest` are no longer there."""
+        self._first = oldest
+        block = oldest // BLOCK
+        for number in [number for number in self._blocks if number <= block]:
+            del self._blocks[number]
+        counted, self._next = self._next, max(self._next, oldest)
+        if counted > oldest:
+            self._count(cursor, oldest, min(counted, (block + 1) * BLOCK))
+
+    def _count(self, cursor: Cursor, first: int, end: int) -> int:
+        """Count the entries with first <= LSN < end; returns the LSN behind the last one that is there."""
+        found = cursor.set_range(_LSN.pack(first))
+        while found and first < end:
+            self._blocks.setdefault(first // BLOCK, Counter())[_TABLE.unpack_from(cursor.value(), _TABLE_AT)[0]] += 1
+            first += 1
+            found = cursor.next()
+        return first
