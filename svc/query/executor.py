@@ -2,8 +2,8 @@
 
     source -> filter -> [collect and sort] -> offset, limit -> shape
 
-A plan is *compiled* once: its filter, its sort and its selection become functions. Those that read other tables need the transaction, so a
-plan with joins is compiled for each run.
+A plan is *compiled* once: its filter, its sort and its selection become functions of a batch of records (`functions`, `select`). What an
+execution has looked up in other tables is in its `Lookups`.
 
 `Rows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
 clock, serve others, wait for room in an output buffer. Memory grows with the result only where it must be sorted, and then a limit
@@ -12,31 +12,32 @@ bounds it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from svc.query.matching import Matcher, compile_predicate, leaves, names_of, sort_bytes
-from svc.query.nodes import Select, SelectItem, SortKey
+from svc.query.cursor import encode_cursor
+from svc.query.functions import Encoded, Filter, filter_of, place_bytes, sort_keys, sort_parts, values_reader
+from svc.query.nodes import SortKey
 from svc.query.plan import (
     Access,
-    AllOf,
-    AnyOf,
     Branch,
     IndexRange,
     KeyLookup,
     KeyRange,
     Nothing,
+    Order,
     OrderedIndex,
     Plan,
-    Predicate,
-    Related,
+    Position,
     ThroughRelated,
     Union,
 )
-from svc.query.relations import follower, source_name, source_names
-from svc.query.resolve import is_many, related_table, resolve_where
-from svc.query.select import compile_select, computed_reader, enumerable_select, joins
+from svc.query.relations import Links, Lookups, back, entries_of
+from svc.query.resolve import resolve_where
+from svc.query.select import Shape, compile_select, joins
+from svc.query.sorting import Collector
 from svc.query.sources import (
+    DistinctSource,
     EmptySource,
     FilteredSource,
     IndexSource,
@@ -49,34 +50,58 @@ from svc.query.sources import (
     UnionSource,
 )
 from svc.query.tables import AnyTable
-from svc.store.records import MISSING, decode, decode_json, projection
-from svc.store.schema import Attribute, Relationship
+from svc.store.keys import index_keys
 
 SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
-MEMO_ENTRIES = 4096  # related records remembered within one execution, so that many records of one brand read it once
-
-_INVERTED = bytes(range(255, -1, -1))
-
-Test = Callable[[bytes], bool]
+FEWEST = 8  # entries of a step whose look-ups in other tables find very many records
+MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
 
 
 class Rows:
     """One execution of a plan. What it returns: raw records, or selected values if the plan selects."""
 
-    __slots__ = ("_collected", "_compiled", "_held", "_next", "_skip", "_slice", "_source", "_wanted", "done")
+    __slots__ = (
+        "_collector",
+        "_compiled",
+        "_held",
+        "_last",
+        "_lookups",
+        "_next",
+        "_plan",
+        "_preparation",
+        "_skip",
+        "_slice",
+        "_source",
+        "_wanted",
+        "done",
+    )
 
     def __init__(self, plan: Plan, txn: Any, *, json: bool = False) -> None:
-        compiled = _compiled(plan, txn, json)
+        compiled = compiled_plan(plan, json)
+        self._plan = plan
         self._compiled = compiled
-        self._source = compiled.start(plan.access, txn)
+        self._lookups = lookups = Lookups(txn)
+        self._source = compiled.start(lookups)
         self._held: list[Pair] = []  # found and not yet returned, from `_next` on
         self._next = 0
         self._skip = plan.offset
         self._wanted = plan.limit  # rows still to return, None: all
-        self._collected = None if compiled.sort_key is None else _Collector(compiled.sort_key, plan.offset, plan.limit)
+        self._last: Pair | None = None  # the last row of the page
+        self._collector: Collector | None = None
+        if compiled.sort_keys is not None:
+            # One more than the page, to know whether there is another one.
+            self._collector = Collector(None if plan.limit is None else plan.offset + plan.limit + 1)
         self._slice = FIRST_SLICE
+        self._preparation: Iterator[None] | None = None
+        if compiled.scanned:
+            self._preparation = lookups.preparation(compiled.scanned)
         self.done = plan.limit == 0
+
+    @property
+    def examined(self) -> int:
+        """Index entries and records looked at so far, those of other tables included."""
+        return self._source.examined + self._lookups.examined
 
     def next_batch(self, max_rows: int) -> list[Any]:
         """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
@@ -88,11 +113,16 @@ class Rows:
 
     def step(self, max_rows: int) -> list[Any]:
         """Look at up to SLICE entries and return up to `max_rows` rows, maybe none; `done` tells whether more can come."""
-        pairs = self.step_pairs(max_rows)
         shape = self._compiled.shape
         if shape is None:
-            return [raw for _, raw in pairs]
-        return [shape(raw) for _, raw in pairs]
+            return [raw for _, raw in self.step_pairs(max_rows)]
+        if not self._compiled.shape_joins:
+            return shape([raw for _, raw in self.step_pairs(max_rows)], self._lookups)
+        lookups = self._lookups
+        before = lookups.examined
+        rows = shape([raw for _, raw in self.step_pairs(min(max_rows, self._slice))], lookups)
+        self._adapt(lookups.examined - before)
+        return rows
 
     def step_pairs(self, max_rows: int) -> list[Pair]:
         """The same as `step`, but (stored primary key, raw record) whatever the plan selects: for deletes."""
@@ -110,44 +140,101 @@ class Rows:
             self._next = end
             if end >= len(held):
                 self._held, self._next = [], 0
-        if wanted is not None:
-            self._wanted = wanted - len(found)
-            if self._wanted <= 0:
-                self.close()
+        if wanted is not None and found:
+            self._wanted = wanted = wanted - len(found)
+            self._last = found[-1]
+            if not wanted:
+                self.done = True
                 return found
-        if self._source.done and not self._held and self._collected is None:
+        if self._source.done and not self._held and self._collector is None:
             self.done = True
         return found
+
+    def next_cursor(self) -> str | None:
+        """After the last row of a page: the cursor of the next page. None if there is nothing behind it, if the order has no cursors, or
+        if it would be too long. Looks at up to a slice of entries; where all of these do not match, there may be nothing after all."""
+        plan = self._plan
+        if plan.order is None or self._last is None or self._wanted or not self._has_more():
+            return None
+        return encode_cursor(plan.table.name, plan.order, self._compiled.position(plan.order, self._last, self._lookups))
 
     def close(self) -> None:
         """Let go of the store's iterators. Harmless when done."""
         self.done = True
         self._source = EmptySource()
         self._held, self._next = [], 0
-        self._collected = None
+        self._collector = None
+        self._preparation = None
+        self._last = None
+
+    def _has_more(self) -> bool:
+        if self._held:
+            return True
+        looked = self._source.examined
+        while not self._source.done or self._collector is not None:
+            self._find(1)
+            if self._held:
+                return True
+            if self._source.examined - looked >= SLICE:
+                return True
+        return False
 
     def _find(self, count: int) -> None:
         """Fill `_held` with what the next slice finds."""
-        test = self._compiled.test
-        collected = self._collected
-        if collected is not None:
-            pairs = self._source.take(SLICE)
-            collected.add(pairs if test is None else [pair for pair in pairs if test(pair[1])])
-            if self._source.done:
-                self._held, self._next = collected.result(), 0
-                self._skip = 0
-                self._collected = None
+        compiled, lookups, source = self._compiled, self._lookups, self._source
+        if self._preparation is not None:
+            if next(self._preparation, lookups) is lookups:
+                self._preparation = None
             return
+        collector = self._collector
+        if collector is not None:
+            self._collect(collector, count)
+            return
+        test = compiled.test
         if test is None:
-            pairs = self._source.take(min(count + self._skip, SLICE))
+            pairs = source.take(min(count + self._skip, SLICE))
         else:
-            pairs = [pair for pair in self._source.take(self._slice) if test(pair[1])]
-            self._slice = SLICE
+            before = lookups.examined
+            pairs = test(source.take(self._slice), lookups)
+            self._adapt(lookups.examined - before)
         if self._skip:
             skipped = min(self._skip, len(pairs))
             self._skip -= skipped
             del pairs[:skipped]
         self._held, self._next = pairs, 0
+
+    def _collect(self, collector: Collector, count: int) -> None:
+        """Take in what the next slice finds; when all is there, fill `_held` with the next rows in order."""
+        compiled, lookups, source = self._compiled, self._lookups, self._source
+        if collector.busy:
+            collector.work()
+            return
+        if not source.done:
+            before = lookups.examined
+            pairs = source.take(self._slice if compiled.joins else SLICE)
+            if compiled.test is not None:
+                pairs = compiled.test(pairs, lookups)
+            assert compiled.sort_keys is not None
+            entries = zip(compiled.sort_keys(pairs, lookups), pairs, strict=True)
+            floor = compiled.floor
+            collector.add(entries if floor is None else [entry for entry in entries if entry[0] > floor])
+            self._adapt(lookups.examined - before)
+            if collector.busy or not source.done:
+                return
+        wanted = min(count + self._skip, SLICE)
+        pairs = collector.take(wanted)
+        if len(pairs) < wanted:
+            self._collector = None
+        skipped = min(self._skip, len(pairs))
+        self._skip -= skipped
+        self._held, self._next = pairs[skipped:], 0
+
+    def _adapt(self, related: int) -> None:
+        """Make the next step shorter if this one had to look up very many related records."""
+        if related > MANY_RELATED:
+            self._slice = max(self._slice // 2, FEWEST)
+        elif self._slice < SLICE:
+            self._slice = SLICE if not related else min(self._slice * 2, SLICE)
 
 
 def execute(plan: Plan, txn: Any, *, json: bool = False) -> Rows:
@@ -155,257 +242,145 @@ def execute(plan: Plan, txn: Any, *, json: bool = False) -> Rows:
     return Rows(plan, txn, json=json)
 
 
-class _Collector:
-    """All matches, or the first offset + limit of them, in sort order.
+class Compiled:
+    """The functions of a plan. They depend on the definitions of its tables, not on a transaction."""
 
-    Sort keys are bytes that end with the primary key, so no two are equal. With a limit the list is cut back whenever it has grown to
-    twice what is wanted; what sorts behind the last one kept is not taken in at all.
-    """
+    __slots__ = ("_access", "_start", "floor", "joins", "scanned", "shape", "shape_joins", "sort_keys", "table", "test")
 
-    __slots__ = ("_bound", "_keep", "_offset", "_rows", "_sort_key")
-
-    def __init__(self, sort_key: Callable[[Pair], bytes], offset: int, limit: int | None) -> None:
-        self._sort_key = sort_key
-        self._offset = offset
-        self._keep = None if limit is None else offset + limit
-        self._rows: list[tuple[bytes, Pair]] = []
-        self._bound: bytes | None = None
-
-    def add(self, pairs: list[Pair]) -> None:
-        sort_key, bound, rows = self._sort_key, self._bound, self._rows
-        if bound is None:
-            rows += [(sort_key(pair), pair) for pair in pairs]
-        else:
-            rows += [(key, pair) for pair in pairs if (key := sort_key(pair)) < bound]
-        keep = self._keep
-        if keep is not None and len(rows) > 2 * keep + SLICE:
-            rows.sort()
-            del rows[keep:]
-            self._bound = rows[-1][0]
-
-    def result(self) -> list[Pair]:
-        self._rows.sort()
-        return [pair for _, pair in self._rows[self._offset : self._keep]]
-
-
-class _Compiled:
-    """The functions of a plan. `start` makes the source of an access."""
-
-    __slots__ = ("json", "plan", "shape", "sort_key", "test")
-
-    def __init__(self, plan: Plan, txn: Any, json: bool) -> None:
-        self.plan = plan
-        self.json = json
-        table = plan.table
-        joined = _Joined(txn)
-        self.test = None if plan.filter is None else joined.test(plan.filter, table)
-        self.sort_key = joined.sort_key(plan.sort, table) if plan.sort else None
+    def __init__(self, plan: Plan, json: bool) -> None:
+        table = self.table = plan.table
+        links = Links()
+        self._access = plan.access
+        self._start = source_of(plan.access, table, links)
+        self.test: Filter | None = None if plan.filter is None else filter_of(plan.filter, table, links)
+        self.sort_keys: Encoded | None = sort_keys(plan.sort, table, links) if plan.sort else None
+        self.floor: bytes | None = None
+        if plan.position is not None:
+            assert plan.order is not None
+            keys = plan.order.keys or (SortKey((table.primary_key,)),)
+            self.floor = floor = place_bytes(keys, plan.position.parts or (plan.position.primary,), plan.position.primary)
+            if self.sort_keys is None:
+                self.test = _behind(floor, sort_keys(keys, table, links), self.test)
+        self.joins = len(links) > 0
         select = plan.query.select
-        self.shape: Callable[[bytes], Any] | None = None
+        self.shape: Shape | None = None
+        self.shape_joins = joins(select, table)
         if select is not None:
-            where = None if plan.query.where is None or not joins(select, table) else resolve_where(plan.query.where, table)
-            self.shape = compile_select(select, table, json=json, read_related=joined.reader, where=where, sort=plan.query.sort)
+            where = None if plan.query.where is None or not self.shape_joins else resolve_where(plan.query.where, table)
+            self.shape = compile_select(select, table, links, json=json, where=where, sort=plan.query.sort)
+        self.scanned = [link for link in links if link.scans]
 
-    def start(self, access: Access, txn: Any) -> Source:
-        return _Joined(txn).source(access, self.plan.table)
+    def start(self, lookups: Lookups) -> Source:
+        return self._start(lookups)
 
-
-def _compiled(plan: Plan, txn: Any, json: bool) -> _Compiled:
-    kept = plan.compiled
-    if isinstance(kept, _Compiled) and kept.json is json:
-        return kept
-    compiled = _Compiled(plan, txn, json)
-    if not _reads_others(plan):
-        plan.compiled = compiled
-    return compiled
-
-
-def _reads_others(plan: Plan) -> bool:
-    """Whether the compiled functions depend on the transaction because they read other tables."""
-    table = plan.table
-    if joins(plan.query.select, table) or _has_related(plan.filter):
-        return True
-    return any((found := table.attributes.get(key.path[0])) is not None and found.relationship is not None for key in plan.sort)
+    def position(self, order: Order, last: Pair, lookups: Lookups) -> Position:
+        """The place of a row."""
+        if order.keys:
+            columns = sort_parts(order.keys, self.table, Links())([last], lookups)
+            return Position(tuple([column[0] for column in columns]), last[0])
+        if order.index is None:
+            return Position((), last[0])
+        access = self._access
+        assert isinstance(access, IndexRange)
+        keys = index_keys(values_reader(self.table, (order.index,))(last[1])[0])
+        low, high = access.low or b"", access.high
+        return Position((min(key for key in keys if key >= low and (high is None or key < high)),), last[0])
 
 
-def _has_related(predicate: Predicate | None) -> bool:
-    if isinstance(predicate, (AllOf, AnyOf)):
-        return any(map(_has_related, predicate.members))
-    return isinstance(predicate, Related)
+def _behind(floor: bytes, keys_of: Encoded, test: Filter | None) -> Filter:
+    """What `test` lets pass and sorts behind `floor`."""
+
+    def passing(pairs: list[Pair], lookups: Lookups) -> list[Pair]:
+        pairs = [pair for key, pair in zip(keys_of(pairs, lookups), pairs, strict=True) if key > floor]
+        return pairs if test is None else test(pairs, lookups)
+
+    return passing
 
 
-class _Joined:
-    """Builds what needs a transaction: sources, and functions that may read related records."""
-
-    __slots__ = ("_txn",)
-
-    def __init__(self, txn: Any) -> None:
-        self._txn = txn
-
-    # sources
-
-    def source(self, access: Access, table: AnyTable) -> Source:
-        txn = self._txn
-        match access:
-            case IndexRange():
-                entries = table.indexes[access.attribute].scan(txn, access.low, access.high, reverse=access.reverse)
-                return IndexSource(table, txn, entries, distinct=access.distinct)
-            case KeyRange():
-                return ScanSource(table.scan(txn, access.low, access.high, reverse=access.reverse))
-            case KeyLookup():
-                return KeySource(table, txn, access.keys)
-            case OrderedIndex():
-                return OrderedSource(
-                    table,
-                    table.indexes[access.attribute],
-                    txn,
-                    access.low,
-                    access.high,
-                    descending=access.keys[0].descending,
-                    sort_key=self.sort_key(access.keys, table),
-                    sort_all=len(access.keys) > 1,
-                )
-            case Union():
-                return UnionSource(self.branch(branch, table) for branch in access.branches)
-            case ThroughRelated():
-                related = access.related
-                return JoinSource(self.branch(access.inner, related.target), self._lead_back(related, table))
-            case Nothing():
-                return EmptySource()
-
-    def branch(self, branch: Branch, table: AnyTable) -> Source:
-        source = self.source(branch.access, table)
-        return source if branch.filter is None else FilteredSource(source, self.test(branch.filter, table))
-
-    def _lead_back(self, related: Related, table: AnyTable) -> Callable[[bytes], list[Pair]]:
-        """From a record of the related table to ours: the relationship the other way round."""
-        relationship = related.relationship
-        theirs = relationship.to or related.target.primary_key
-        value_of = projection((theirs,))
-        follow = follower(Relationship(table.name, from_=theirs, to=relationship.from_ or table.primary_key), table, self._txn)
-        return lambda raw: follow(value_of(raw)[0])
-
-    # functions
-
-    def test(self, predicate: Predicate, table: AnyTable) -> Test:
-        """The filter of a raw record; it decodes only what it looks at."""
-        names = names_of(predicate, lambda related: source_names(related, table))
-        matches = compile_predicate(predicate, names, table.primary_key, lambda related, known: self._related(related, known, table))
-        values_of = values_reader(table, names)
-        return lambda raw: matches(values_of(raw))
-
-    def _related(self, related: Related, names: tuple[str, ...], table: AnyTable) -> Matcher:
-        at = names.index(source_name(related.relationship, table))
-        follow = follower(related.relationship, related.target, self._txn)
-        test = None if related.where is None else self.test(related.where, related.target)
-        memo: dict[bytes, bool] = {}
-
-        def matches(values: tuple[object, ...]) -> bool:
-            value = values[at]
-            if value is None or value is MISSING:
-                return False
-            key = sort_bytes(value)
-            known = memo.get(key)
-            if known is None:
-                known = any(test is None or test(raw) for _, raw in follow(value))
-                if len(memo) < MEMO_ENTRIES:
-                    memo[key] = known
-            return known
-
-        return matches
-
-    def sort_key(self, keys: tuple[SortKey, ...], table: AnyTable) -> Callable[[Pair], bytes]:
-        """Bytes that sort as the keys do, ties by primary key. No encoding is the beginning of another, so inverted ones descend."""
-        parts = [(self._sort_value(key, table), key.descending) for key in keys]
-        if len(parts) == 1:
-            value, descending = parts[0]
-            if descending:
-                return lambda pair: value(pair[1]).translate(_INVERTED) + pair[0]
-            return lambda pair: value(pair[1]) + pair[0]
-
-        def total(pair: Pair) -> bytes:
-            raw = pair[1]
-            return b"".join([value(raw).translate(_INVERTED) if descending else value(raw) for value, descending in parts]) + pair[0]
-
-        return total
-
-    def _sort_value(self, key: SortKey, table: AnyTable) -> Callable[[bytes], bytes]:
-        """The encoded value to sort by; of several related ones the smallest, descending the largest (http §6.8)."""
-        attribute = table.attributes.get(key.path[0])
-        if attribute is not None and attribute.relationship is not None:
-            target = related_table(table, attribute)
-            values_of = values_reader(table, (source_name(attribute.relationship, table),))
-            follow = follower(attribute.relationship, target, self._txn)
-            inner = self._sort_value(SortKey(key.path[1:], key.descending), target)
-            choose = max if key.descending else min
-            return lambda raw: choose([inner(related) for _, related in follow(values_of(raw)[0])], default=sort_bytes(None))
-        values_of = values_reader(table, (key.path[0],))
-        rest = key.path[1:]
-        if not rest:
-            return lambda raw: sort_bytes(values_of(raw)[0])
-        choose = max if key.descending else min
-        return lambda raw: choose(map(sort_bytes, leaves(values_of(raw)[0], rest)), default=sort_bytes(None))
-
-    # selection of relationships
-
-    def reader(
-        self, table: AnyTable, attribute: Attribute, item: SelectItem, where: Predicate | None, sort: tuple[SortKey, ...], json: bool
-    ) -> Callable[[bytes], Any]:
-        """What a selected relationship gives for a record: an object, MISSING if there is none, or for a to-many one a list."""
-        relationship = attribute.relationship
-        assert relationship is not None
-        target = related_table(table, attribute)
-        follow = follower(relationship, target, self._txn)
-        value_of = projection((source_name(relationship, table),))
-        many = is_many(attribute, table)
-        if not many:
-            where = None  # it is there, or the record itself would not have matched
-        shape = self._related_shape(item, target, where, sort, json)
-        query = item.query
-        tests = [] if where is None else [self.test(where, target)]
-        offset, limit = 0, None
-        if query is not None:
-            if query.where is not None:
-                tests.append(self.test(resolve_where(query.where, target), target))
-            sort, offset, limit = query.sort or sort, query.offset, query.limit
-        sort_key = self.sort_key(sort, target) if sort else None
-        end = None if limit is None else offset + limit
-        memo: dict[bytes, Any] = {}
-
-        def read(raw: bytes) -> Any:
-            value = value_of(raw)[0]
-            key = sort_bytes(value)
-            if not many and key in memo:
-                return memo[key]
-            pairs = [pair for pair in follow(value) if all(test(pair[1]) for test in tests)] if tests else follow(value)
-            if sort_key is not None:
-                pairs.sort(key=sort_key)
-            shaped = [shape(related) for _, related in pairs[offset:end]]
-            if many:
-                return shaped
-            result = shaped[0] if shaped else MISSING
-            if len(memo) < MEMO_ENTRIES:
-                memo[key] = result
-            return result
-
-        return read
-
-    def _related_shape(
-        self, item: SelectItem, target: AnyTable, where: Predicate | None, sort: tuple[SortKey, ...], json: bool
-    ) -> Callable[[bytes], Any]:
-        if len(item.path) > 1:
-            rest = SelectItem(item.path[1:], item.nested, item.query)
-            return compile_select(Select((rest,), "value"), target, json=json, read_related=self.reader, where=where, sort=sort)
-        nested = item.nested if item.query is None else item.query.select
-        if nested is None:
-            nested = enumerable_select(target, related=True)
-        if nested is not None:
-            return compile_select(nested, target, json=json, read_related=self.reader, where=where, sort=sort)
-        return decode_json if json else decode
+def compiled_plan(plan: Plan, json: bool) -> Compiled:
+    kept = plan.compiled.get(json)
+    if kept is None:
+        kept = plan.compiled[json] = Compiled(plan, json)
+    assert isinstance(kept, Compiled)
+    return kept
 
 
-def values_reader(table: AnyTable, names: tuple[str, ...]) -> Callable[[bytes], tuple[object, ...]]:
-    """The values of these attributes of a raw record, stored or computed."""
-    if any((found := table.attributes.get(name)) is not None and found.computed_from is not None for name in names):
-        return computed_reader(table, names)
-    return projection(names)
+# sources
+
+Start = Callable[[Lookups], Source]
+
+
+def source_of(access: Access, table: AnyTable, links: Links) -> Start:
+    """The function that starts a source for an execution."""
+    match access:
+        case IndexRange():
+            return _index_source(access, table)
+        case KeyRange():
+            low, high, reverse, behind = access.low, access.high, access.reverse, access.behind
+            return lambda lookups: ScanSource(table.scan(lookups.txn, low, high, reverse=reverse, behind=behind))
+        case KeyLookup():
+            keys = access.keys
+            return lambda lookups: KeySource(table, lookups.txn, keys)
+        case OrderedIndex():
+            return _ordered_source(access, table, links)
+        case Union():
+            branches = [branch_of(branch, table, links) for branch in access.branches]
+            return lambda lookups: UnionSource(start(lookups) for start in branches)
+        case ThroughRelated():
+            return _join_source(access, table, links)
+        case Nothing():
+            return lambda lookups: EmptySource()
+
+
+def branch_of(branch: Branch, table: AnyTable, links: Links) -> Start:
+    start = source_of(branch.access, table, links)
+    if branch.filter is None:
+        return start
+    test = filter_of(branch.filter, table, links)
+    return lambda lookups: FilteredSource(start(lookups), lambda pairs: test(pairs, lookups))
+
+
+def _index_source(access: IndexRange, table: AnyTable) -> Start:
+    name, low, high, reverse, behind = access.attribute, access.low, access.high, access.reverse, access.behind
+    index = table.indexes[name]
+    if not access.distinct:
+        return lambda lookups: IndexSource(table, lookups.txn, index.scan(lookups.txn, low, high, reverse=reverse, behind=behind))
+    values_of = values_reader(table, (name,))
+
+    def values(raws: list[bytes]) -> list[object]:
+        return [values_of(raw)[0] for raw in raws]
+
+    return lambda lookups: DistinctSource(
+        table, lookups.txn, index.scan(lookups.txn, low, high, behind=behind), low=low, behind=behind, values=values
+    )
+
+
+def _ordered_source(access: OrderedIndex, table: AnyTable, links: Links) -> Start:
+    keys_of = sort_keys(access.keys, table, links)
+    index = table.indexes[access.attribute]
+    return lambda lookups: OrderedSource(
+        table,
+        index,
+        lookups.txn,
+        access.low,
+        access.high,
+        descending=access.keys[0].descending,
+        sort_keys=lambda pairs: keys_of(pairs, lookups),
+        sort_all=len(access.keys) > 1,
+        behind=access.behind,
+    )
+
+
+def _join_source(access: ThroughRelated, table: AnyTable, links: Links) -> Start:
+    related = access.related
+    inner = branch_of(access.inner, related.target, links)
+    link = back(related.relationship, table, related.target)
+    values_of = values_reader(related.target, (link.source,))
+
+    def start(lookups: Lookups) -> Source:
+        def lead_back(pairs: list[Pair]) -> Iterable[bytes]:
+            return entries_of(link, [values_of(raw)[0] for _, raw in pairs], lookups)
+
+        return JoinSource(table, lookups.txn, inner(lookups), lead_back)
+
+    return start

@@ -51,37 +51,40 @@ _TEXT_TESTS: dict[Comparator, Callable[[str, str], bool]] = {
 }
 
 
-def names_of(predicate: Predicate | None, related_names: Callable[[Related], tuple[str, ...]]) -> tuple[str, ...]:
-    """The attributes a predicate looks at, each once. `related_names` says which ones lead to related records."""
+def names_of(predicate: Predicate) -> tuple[str, ...]:
+    """The attributes a predicate looks at, each once."""
     found: dict[str, None] = {}
-    pending = [] if predicate is None else [predicate]
+    pending = [predicate]
     while pending:
         member = pending.pop(0)
         if isinstance(member, Comparison):
             found[member.path[0]] = None
-        elif isinstance(member, Related):
-            found.update(dict.fromkeys(related_names(member)))
         elif isinstance(member, (AllOf, AnyOf)):
             pending.extend(member.members)
     return tuple(found)
 
 
-def compile_predicate(
-    predicate: Predicate, names: tuple[str, ...], whole: str, compile_related: Callable[[Related, tuple[str, ...]], Matcher]
-) -> Matcher:
+def reads_others(predicate: Predicate | None) -> bool:
+    """Whether it looks at records of other tables."""
+    if isinstance(predicate, (AllOf, AnyOf)):
+        return any(map(reads_others, predicate.members))
+    return isinstance(predicate, Related)
+
+
+def compile_predicate(predicate: Predicate, names: tuple[str, ...], whole: str) -> Matcher:
     """A function of the values of `names`, in that order. The value of the attribute `whole`, the primary key, is one value even if it
-    is a list. `compile_related` builds the test of a relationship."""
+    is a list. Not for predicates about other tables: these are tested for many records at once (`functions.filter_of`)."""
     match predicate:
         case Comparison():
             return _compile_test(predicate, names.index(predicate.path[0]), predicate.path == (whole,))
         case Never():
             return _never
-        case Related():
-            return compile_related(predicate, names)
         case AllOf():
-            return _all([compile_predicate(member, names, whole, compile_related) for member in predicate.members])
+            return _all([compile_predicate(member, names, whole) for member in predicate.members])
         case AnyOf():
-            return _any([compile_predicate(member, names, whole, compile_related) for member in predicate.members])
+            return _any([compile_predicate(member, names, whole) for member in predicate.members])
+        case Related():
+            raise AssertionError("a relationship is no test of one record")
 
 
 def comparable(value: object) -> object:

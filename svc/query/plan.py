@@ -1,18 +1,18 @@
 """What the planner decides and the executor follows: predicates with typed values, ways to reach records, and the plan itself.
 
-All of it is frozen, comparable data; nothing here reads a table. `Plan.explain` shows it to the caller.
+All of it is frozen, comparable data; nothing here reads a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.query.nodes import Comparator, Query, Select, SortKey
 
 if TYPE_CHECKING:
-    from svc.query.executor import Rows
+    from svc.query.explain import Explanation
     from svc.query.tables import AnyTable
     from svc.store.schema import Attribute, Relationship
 
@@ -78,11 +78,15 @@ class KeyLookup:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The records with low <= encoded primary key < high; None is an open end. Without ends: a full scan."""
+    """The records with low <= encoded primary key < high; None is an open end. Without ends: a full scan.
+
+    `behind`: the stored key of the record behind which it begins, in its direction.
+    """
 
     low: bytes | None = None
     high: bytes | None = None
     reverse: bool = False
+    behind: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class IndexRange:
     """The records with an index key from low (inclusive) to high (exclusive).
 
     `distinct`: a record may have several keys in the range, of which the first counts. `single`: the range is one index key, so records
-    come in the order of their primary keys.
+    come in the order of their primary keys. `behind`: the entry in the range behind which it begins, in its direction.
     """
 
     attribute: str
@@ -99,16 +103,21 @@ class IndexRange:
     distinct: bool = False
     single: bool = False
     reverse: bool = False
+    behind: tuple[bytes, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedIndex:
-    """The records of an index range in sort order, ties by primary key. `keys` are all sort keys; the first is the index's attribute."""
+    """The records of an index range in sort order, ties by primary key. `keys` are all sort keys; the first is the index's attribute.
+
+    `behind`: the entry behind which it begins in this order; only with a single sort key, and only if the index key is not cut.
+    """
 
     attribute: str
     low: bytes | None
     high: bytes | None
     keys: tuple[SortKey, ...]
+    behind: tuple[bytes, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +149,60 @@ class ThroughRelated:
 Access = Nothing | KeyLookup | KeyRange | IndexRange | OrderedIndex | Union | ThroughRelated
 
 
+# pages
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order of the rows, as far as a page can be told from the next one: by `keys`, else by the keys of the index of the attribute `index`
+    (a record at its first key), else by primary key. Ties by primary key."""
+
+    keys: tuple[SortKey, ...] = ()
+    index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of a row in an `Order`: the values of the sort keys as `matching.sort_bytes` encodes them, or the index key, and the stored
+    primary key. No two rows have the same place."""
+
+    parts: tuple[bytes, ...]
+    primary: bytes
+
+
+class AnyRows(Protocol):
+    """One execution of a plan: raw records, or values if `Plan.is_shaped`."""
+
+    done: bool
+
+    @property
+    def examined(self) -> int:
+        """Index entries and records looked at so far."""
+
+    def next_batch(self, max_rows: int) -> list[Any]:
+        """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
+
+    def step(self, max_rows: int) -> list[Any]:
+        """Do a bounded piece of work and return up to `max_rows` rows, maybe none; `done` tells whether more can come."""
+
+    def step_pairs(self, max_rows: int) -> list[Any]:
+        """The same as `step`, but (stored primary key, raw record) whatever the plan selects; of an aggregate, its rows."""
+
+    def next_cursor(self) -> str | None:
+        """After the last row of a page (a plan with limit): the cursor of the next page, None if there is nothing more, or no cursor."""
+
+    def close(self) -> None:
+        """Let go of the store's iterators. Harmless when done."""
+
+
 @dataclass(slots=True)
 class Plan:
     """How one query of one table is answered. Made by `planner.plan_query`; may be run any number of times.
 
     `served` are the conditions that `access` answers; `filter` is what is left to test, also of `served` where the access finds more than
-    matches. `sort` is what is left to sort in memory, empty if `access` delivers the order.
+    matches. `sort` is what is left to sort in memory, empty if `access` delivers the order. `order` is the order that results from it, None if
+    rows cannot be told from those of the next page; `position` is the place up to which rows are left out, None if the access sees to that.
+    Of an aggregate, all this speaks of the records that are counted; `offset` and `limit` are those of its rows.
     """
 
     table: AnyTable
@@ -156,7 +213,9 @@ class Plan:
     sort: tuple[SortKey, ...]
     offset: int
     limit: int | None
-    compiled: object = field(default=None, repr=False, compare=False)  # what the executor made of it, kept for the next run
+    order: Order | None = None
+    position: Position | None = None
+    compiled: dict[bool, object] = field(default_factory=dict, repr=False, compare=False)  # what the executor made of it, by `json`
 
     @property
     def select(self) -> Select | None:
@@ -164,34 +223,43 @@ class Plan:
         return self.query.select
 
     @property
+    def is_shaped(self) -> bool:
+        """Whether rows are values, not raw records."""
+        return self.query.select is not None or self.query.aggregate is not None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns of a tabular form of the result (http §7.3)."""
-        from svc.query.select import columns_of  # see `run`
+        from svc.query.aggregate import row_names  # see `run`
+        from svc.query.select import columns_of
 
-        return columns_of(self.query.select, self.table)
+        return columns_of(self.query.select, self.table) if self.query.aggregate is None else row_names(self.query.aggregate)
 
-    def run(self, txn: object, now_ms: float = 0.0, *, json: bool = False) -> Rows:
+    def run(self, txn: object, now_ms: float = 0.0, *, json: bool = False) -> AnyRows:
         """Begin an execution on a read transaction, which must stay open until the rows are exhausted or closed.
 
-        `json`: selected values are ready for a JSON encoder (dates are text).
+        `json`: values are ready for a JSON encoder (dates are text).
         """
-        from svc.query.executor import Rows  # the executor needs these nodes; only here do they need it
+        # The executor needs these nodes; only here do they need it.
+        from svc.query.aggregate import AggregateRows
+        from svc.query.executor import Rows
 
-        return Rows(self, txn, json=json)
+        return Rows(self, txn, json=json) if self.query.aggregate is None else AggregateRows(self, txn, json=json)
 
-    def explain(self) -> dict[str, object]:
-        """`{conditions, operator, postOrdering, selectApplied}` in execution order (schema-and-store §11.12)."""
-        served = [_explain_predicate(member) | {"access": _ACCESS[type(self.access)]} for member in self.served]
-        tested = [_explain_predicate(member) for member in iter_members(self.filter) if member not in self.served]
-        conditions, operator = [*served, *tested], "and"
-        if len(conditions) == 1 and isinstance(conditions[0].get("conditions"), list) and conditions[0].get("operator") == "or":
-            conditions, operator = conditions[0]["conditions"], "or"
-        return {
-            "conditions": conditions,
-            "operator": operator,
-            "postOrdering": [{"attribute": ".".join(key.path), "descending": key.descending} for key in self.sort] or None,
-            "selectApplied": self.query.select is not None,
-        }
+    def explain(self, txn: object = None) -> dict[str, Any]:
+        """`{conditions, operator, postOrdering, selectApplied}` in execution order (schema-and-store §11.12), and what was estimated.
+
+        Ready for a JSON encoder. `txn`: for the estimates, by default the turn's snapshot.
+        """
+        from svc.query.explain import explain
+
+        return explain(self, txn)
+
+    def explain_run(self, txn: object, now_ms: float = 0.0) -> Explanation:
+        """The same with what an execution really finds; it goes on with each `step()`, and when that is true `result()` has it all."""
+        from svc.query.explain import Explanation
+
+        return Explanation(self, txn, now_ms)
 
 
 def iter_members(predicate: Predicate | None) -> Iterator[Predicate]:
@@ -200,28 +268,3 @@ def iter_members(predicate: Predicate | None) -> Iterator[Predicate]:
         yield from predicate.members
     elif predicate is not None:
         yield predicate
-
-
-_ACCESS: dict[type, str] = {
-    Nothing: "nothing",
-    KeyLookup: "primary key",
-    KeyRange: "primary key",
-    IndexRange: "index",
-    OrderedIndex: "index",
-    Union: "union",
-    ThroughRelated: "join",
-}
-
-
-def _explain_predicate(predicate: Predicate) -> dict[str, Any]:
-    match predicate:
-        case Comparison():
-            return {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": predicate.value}
-        case Never():
-            return {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": None}
-        case AllOf() | AnyOf():
-            operator = "and" if isinstance(predicate, AllOf) else "or"
-            return {"operator": operator, "conditions": [_explain_predicate(member) for member in predicate.members]}
-        case Related():
-            inner = [_explain_predicate(member) for member in iter_members(predicate.where)]
-            return {"attribute": predicate.name, "operator": "and", "conditions": inner}

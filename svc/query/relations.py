@@ -1,27 +1,148 @@
-"""From a record to the records that a relationship leads to (contract: schema-and-store §4.1, http §6.7).
+"""From records to the records that a relationship leads to (contract: schema-and-store §4.1, http §6.7).
 
     from: fk            the record of the other table whose key is self.fk; fk a list: one for each key, in the order of the list
     to: fk              the records of the other table whose fk is, or contains, this record's key
     from: a, to: b      the records of the other table whose b is self.a
 
-Dangling keys lead nowhere. Where the attribute at the other end is not indexed, the other table is read once for each execution and
-its keys are kept by value.
+Dangling keys lead nowhere. Look-ups are made for a batch of records at once, each different key once, and what was found is remembered,
+within bounds, for as long as the execution lasts: a plan may look up one relationship in its filter, its sort and its selection.
+
+Where the attribute at the other end is not indexed, the other table is read once for each execution, a slice at a time before the first row,
+and its keys are kept by value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol
 
+from svc.errors import BadValue
 from svc.query.matching import sort_bytes
 from svc.query.plan import Related
+from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
-from svc.store.keys import after, index_key, is_cut, storage_key
+from svc.store.conversion import key_from_text
+from svc.store.keys import after, encode_key, index_key, is_cut, storage_key
 from svc.store.records import MISSING, projection
-from svc.store.schema import Relationship
+from svc.store.schema import Attribute, Relationship
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
-Follow = Callable[[object], list[Pair]]  # from the value of `source_name` to the related records
+
+MEMO_BYTES = 4 << 20  # of related records remembered within one execution
+MEMO_ENTRIES = 16_384  # values of a foreign key for which a result is remembered
+
+
+class Link:
+    """A relationship as a plan uses it. Compared by identity: what is remembered is remembered for a link."""
+
+    __slots__ = ("many", "relationship", "source", "target")
+
+    def __init__(self, relationship: Relationship, table: AnyTable, target: AnyTable, many: bool) -> None:
+        self.relationship = relationship
+        self.target = target
+        self.source = source_name(relationship, table)  # the attribute of our records in which it starts
+        self.many = many
+
+    @property
+    def scans(self) -> bool:
+        """Whether the other table has to be read as a whole."""
+        to = self.relationship.to
+        if to is None or to == self.target.primary_key:
+            return False
+        index = self.target.indexes.get(to)
+        return index is None or not index.ready
+
+
+class Links:
+    """The links of one plan, one for each relationship."""
+
+    __slots__ = ("_links",)
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[str, str], Link] = {}
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._links.values())
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def link(self, table: AnyTable, attribute: Attribute) -> Link:
+        link = self._links.get((table.name, attribute.name))
+        if link is None:
+            assert attribute.relationship is not None
+            link = Link(attribute.relationship, table, related_table(table, attribute), is_many(attribute, table))
+            self._links[table.name, attribute.name] = link
+        return link
+
+    def of(self, related: Related, table: AnyTable) -> Link:
+        link = self._links.get((table.name, related.name))
+        if link is None:
+            link = self._links[table.name, related.name] = Link(related.relationship, table, related.target, related.many)
+        return link
+
+
+class Follower(Protocol):
+    """Finds the related records in the target of a link."""
+
+    def pairs(self, values: Sequence[object]) -> list[list[Pair]]:
+        """For each value of the attribute in which the link starts, the records it leads to."""
+
+    def each(self, value: object) -> Iterator[list[Pair]]:
+        """The same for one value, some at a time, for those who may stop early."""
+
+    def stored(self, value: object) -> Iterable[bytes]:
+        """The stored keys of these records; some may belong to none."""
+
+
+class Lookups:
+    """What one execution has looked up: its transaction, and a bounded memory of what was found."""
+
+    __slots__ = ("_followers", "_memos", "examined", "txn")
+
+    def __init__(self, txn: Any) -> None:
+        self.txn = txn
+        self.examined = 0  # related records
+        self._followers: dict[Link, Follower] = {}
+        self._memos: dict[object, dict[Any, Any]] = {}
+
+    def follower(self, link: Link) -> Follower:
+        found = self._followers.get(link)
+        if found is None:
+            found = self._followers[link] = self._make(link)
+        return found
+
+    def firsts(self, link: Link, values: Sequence[object]) -> list[Pair | None]:
+        """For each value the record it leads to, of several the first."""
+        follower = self.follower(link)
+        if isinstance(follower, _ByKey):
+            return follower.firsts(values)
+        return [pairs[0] if pairs else None for pairs in follower.pairs(values)]
+
+    def memo(self, owner: object) -> dict[Any, Any]:
+        """A dictionary that lives as long as the execution; emptied here when it has become large."""
+        found = self._memos.get(owner)
+        if found is None:
+            found = self._memos[owner] = {}
+        elif len(found) > MEMO_ENTRIES:
+            found.clear()
+        return found
+
+    def preparation(self, links: Iterable[Link]) -> Iterator[None]:
+        """Read the tables that have to be read as a whole, a slice for each `next`."""
+        for link in links:
+            follower = self.follower(link)
+            if isinstance(follower, _ByScan):
+                yield from follower.prepare()
+
+    def _make(self, link: Link) -> Follower:
+        to, target = link.relationship.to, link.target
+        if to is None or to == target.primary_key:
+            return _ByKey(target, self)
+        if link.scans:
+            return _ByScan(to, target, self)
+        return _ByIndex(to, target, self)
 
 
 def source_name(relationship: Relationship, table: AnyTable) -> str:
@@ -29,82 +150,177 @@ def source_name(relationship: Relationship, table: AnyTable) -> str:
     return relationship.from_ or table.primary_key
 
 
-def source_names(related: Related, table: AnyTable) -> tuple[str, ...]:
-    return (source_name(related.relationship, table),)
+def back(relationship: Relationship, table: AnyTable, target: AnyTable) -> Link:
+    """The relationship of `table` the other way round: from the records of its target to those of `table`."""
+    theirs = relationship.to or target.primary_key
+    return Link(Relationship(table.name, from_=theirs, to=relationship.from_ or table.primary_key), target, table, many=True)
 
 
-def follower(relationship: Relationship, target: AnyTable, txn: Any) -> Follow:
-    """The function that finds the related records in `target` as `txn` sees it."""
-    if relationship.to is None:
-        return _by_key(target, txn)
-    index = target.indexes.get(relationship.to)
-    if relationship.to == target.primary_key:
-        return _by_key(target, txn)
-    if index is not None and index.ready:
-        return _by_index(relationship.to, target, txn)
-    return _by_scan(relationship.to, target, txn)
+def memo_key(value: object) -> object:
+    """What tells values of a foreign key apart in a memo: cheap for text. None if the value leads nowhere."""
+    if type(value) is str:
+        return value
+    if value is None or value is MISSING:
+        return None
+    if type(value) is list:
+        return tuple(map(memo_key, value))
+    return sort_bytes(value)
 
 
-def _by_key(target: AnyTable, txn: Any) -> Follow:
-    get_by = target.get_by
-    split = target.definition.split_segments
+def entries_of(link: Link, values: Sequence[object], lookups: Lookups) -> Iterator[bytes]:
+    """The stored keys of the records that the values lead to, found one by one as they are asked for."""
+    follower = lookups.follower(link)
+    for value in values:
+        yield from follower.stored(value)
 
-    def follow(value: object) -> list[Pair]:
+
+class _ByKey:
+    __slots__ = ("_definition", "_lookups", "_memo", "_size", "_split", "_target")
+
+    def __init__(self, target: AnyTable, lookups: Lookups) -> None:
+        self._target = target
+        self._lookups = lookups
+        self._definition = target.definition
+        self._split = target.definition.split_segments
+        self._memo: dict[bytes, bytes | None] = {}
+        self._size = 0
+
+    def firsts(self, values: Sequence[object]) -> list[Pair | None]:
+        keys: list[bytes | None] = []
+        for value in values:
+            if type(value) is str and not self._split:
+                keys.append(storage_key(sort_bytes(value)))
+            else:
+                stored = self.stored(value)
+                keys.append(stored[0] if len(stored) == 1 else None)
+                if len(stored) > 1:
+                    return [pairs[0] if pairs else None for pairs in self.pairs(values)]
+        memo = self._known(keys)
+        return [None if key is None or (raw := memo[key]) is None else (key, raw) for key in keys]
+
+    def pairs(self, values: Sequence[object]) -> list[list[Pair]]:
+        keys = [self.stored(value) for value in values]
+        memo = self._known([key for some in keys for key in some])
+        return [[(key, raw) for key in some if (raw := memo[key]) is not None] for some in keys]
+
+    def each(self, value: object) -> Iterator[list[Pair]]:
+        return iter(self.pairs((value,)))
+
+    def stored(self, value: object) -> list[bytes]:
+        """The stored keys that a value names."""
         if value is None or value is MISSING:
             return []
-        keys = value if isinstance(value, (list, tuple)) and not (split and isinstance(value, tuple)) else (value,)
-        found = []
-        for key in keys:
-            stored = storage_key(sort_bytes(key))
-            raw = get_by(stored, txn)
-            if raw is not None:
-                found.append((stored, raw))
-        return found
+        if isinstance(value, list):
+            return [self._stored(element) for element in value if element is not None]
+        return [self._stored(value)]
 
-    return follow
+    def _stored(self, value: object) -> bytes:
+        if self._split and type(value) is str and "/" in value:
+            try:
+                return storage_key(encode_key(key_from_text(self._definition, value)))
+            except BadValue:
+                return b"\xff"
+        return storage_key(sort_bytes(value))
 
-
-def _by_index(name: str, target: AnyTable, txn: Any) -> Follow:
-    scan, get_by = target.indexes[name].scan, target.get_by
-    value_of = projection((name,))
-
-    def follow(value: object) -> list[Pair]:
-        found: dict[bytes, bytes] = {}
-        for element in _elements(value):
-            if sort_bytes(element) == b"\xff":
-                continue
-            low = index_key(element)
-            cut = is_cut(low)
-            for _, stored in scan(txn, low, after(low)):
-                raw = get_by(stored, txn)
-                if raw is not None and not (cut and sort_bytes(element) not in _encoded(value_of(raw)[0])):
-                    found[stored] = raw
-        return list(found.items())
-
-    return follow
+    def _known(self, keys: Iterable[bytes | None]) -> dict[bytes, bytes | None]:
+        """The memory, with all of these keys in it."""
+        memo = self._memo
+        if self._size > MEMO_BYTES:
+            memo.clear()
+            self._size = 0
+        missing = {key for key in keys if key is not None and key not in memo}
+        if missing:
+            found = self._target.get_many(sorted(missing), self._lookups.txn)
+            memo.update(dict.fromkeys(missing))
+            memo.update(found)
+            self._size += sum([len(raw) for _, raw in found]) + 100 * len(missing)
+            self._lookups.examined += len(missing)
+        return memo
 
 
-def _by_scan(name: str, target: AnyTable, txn: Any) -> Follow:
-    value_of = projection((name,))
-    keys: dict[bytes, list[bytes]] = {}
-    read = False
+class _ByIndex:
+    __slots__ = ("_lookups", "_name", "_target", "_value_of")
 
-    def follow(value: object) -> list[Pair]:
-        nonlocal read
-        if not read:
-            read = True
-            for stored, raw in target.scan(txn):
+    def __init__(self, name: str, target: AnyTable, lookups: Lookups) -> None:
+        self._target = target
+        self._lookups = lookups
+        self._name = name
+        self._value_of = projection((name,))
+
+    def pairs(self, values: Sequence[object]) -> list[list[Pair]]:
+        keys = [list(self.stored(value)) for value in values]
+        some = {key for found in keys for key in found}
+        self._lookups.examined += len(some)
+        raws = dict(self._target.get_many(sorted(some), self._lookups.txn))
+        return [[(key, raw) for key in found if (raw := raws.get(key)) is not None] for found in keys]
+
+    def each(self, value: object) -> Iterator[list[Pair]]:
+        stored = self.stored(value)
+        count = 8
+        while keys := list(islice(stored, count)):
+            self._lookups.examined += len(keys)
+            yield self._target.get_many(keys, self._lookups.txn)
+            count = 64
+
+    def stored(self, value: object) -> Iterator[bytes]:
+        """The stored keys of the records whose attribute is, or contains, one of the value's elements: each key once."""
+        elements = _elements(value)
+        if len(elements) == 1:
+            return self._entries(elements[0])
+        return iter(dict.fromkeys(key for element in elements for key in self._entries(element)))
+
+    def _entries(self, element: object) -> Iterator[bytes]:
+        encoded = sort_bytes(element)
+        if encoded == b"\xff":
+            return
+        low = index_key(element)
+        entries = self._target.indexes[self._name].scan(self._lookups.txn, low, after(low))
+        if not is_cut(low):
+            for _, stored in entries:
+                yield stored
+            return
+        for _, stored in entries:  # several values share the key: the records tell
+            raw = self._target.get_by(stored, self._lookups.txn)
+            if raw is not None and encoded in _encoded(self._value_of(raw)[0]):
+                yield stored
+
+
+class _ByScan:
+    __slots__ = ("_is_ready", "_keys", "_lookups", "_target", "_value_of")
+
+    def __init__(self, name: str, target: AnyTable, lookups: Lookups) -> None:
+        self._target = target
+        self._lookups = lookups
+        self._value_of = projection((name,))
+        self._keys: dict[bytes, list[bytes]] = {}
+        self._is_ready = False
+
+    def prepare(self, at_once: int = 512) -> Iterator[None]:
+        rows = self._target.scan(self._lookups.txn)
+        value_of, keys = self._value_of, self._keys
+        while batch := list(islice(rows, at_once)):
+            for stored, raw in batch:
                 for encoded in set(_encoded(value_of(raw)[0])):
                     keys.setdefault(encoded, []).append(stored)
-        found: dict[bytes, bytes] = {}
-        for encoded in _encoded(value):
-            for stored in keys.get(encoded, ()):
-                current = target.get_by(stored, txn)
-                if current is not None:
-                    found[stored] = current
-        return list(found.items())
+            self._lookups.examined += len(batch)
+            yield
+        self._is_ready = True
 
-    return follow
+    def pairs(self, values: Sequence[object]) -> list[list[Pair]]:
+        if not self._is_ready:
+            for _ in self.prepare():
+                pass
+        found: list[list[Pair]] = []
+        for value in values:
+            keys = dict.fromkeys(key for encoded in _encoded(value) for key in self._keys.get(encoded, ()))
+            found.append(self._target.get_many(keys, self._lookups.txn))
+        return found
+
+    def each(self, value: object) -> Iterator[list[Pair]]:
+        return iter(self.pairs((value,)))
+
+    def stored(self, value: object) -> Iterable[bytes]:
+        return [key for key, _ in self.pairs((value,))[0]]
 
 
 def _elements(value: object) -> list[object]:
@@ -115,4 +331,5 @@ def _elements(value: object) -> list[object]:
 
 
 def _encoded(value: object) -> list[bytes]:
-    return [sort_bytes(element) for element in _elements(value)]
+    """The encodings of the elements that have a place in the order."""
+    return [encoded for element in _elements(value) if (encoded := sort_bytes(element)) != b"\xff"]

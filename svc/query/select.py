@@ -1,7 +1,8 @@
 """What becomes of a record that was found: `select` (contract: http §6.8).
 
-A selection is compiled into one function from the raw record to the value that is returned. The usual selections, names of the record's own
-attributes, decode only these and cost little more than the decoding.
+A selection is compiled into one function from raw records to the values that are returned. The usual selections, names of the record's own
+attributes, decode only these, all records in one call. Related records are looked up and shaped for the whole batch, each different one
+once.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from svc.errors import QueryError
-from svc.query.nodes import Select, SelectItem, SortKey
-from svc.query.plan import AnyOf, Predicate, Related, iter_members
+from svc.query.functions import Column, Filter, filter_of, sort_keys, values_reader
+from svc.query.nodes import Query, Select, SelectItem, SortKey
+from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
+from svc.query.relations import Links, Lookups, Pair, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.tables import AnyTable
 from svc.store.records import (
     MISSING,
     decode,
-    decode_json,
-    decode_payload_json,
-    encode_payload,
+    decode_json_many,
     expiry_of,
+    json_selector,
     projection,
     version_of,
 )
 from svc.store.schema import Attribute
 
-Shaper = Callable[[bytes], Any]
-ReadRelated = Callable[[AnyTable, Attribute, SelectItem, Predicate | None, tuple[SortKey, ...], bool], Shaper]
+Shape = Callable[[list[bytes], Lookups], list[Any]]
+ColumnOf = Callable[[list[bytes], Lookups], Column]
 
 
 def _plain_version(raw: bytes) -> float | int:
@@ -84,31 +86,48 @@ def joins(select: Select | None, table: AnyTable) -> bool:
 
 
 def compile_select(
-    select: Select, table: AnyTable, *, json: bool, read_related: ReadRelated, where: Predicate | None, sort: tuple[SortKey, ...]
-) -> Shaper:
-    """`read_related` reads relationships. `where`, `sort`: the query's own, because they also narrow and order what a to-many relationship
+    select: Select,
+    table: AnyTable,
+    links: Links,
+    *,
+    json: bool,
+    where: Predicate | None = None,
+    sort: tuple[SortKey, ...] = (),
+) -> Shape:
+    """The function of a selection. `where`, `sort`: the query's own, because they also narrow and order what a to-many relationship
     selects (http §6.7, §6.8)."""
     items = select.items
+    names = tuple([".".join(item.path) for item in items])
+    if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
+        given = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
+        selected = json_selector(names, given)
+        if selected is not None:
+            columns = [_column(items[at], table, links, json, where, sort) for at in given]
+            if not columns:
+                return lambda raws, lookups: selected(raws, [])
+            return lambda raws, lookups: selected(raws, [column(raws, lookups) for column in columns])
     if all(_is_plain(item, table) for item in items):
         return _plain(tuple([item.path[0] for item in items]), select.shape, json)
-    getters = [(".".join(item.path), _getter(item, table, json, read_related, where, sort)) for item in items]
+    columns = [_column(item, table, links, json, where, sort) for item in items]
     if select.shape == "value":
-        getter = getters[0][1]
-        return lambda raw: _or_null(getter(raw))
+        column = columns[0]
+        return lambda raws, lookups: [_or_null(value) for value in column(raws, lookups)]
     if select.shape == "array":
-        return lambda raw: [_or_null(getter(raw)) for _, getter in getters]
-    whole = decode_json if json else decode
+        return lambda raws, lookups: [
+            [_or_null(value) for value in values] for values in zip(*[column(raws, lookups) for column in columns], strict=True)
+        ]
 
-    def shape(raw: bytes) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for name, getter in getters:
-            if name == "*":
-                result.update(whole(raw))
-                continue
-            value = getter(raw)
-            if value is not MISSING:
-                result[name] = value
-        return result
+    def shape(raws: list[bytes], lookups: Lookups) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for values in zip(*[column(raws, lookups) for column in columns], strict=True):
+            result: dict[str, Any] = {}
+            for name, value in zip(names, values, strict=True):
+                if name == "*":
+                    result.update(value)
+                elif value is not MISSING:
+                    result[name] = value
+            found.append(result)
+        return found
 
     return shape
 
@@ -144,13 +163,19 @@ def select_from(value: object, nested: Select) -> object:
 
 
 def narrowing(where: Predicate | None, name: str) -> Predicate | None:
-    """What the conditions of the query's AND demand of the records of the relationship `name`."""
-    found = [
-        member.where for member in iter_members(where) if isinstance(member, Related) and member.name == name and member.where is not None
-    ]
-    if len(found) < 2:
-        return found[0] if found else None
-    return AnyOf(tuple(found))  # each condition by itself found its record; all of these matched
+    """What the query's conditions demand of the records of the relationship `name`: each of these lets the record be found that it asks for.
+
+    None: nothing that a related record has to fulfil.
+    """
+    if isinstance(where, Related):
+        return where.where if where.name == name else None
+    if isinstance(where, AnyOf):
+        found = [narrowing(member, name) for member in where.members]
+        return None if None in found else AnyOf(tuple([each for each in found if each is not None]))
+    demands = [demand for member in iter_members(where) if member is not where and (demand := narrowing(member, name)) is not None]
+    if len(demands) < 2:
+        return demands[0] if demands else None
+    return AnyOf(tuple(demands))  # each condition by itself found its record; all of these matched
 
 
 def _is_plain(item: SelectItem, table: AnyTable) -> bool:
@@ -168,33 +193,30 @@ def _is_plain(item: SelectItem, table: AnyTable) -> bool:
     return attribute is None or attribute.stored
 
 
-def _plain(names: tuple[str, ...], shape: str, json: bool) -> Shaper:
+def _plain(names: tuple[str, ...], shape: str, json: bool) -> Shape:
     values_of = projection(names, json)
     if shape == "value":
-        return lambda raw: _or_null(values_of(raw)[0])
+        return lambda raws, lookups: [_or_null(values_of(raw)[0]) for raw in raws]
     if shape == "array":
-        return lambda raw: [None if value is MISSING else value for value in values_of(raw)]
-    return lambda raw: {name: value for name, value in zip(names, values_of(raw), strict=True) if value is not MISSING}
+        return lambda raws, lookups: [[None if value is MISSING else value for value in values_of(raw)] for raw in raws]
+    return lambda raws, lookups: [
+        {name: value for name, value in zip(names, values_of(raw), strict=True) if value is not MISSING} for raw in raws
+    ]
 
 
-def _getter(
-    item: SelectItem, table: AnyTable, json: bool, read_related: ReadRelated, where: Predicate | None, sort: tuple[SortKey, ...]
-) -> Shaper:
+def _column(item: SelectItem, table: AnyTable, links: Links, json: bool, where: Predicate | None, sort: tuple[SortKey, ...]) -> ColumnOf:
+    """The values of one item for many records, MISSING where a record has none."""
     name = item.path[0]
-    if name == "*":
-        return decode_json if json else decode
-    if name == "$record":
-        return decode_json if json else decode
+    if name == "*" or name == "$record":
+        return lambda raws, lookups: decode_json_many(raws) if json else [decode(raw) for raw in raws]
     if name in _PSEUDO:
-        return _PSEUDO[name]
+        pseudo = _PSEUDO[name]
+        return lambda raws, lookups: [pseudo(raw) for raw in raws]
     attribute = table.attributes.get(name)
     if attribute is not None and attribute.relationship is not None:
         through = tuple([SortKey(key.path[1:], key.descending) for key in sort if key.path[0] == name and len(key.path) > 1])
-        return read_related(table, attribute, item, narrowing(where, name), through, json)
-    if attribute is not None and attribute.computed_from is not None:
-        values_of = computed_reader(table, (name,), json)
-    else:
-        values_of = projection((table.primary_key if name == "$id" else name,), json)
+        return _related_column(item, attribute, table, links, json, narrowing(where, name), through)
+    values_of = values_reader(table, (table.primary_key if name == "$id" else name,), json)
     rest, nested = item.path[1:], item.nested
 
     def get(raw: bytes) -> object:
@@ -203,31 +225,93 @@ def _getter(
             value = _at_path(value, rest)
         return value if nested is None or value is MISSING else select_from(value, nested)
 
-    return get
+    return lambda raws, lookups: [get(raw) for raw in raws]
 
 
-def computed_reader(table: AnyTable, names: tuple[str, ...], json: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
-    """The values of these attributes of a raw record, some of which are computed; it decodes what they are made from."""
-    functions: Mapping[str, Callable[[dict[str, Any]], object]] = getattr(table, "computed", {})
-    found = [(name, functions.get(name)) for name in names]
-    sources = [(name,) if function is None else getattr(function, "names", None) for name, function in found]
-    needed = None if None in sources else tuple(dict.fromkeys([name for source in sources for name in source or ()]))
-    stored_of = None if needed is None else projection(needed)
+def _related_column(
+    item: SelectItem,
+    attribute: Attribute,
+    table: AnyTable,
+    links: Links,
+    json: bool,
+    narrowed: Predicate | None,
+    sort: tuple[SortKey, ...],
+) -> ColumnOf:
+    """What a selected relationship gives: an object, MISSING if there is none, or for a to-many one a list.
 
-    def values_of(raw: bytes) -> tuple[Any, ...]:
-        if stored_of is None or needed is None:
-            record = decode(raw)
-        else:
-            record = {name: value for name, value in zip(needed, stored_of(raw), strict=True) if value is not MISSING}
-        return tuple([record.get(name, MISSING) if function is None else function(record) for name, function in found])
+    `narrowed`: what the query demands of the related records. `sort`: the query's sort keys that go through the relationship.
+    """
+    link = links.link(table, attribute)
+    target = link.target
+    query = item.query or Query()
+    own_where = None if query.where is None else resolve_where(query.where, target)
+    # A to-one record is the one the condition speaks of, or the record itself would not have matched.
+    demands = [demand for demand in (narrowed if link.many else None, own_where) if demand is not None]
+    tests = [filter_of(demand, target, links) for demand in demands]
+    order = query.sort or (sort if link.many else ())
+    codes = sort_keys(order, target, links) if order else None
+    start, end = query.offset, None if query.limit is None else query.offset + query.limit
+    known = [demand for demand in (narrowed, own_where) if demand is not None]
+    below = AllOf(tuple(known)) if len(known) > 1 else known[0] if known else None
+    shape = _related_shape(item, target, links, json, below, query.sort or sort)
+    values_of = values_reader(table, (link.source,))
 
-    if not json:
-        return values_of
-    return lambda raw: tuple([value if type(value) in _SAME_IN_JSON else _json_form(value) for value in values_of(raw)])
+    def shaped_lists(lists: list[list[Pair]], lookups: Lookups) -> list[list[Any]]:
+        """Narrowed, ordered, cut and shaped; each related record is tested and shaped once."""
+        if tests:
+            passed = _passing(lists, tests, lookups)
+            lists = [[pair for pair in pairs if pair[0] in passed] for pairs in lists]
+        if codes is not None:
+            unique = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
+            code_of = dict(zip([key for key, _ in unique], codes(unique, lookups), strict=True))
+            lists = [sorted(pairs, key=lambda pair: code_of[pair[0]]) for pairs in lists]
+        if start or end is not None:
+            lists = [pairs[start:end] for pairs in lists]
+        used = {pair[0]: pair[1] for pairs in lists for pair in pairs}
+        value_of = dict(zip(used, shape(list(used.values()), lookups), strict=True))
+        return [[value_of[key] for key, _ in pairs] for pairs in lists]
+
+    if link.many:
+
+        def lists_of(raws: list[bytes], lookups: Lookups) -> Column:
+            lists = lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
+            return [[_or_null(value) for value in values] for values in shaped_lists(lists, lookups)]
+
+        return lists_of
+    owner = object()
+
+    def values(raws: list[bytes], lookups: Lookups) -> Column:
+        memo = lookups.memo(owner)
+        sources = [values_of(raw)[0] for raw in raws]
+        places = [memo_key(source) for source in sources]
+        unknown = {place: source for place, source in zip(places, sources, strict=True) if place is not None and place not in memo}
+        if unknown:
+            pairs = lookups.firsts(link, list(unknown.values()))
+            found = shaped_lists([[] if pair is None else [pair] for pair in pairs], lookups)
+            memo.update(zip(unknown, [some[0] if some else MISSING for some in found], strict=True))
+        return [MISSING if place is None else memo[place] for place in places]
+
+    return values
 
 
-def _json_form(value: Any) -> Any:
-    return value if value is MISSING else decode_payload_json(encode_payload(value))
+def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> set[bytes]:
+    pairs = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
+    for test in tests:
+        pairs = test(pairs, lookups)
+    return {key for key, _ in pairs}
+
+
+def _related_shape(
+    item: SelectItem, target: AnyTable, links: Links, json: bool, where: Predicate | None, sort: tuple[SortKey, ...]
+) -> Shape:
+    if len(item.path) > 1:
+        return _column(SelectItem(item.path[1:], item.nested, item.query), target, links, json, where, sort)
+    nested = item.nested if item.query is None else item.query.select
+    if nested is None:
+        nested = enumerable_select(target, related=True)
+    if nested is not None:
+        return compile_select(nested, target, links, json=json, where=where, sort=sort)
+    return lambda raws, lookups: decode_json_many(raws) if json else [decode(raw) for raw in raws]
 
 
 def _at_path(value: object, path: tuple[str, ...]) -> object:
@@ -246,9 +330,7 @@ def _or_null(value: object) -> object:
     return None if value is MISSING else value
 
 
-_SAME_IN_JSON = frozenset((str, int, float, bool, type(None)))
-
-_PSEUDO: dict[str, Shaper] = {
+_PSEUDO: dict[str, Callable[[bytes], object]] = {
     "$updatedtime": _plain_version,
     "$updatedTime": _plain_version,
     "$expiresAt": _plain_expiry,

@@ -2,19 +2,23 @@
 
 A source is pulled: `take(n)` looks at no more than about n entries and returns what it found, (stored primary key, raw record) pairs. An
 empty list means nothing unless `done` is set: so a caller can stop between any two calls, and no call takes long. There are no generators
-between the store's iterators and the caller, only lists.
+between the store's iterators and the caller, only lists. `examined` counts the entries looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, Protocol
 
+from svc.query.sorting import Collector
 from svc.query.tables import AnyIndex, AnyTable
-from svc.store.keys import after, is_cut
+from svc.store.keys import after, index_keys, is_cut
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
+Filter = Callable[[list[Pair]], list[Pair]]
+SortKeys = Callable[[list[Pair]], list[bytes]]
+Columns = Callable[[list[bytes]], list[object]]  # the values of one attribute
 
 LONG_RUN = 64  # entries of one index key: longer runs are not gathered backwards but read forwards
 
@@ -22,14 +26,18 @@ LONG_RUN = 64  # entries of one index key: longer runs are not gathered backward
 class Source(Protocol):
     done: bool
 
+    @property
+    def examined(self) -> int: ...
+
     def take(self, limit: int) -> list[Pair]: ...
 
 
 class EmptySource:
-    __slots__ = ("done",)
+    __slots__ = ("done", "examined")
 
     def __init__(self) -> None:
         self.done = True
+        self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:
         return []
@@ -38,14 +46,16 @@ class EmptySource:
 class ScanSource:
     """A range of primary keys, in key order or backwards."""
 
-    __slots__ = ("_rows", "done")
+    __slots__ = ("_rows", "done", "examined")
 
     def __init__(self, rows: Iterator[Pair]) -> None:
         self._rows = rows
         self.done = False
+        self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:
         found = list(islice(self._rows, limit))
+        self.examined += len(found)
         self.done = len(found) < limit
         return found
 
@@ -53,54 +63,98 @@ class ScanSource:
 class KeySource:
     """The records of given keys that exist, in the order of the keys."""
 
-    __slots__ = ("_keys", "_table", "_txn", "done")
+    __slots__ = ("_keys", "_table", "_txn", "done", "examined")
 
     def __init__(self, table: AnyTable, txn: Any, keys: tuple[bytes, ...]) -> None:
         self._table = table
         self._txn = txn
         self._keys = iter(keys)
         self.done = False
+        self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:
         keys = list(islice(self._keys, limit))
+        self.examined += len(keys)
         self.done = len(keys) < limit
         return self._table.get_many(keys, self._txn)
 
 
 class IndexSource:
-    """The records of index entries, in their order; with `distinct` each once, at its first entry."""
+    """The records of index entries, in their order, one entry for each record."""
 
-    __slots__ = ("_entries", "_seen", "_table", "_txn", "done")
+    __slots__ = ("_entries", "_table", "_txn", "done", "examined")
 
-    def __init__(self, table: AnyTable, txn: Any, entries: Iterator[Pair], *, distinct: bool) -> None:
+    def __init__(self, table: AnyTable, txn: Any, entries: Iterator[Pair]) -> None:
         self._table = table
         self._txn = txn
         self._entries = entries
-        self._seen: set[bytes] | None = set() if distinct else None
         self.done = False
+        self.examined = 0
+
+    def take(self, limit: int) -> list[Pair]:
+        keys = [key for _, key in islice(self._entries, limit)]
+        self.examined += len(keys)
+        self.done = len(keys) < limit
+        # The record of an entry is missing only if it has expired and is not yet removed.
+        return self._table.get_many(keys, self._txn)
+
+
+class DistinctSource:
+    """The records of index entries where a record may have several, each at its first entry.
+
+    With `behind`, that first entry may lie before the place where the source begins: then the record belongs to an earlier page.
+    """
+
+    __slots__ = ("_behind", "_entries", "_low", "_seen", "_table", "_txn", "_values", "done", "examined")
+
+    def __init__(
+        self, table: AnyTable, txn: Any, entries: Iterator[Pair], *, low: bytes | None, behind: Pair | None, values: Columns
+    ) -> None:
+        """`low`: where the range begins; `values`: of the attribute of the index."""
+        self._table = table
+        self._txn = txn
+        self._entries = entries
+        self._low = low or b""
+        self._behind = behind
+        self._values = values
+        self._seen: set[bytes] = set()
+        self.done = False
+        self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:
         entries = list(islice(self._entries, limit))
+        self.examined += len(entries)
         self.done = len(entries) < limit
         seen = self._seen
-        if seen is None:
-            # The record of an entry is missing only if it has expired and is not yet removed.
-            return self._table.get_many([key for _, key in entries], self._txn)
         new = dict.fromkeys(key for _, key in entries if key not in seen)
         seen.update(new)
-        return self._table.get_many(new, self._txn)
+        found = self._table.get_many(new, self._txn)
+        behind = self._behind
+        if behind is None or not found:
+            return found
+        low = self._low
+        values = self._values([raw for _, raw in found])
+        return [
+            pair
+            for pair, value in zip(found, values, strict=True)
+            if (min((key for key in index_keys(value) if key >= low), default=behind[0]), pair[0]) > behind
+        ]
 
 
 class OrderedSource:
     """An index range in sort order: ties come by ascending primary key, also when the sort descends.
 
-    Entries with the same index key are a *run*. A run is sorted by `sort_key` if there are further sort keys, or if the index key was cut, so
-    that the index does not know the order of its values. Otherwise an ascending run is in order as it is, and a descending one has
-    to be turned round: a short one is gathered, a long one is read once more, forwards.
+    Entries with the same index key are a *run*. A run is sorted by `sort_keys` if there are further sort keys, or if the index key was cut, so
+    that the index does not know the order of its values; a long one in a collector. Otherwise an ascending run is in order as it is, and a
+    descending one has to be turned round: a short one is gathered, a long one is read once more, forwards. `behind`, an entry, may lie in
+    a run of the latter two kinds only.
     """
 
     __slots__ = (
+        "_collector",
         "_descending",
+        "_emitting",
+        "_ended",
         "_entries",
         "_forwards",
         "_index",
@@ -109,10 +163,11 @@ class OrderedSource:
         "_run",
         "_run_key",
         "_sort_all",
-        "_sort_key",
+        "_sort_keys",
         "_table",
         "_txn",
         "done",
+        "examined",
     )
 
     def __init__(
@@ -124,56 +179,106 @@ class OrderedSource:
         high: bytes | None,
         *,
         descending: bool,
-        sort_key: Callable[[Pair], bytes],
+        sort_keys: SortKeys,
         sort_all: bool,
+        behind: Pair | None = None,
     ) -> None:
         self._table = table
         self._index = index
         self._txn = txn
         self._low = low
         self._descending = descending
-        self._sort_key = sort_key
+        self._sort_keys = sort_keys
         self._sort_all = sort_all
-        self._entries = index.scan(txn, low, high, reverse=descending)
-        self._forwards: Iterator[Pair] | None = None  # a long run that is being read forwards
+        self._forwards: Iterator[Pair] | None = None  # a run that is being read forwards
+        self._collector: Collector | None = None  # of a long run that is being sorted
+        self._emitting: Collector | None = None  # the sorted run that is being given out
+        self._ended = False  # there are no entries behind it
         self._run: list[bytes] = []  # stored primary keys of the run that is being gathered
         self._run_key = b""
         self._ready: list[Pair] = []
         self.done = False
+        self.examined = 0
+        self._entries: Iterator[Pair]
+        if behind is not None and descending:
+            self._entries = iter(())
+            self._run_key = behind[0]
+            self._forwards = index.scan(txn, behind[0], after(behind[0]), behind=behind)
+        else:
+            self._entries = index.scan(txn, low, high, reverse=descending, behind=behind)
 
     def take(self, limit: int) -> list[Pair]:
         if self._forwards is not None:
             return self._take_forwards(limit)
+        if self._emitting is not None:
+            return self._take_sorted(limit)
         limit += 1  # a run ends with the first entry of the next one
         found: list[Pair] = []
         self._ready = found
         run_key = self._run_key
         entries = list(islice(self._entries, limit))
-        for key, primary in entries:
+        for at, (key, primary) in enumerate(entries):
             if key != run_key:
+                if self._collector is not None:
+                    self.examined += at
+                    self._entries = chain(entries[at:], self._entries)
+                    self._end_collected()
+                    return found
                 self._finish_run()
                 self._run_key = run_key = key
             elif len(self._run) == LONG_RUN and self._descending and not self._must_sort(key):
                 # Start this run again from its beginning; behind it, go on below its key.
+                self.examined += at
                 self._run = []
                 self._forwards = self._index.scan(self._txn, key, after(key))
                 return found
             self._run.append(primary)
+        self.examined += len(entries)
         if len(entries) < limit:
+            if self._collector is not None:
+                self._ended = True
+                self._end_collected()
+                return found
             self._finish_run()
             self.done = True
-        elif not self._descending and not self._must_sort(run_key):
+        elif self._must_sort(run_key):
+            if len(self._run) > LONG_RUN:
+                self._collect()
+        elif not self._descending:
             self._finish_run()
+        return found
+
+    def _collect(self) -> None:
+        """Move the run, as far as it is known, into the collector."""
+        if self._collector is None:
+            self._collector = Collector(None)
+        pairs = self._fetch(self._run)
+        self._collector.add(zip(self._sort_keys(pairs), pairs, strict=True))
+        self._run = []
+
+    def _end_collected(self) -> None:
+        self._collect()
+        assert self._collector is not None
+        self._emitting, self._collector = self._collector, None
+        self._run_key = b""
+
+    def _take_sorted(self, limit: int) -> list[Pair]:
+        assert self._emitting is not None
+        found = self._emitting.take(limit)
+        if len(found) < limit:
+            self._emitting = None
+            self.done = self._ended
         return found
 
     def _take_forwards(self, limit: int) -> list[Pair]:
         assert self._forwards is not None
-        entries = list(islice(self._forwards, limit))
-        if len(entries) < limit:
+        keys = [primary for _, primary in islice(self._forwards, limit)]
+        self.examined += len(keys)
+        if len(keys) < limit:
             self._forwards = None
             self._entries = self._index.scan(self._txn, self._low, self._run_key, reverse=True)
             self._run_key = b""
-        return self._fetch([primary for _, primary in entries])
+        return self._fetch(keys)
 
     def _finish_run(self) -> None:
         run = self._run
@@ -181,7 +286,10 @@ class OrderedSource:
             return
         self._run = []
         if self._must_sort(self._run_key):
-            self._ready += sorted(self._fetch(run), key=self._sort_key)
+            pairs = self._fetch(run)
+            if len(pairs) > 1:
+                pairs = [pair for _, pair in sorted(zip(self._sort_keys(pairs), pairs, strict=True))]
+            self._ready += pairs
         else:
             if self._descending:
                 run.reverse()
@@ -199,32 +307,42 @@ class FilteredSource:
 
     __slots__ = ("_source", "_test", "done")
 
-    def __init__(self, source: Source, test: Callable[[bytes], bool]) -> None:
+    def __init__(self, source: Source, test: Filter) -> None:
         self._source = source
         self._test = test
         self.done = source.done
 
+    @property
+    def examined(self) -> int:
+        return self._source.examined
+
     def take(self, limit: int) -> list[Pair]:
-        source, test = self._source, self._test
-        found = [pair for pair in source.take(limit) if test(pair[1])]
-        self.done = source.done
+        found = self._test(self._source.take(limit))
+        self.done = self._source.done
         return found
 
 
 class UnionSource:
     """Several sources one after the other, each record at its first occurrence."""
 
-    __slots__ = ("_current", "_seen", "_sources", "done")
+    __slots__ = ("_current", "_examined", "_seen", "_sources", "done")
 
     def __init__(self, sources: Iterator[Source]) -> None:
         self._sources = sources
         self._current: Source | None = None
+        self._examined = 0  # by those that are done
         self._seen: set[bytes] = set()
         self.done = False
+
+    @property
+    def examined(self) -> int:
+        return self._examined + (0 if self._current is None else self._current.examined)
 
     def take(self, limit: int) -> list[Pair]:
         current = self._current
         if current is None or current.done:
+            if current is not None:
+                self._examined += current.examined
             self._current = current = next(self._sources, None)
             if current is None:
                 self.done = True
@@ -239,23 +357,38 @@ class UnionSource:
 
 
 class JoinSource:
-    """The records that `lead_back` finds from each record of another table, each once."""
+    """The records that lead to those of another table, each once. `lead_back` gives the stored keys of what leads to some of them."""
 
-    __slots__ = ("_inner", "_lead_back", "_seen", "done")
+    __slots__ = ("_inner", "_keys", "_lead_back", "_seen", "_table", "_txn", "done", "examined_keys")
 
-    def __init__(self, inner: Source, lead_back: Callable[[bytes], list[Pair]]) -> None:
+    def __init__(self, table: AnyTable, txn: Any, inner: Source, lead_back: Callable[[list[Pair]], Iterable[bytes]]) -> None:
+        self._table = table
+        self._txn = txn
         self._inner = inner
         self._lead_back = lead_back
+        self._keys: Iterator[bytes] | None = None
         self._seen: set[bytes] = set()
+        self.examined_keys = 0
         self.done = inner.done
 
+    @property
+    def examined(self) -> int:
+        return self._inner.examined + self.examined_keys
+
     def take(self, limit: int) -> list[Pair]:
-        inner, lead_back, seen = self._inner, self._lead_back, self._seen
-        found: list[Pair] = []
-        for _, related in inner.take(limit):
-            for pair in lead_back(related):
-                if pair[0] not in seen:
-                    seen.add(pair[0])
-                    found.append(pair)
-        self.done = inner.done
-        return found
+        if self._keys is None:
+            related = self._inner.take(limit)
+            self.done = self._inner.done
+            if not related:
+                return []
+            self.done = False
+            self._keys = iter(self._lead_back(related))
+        keys = list(islice(self._keys, limit))
+        self.examined_keys += len(keys)
+        if len(keys) < limit:
+            self._keys = None
+            self.done = self._inner.done
+        seen = self._seen
+        new = dict.fromkeys(key for key in keys if key not in seen)
+        seen.update(new)
+        return self._table.get_many(new, self._txn)

@@ -17,11 +17,19 @@ class AnyIndex(Protocol):
     def multi(self) -> bool:
         """Whether a primary key may occur several times."""
 
-    def scan(self, txn: Any, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """(index key, stored primary key) in order of both."""
+    def scan(
+        self, txn: Any, low: bytes | None, high: bytes | None, *, reverse: bool = False, behind: tuple[bytes, bytes] | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(index key, stored primary key) in order of both, or backwards; from behind the entry `behind`."""
+
+    def values(self, txn: Any, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, int]]:
+        """(index key, number of its entries) in order."""
 
     def count(self, txn: Any, low: bytes | None, high: bytes | None) -> int:
         """The number of entries, or a lower bound of it."""
+
+    def exact_count(self, txn: Any, low: bytes | None, high: bytes | None) -> int | None:
+        """The number of entries, None if only a lower bound is known without reading them."""
 
 
 class AnyTable(Protocol):
@@ -45,9 +53,12 @@ class AnyTable(Protocol):
         """(stored key, raw) of those of these stored keys that have a record, in the order given."""
 
     def scan(
-        self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False, behind: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """(stored primary key, raw record) in key order."""
+        """(stored primary key, raw record) in key order, or backwards; from behind the stored key `behind`."""
+
+    def expired(self, txn: Any, limit: int) -> list[tuple[bytes, bytes]] | None:
+        """(stored key, raw) of the records that have expired but are still in the indexes, None if there are more than `limit`."""
 
     def record_count(self, txn: Any = None) -> int: ...
 

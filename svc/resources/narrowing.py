@@ -1,7 +1,7 @@
 """A query cut down to what its caller may see (contract: security §5.6, http §6.7).
 
-Conditions and sort keys on what the caller may not read are refused, or values could be guessed from the number of results. What a selection may
-not show is left out of it.
+Conditions, sort keys and what an aggregate groups by or computes from are refused if the caller may not read it, or values could be guessed from
+the number or the order of results. What a selection may not show is left out of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ def narrow_query(query: Query, table: AnyTable, user: User | None) -> Query:
     """The query that may be run for `user`, who may read `table`. Raises AccessViolation."""
     if query.where is not None:
         _check_filter(query.where, table, user)
-    for key in query.sort:
-        _check_path(key.path, table, user)
+    if query.aggregate is None:
+        for key in query.sort:
+            _check_path(key.path, table, user)
+    else:  # sort keys are names of its rows
+        for path in (*query.aggregate.keys, *[path for _, path in query.aggregate.functions if path is not None]):
+            _check_path(path, table, user)
     if query.select is None:
         return query
     return replace(query, select=_narrow_select(query.select, table, user))

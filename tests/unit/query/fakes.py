@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import groupby
+from operator import itemgetter
 from types import SimpleNamespace
 
 from svc.store.keys import encode_key, index_keys, storage_key
@@ -23,14 +25,22 @@ class FakeIndex:
         end = len(self.entries) if high is None else bisect_left(self.entries, (high,))
         return self.entries[start:end]
 
-    def scan(self, txn, low, high, *, reverse=False):
+    def scan(self, txn, low=None, high=None, *, reverse=False, behind=None):
         found = self._slice(low, high)
         for entry in reversed(found) if reverse else found:
+            if behind is not None and (entry >= behind if reverse else entry <= behind):
+                continue
             self.scanned += 1
             yield entry
 
+    def values(self, txn, low=None, high=None):
+        for key, entries in groupby(self._slice(low, high), key=itemgetter(0)):
+            yield key, len(list(entries))
+
     def count(self, txn, low, high):
         return len(self._slice(low, high))
+
+    exact_count = count
 
 
 class FakeTable:
@@ -63,11 +73,16 @@ class FakeTable:
     def get_by(self, key, txn):
         return self.raws.get(key) or self.raws.get(storage_key(key))
 
-    def scan(self, txn, low=None, high=None, *, reverse=False):
+    def expired(self, txn, limit):
+        return []
+
+    def scan(self, txn, low=None, high=None, *, reverse=False, behind=None):
         start = 0 if low is None else bisect_left(self.keys, low)
         end = len(self.keys) if high is None else bisect_left(self.keys, high)
         keys = self.keys[start:end]
         for key in reversed(keys) if reverse else keys:
+            if behind is not None and (key >= behind if reverse else key <= behind):
+                continue
             self.scanned += 1
             yield key, self.raws[key]
 
