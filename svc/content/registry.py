@@ -8,10 +8,15 @@ from typing import Any
 
 from svc.content.cbor_type import CborType
 from svc.content.content_type import ContentType
+from svc.content.csv_type import CsvType
+from svc.content.form_type import FormType
 from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType
 from svc.content.msgpack_type import MsgpackType
+from svc.content.ndjson_type import NdjsonType
 from svc.content.negotiation import FALLBACK, choose
+from svc.content.plain_type import EventStreamType, PlainType
+from svc.content.yaml_type import YamlType
 from svc.errors import NotAcceptable
 
 _REMEMBERED = 256  # Accept fields; clients use few, so when it is full it starts anew
@@ -40,6 +45,14 @@ class ContentTypes(MutableMapping[str, Any]):
         types["application/cbor"] = CborType()
         types["application/x-msgpack"] = msgpack
         types["application/msgpack"] = msgpack
+        types["text/csv"] = CsvType()
+        ndjson = NdjsonType()
+        types["application/x-ndjson"] = ndjson
+        types["application/ndjson"] = ndjson
+        types["text/event-stream"] = EventStreamType()
+        types["text/plain"] = PlainType()
+        types["text/yaml"] = YamlType()
+        types["application/x-www-form-urlencoded"] = FormType()
         types[FALLBACK] = _Fallback()
         return types
 

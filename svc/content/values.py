@@ -89,7 +89,7 @@ def _json_leaf(value: Any, form: Form) -> Any:
 
 
 def _json_mapping(value: Mapping[Any, Any], form: Form) -> Any:
-    return {_text_key(key): form(member) for key, member in value.items()}
+    return {text_key(key): form(member) for key, member in value.items()}
 
 
 def moment_of(value: date) -> datetime:
@@ -157,7 +157,7 @@ def in_order(value: Set[Any]) -> list[Any]:
         return sorted(value, key=lambda element: (type(element).__name__, repr(element)))
 
 
-def _text_key(key: Any) -> str:
+def text_key(key: Any) -> str:
     """The text an object's key becomes: a text itself, else its JSON without the quotes."""
     if type(key) is str:
         return key

@@ -1,0 +1,148 @@
+r"""CSV -> rows, rows -> records (contract: http §7.3; RFC 4180).
+
+Rows end with CRLF, LF or CR; empty lines are skipped; cells are separated by commas, and a quoted cell may hold anything, its quotes doubled.
+The csv module is not used: it does not tell quoted cells from others, and an empty cell is no property while "" is an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from svc.content.texts import converter, in_line
+from svc.errors import BadBody, BadValue
+from svc.store.conversion import autoconvert, printable
+from svc.store.schema import Attribute
+
+QUOTE: Final = '"'
+
+_bare = re.compile(r'[^,\r\n"]*').match
+_line = re.compile(r"[^\r\n]*").match
+_line_end = re.compile(r"\r\n|\r|\n")
+
+
+class Quoted(str):
+    """A cell that was quoted."""
+
+    __slots__ = ()
+
+
+def iter_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """(line on which it begins, from 1; its cells) of each row that is not empty. Raises BadBody, with the line.
+
+    >>> list(iter_rows('a,"b"\\r\\n\\r\\n1,\\n'))
+    [(1, ['a', 'b']), (3, ['1', ''])]
+    """
+    next_quote = text.find(QUOTE)
+    if next_quote < 0:
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        for number, content in enumerate(text.split("\n"), 1):
+            if content:
+                yield number, content.split(",")
+        return
+    place = 0
+    line = 1
+    end = len(text)
+    while place < end:
+        stop = _line(text, place).end()  # type: ignore[union-attr]  # it matches anywhere
+        if place <= next_quote < stop:
+            first_line = line
+            cells, place, line = _row(text, place, line)
+            yield first_line, cells
+            next_quote = text.find(QUOTE, place)
+        else:
+            if stop > place:
+                yield line, text[place:stop].split(",")
+            place = stop + (2 if text.startswith("\r\n", stop) else 1)
+            line += 1
+
+
+def _row(text: str, place: int, line: int) -> tuple[list[str], int, int]:
+    """(cells, place after the line end, its line) of the row at `place`, which has a quoted cell."""
+    cells: list[str] = []
+    end = len(text)
+    while True:
+        if text.startswith(QUOTE, place):
+            stop = _closing_quote(text, place + 1, line)
+            cell = text[place + 1 : stop]
+            line += len(_line_end.findall(cell)) if "\n" in cell or "\r" in cell else 0
+            cells.append(Quoted(cell.replace('""', QUOTE)))
+            place = stop + 1
+        else:
+            stop = _bare(text, place).end()  # type: ignore[union-attr]  # it matches anywhere
+            cells.append(text[place:stop])
+            place = stop
+        if place >= end:
+            return cells, place, line
+        following = text[place]
+        if following == ",":
+            place += 1
+        elif following == QUOTE:
+            raise BadBody(f"Invalid CSV: a quote in a cell that is not quoted, in line {line}")
+        else:
+            found = _line_end.match(text, place)
+            if found is None:
+                raise BadBody(f"Invalid CSV: text after a quoted cell, in line {line}")
+            return cells, found.end(), line + 1
+
+
+def _closing_quote(text: str, place: int, line: int) -> int:
+    while True:
+        stop = text.find(QUOTE, place)
+        if stop < 0:
+            raise BadBody(f"Invalid CSV: the quoted cell that begins in line {line} has no end")
+        if not text.startswith(QUOTE, stop + 1):
+            return stop
+        place = stop + 2
+
+
+def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> list[dict[str, Any]]:
+    """Raises BadBody, or BadValue for a cell that its attribute's type cannot take; both name the line."""
+    rows = iter_rows(text)
+    first = next(rows, None)
+    if first is None:
+        raise BadBody("Invalid CSV: the first row must have the names of the attributes")
+    names = _header(*first)
+    columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
+    width = len(columns)
+    records = []
+    for line, cells in rows:
+        if len(cells) != width:
+            raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
+        record = {}
+        for (name, convert), cell in zip(columns, cells, strict=True):
+            if cell or type(cell) is Quoted:
+                try:
+                    record[name] = convert(cell)
+                except BadValue as error:
+                    raise in_line(error, line) from None
+        records.append(record)
+    return records
+
+
+def _header(line: int, names: list[str]) -> list[str]:
+    known: set[str] = set()
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise BadBody(f"Invalid CSV: column {number} has no name, in line {line}")
+        if name in known:
+            raise BadBody(f"Invalid CSV: two columns are named {printable(name)}, in line {line}")
+        known.add(name)
+    return list(map(_text, names))
+
+
+def _text(cell: str) -> str:
+    return str.__str__(cell)
+
+
+def _cell_converter(attribute: Attribute | None) -> Callable[[str], object]:
+    declared = converter(attribute)
+    if declared is None:
+        return _untyped
+    return _text if declared is str else declared
+
+
+def _untyped(cell: str) -> object:
+    return _text(cell) if type(cell) is Quoted else autoconvert(cell)

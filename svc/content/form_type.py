@@ -1,0 +1,137 @@
+"""`application/x-www-form-urlencoded`, both ways (contract: http §7.1; https://url.spec.whatwg.org/#application/x-www-form-urlencoded).
+
+A body is a flat object: a name that occurs more than once, or is declared as a list, has a list of values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote_plus, unquote_to_bytes
+
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.json_type import encode_json
+from svc.content.texts import charset_of, converter
+from svc.content.values import json_form, whole_text
+from svc.errors import BadBody
+from svc.store.records import decode_json_many as decode_stored_many
+from svc.store.schema import SCALAR_TYPES, Attribute
+
+VALUE_NAME = "value"  # of values that are no objects
+
+_bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
+
+
+def decode_form(body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> dict[str, Any]:
+    """Raises BadBody, or BadValue for a text that its attribute's type cannot take.
+
+    >>> decode_form(b"a=1&b=x+y%26&a=2", {})
+    {'a': ['1', '2'], 'b': 'x y&'}
+    """
+    bad = _bad_escape(body)
+    if bad is not None:
+        raise BadBody(f"Invalid form: bad percent-encoding at byte {bad.start()}")
+    charset = charset_of(parameters)
+    fields: dict[str, Any] = {}
+    following = 0
+    for part in body.split(b"&"):
+        place, following = following, following + len(part) + 1
+        if not part:
+            continue
+        raw_name, _, raw_value = part.partition(b"=")
+        try:
+            name, text = _text(raw_name, charset), _text(raw_value, charset)
+        except UnicodeError:
+            raise BadBody(f"Invalid form: the field at byte {place} is not valid {charset.replace('_', '-')}") from None
+        attribute = None if attributes is None else attributes.get(name)
+        value = _converted(text, attribute)
+        known = fields.get(name, fields)
+        if known is fields:
+            fields[name] = [value] if attribute is not None and attribute.elements else value
+        elif type(known) is list:
+            known.append(value)
+        else:
+            fields[name] = [known, value]
+    return fields
+
+
+def _text(raw: bytes, charset: str) -> str:
+    return unquote_to_bytes(raw.replace(b"+", b" ")).decode(charset)
+
+
+def _converted(text: str, attribute: Attribute | None) -> Any:
+    """By the declared type; each field of a list is one element. What is undeclared stays text: forms have nothing else."""
+    if attribute is None:
+        return text
+    if attribute.elements and attribute.type in SCALAR_TYPES:
+        attribute = Attribute(attribute.name, attribute.type)
+    function = converter(attribute)
+    return text if function is None else function(text)
+
+
+def encode_form(value: Any) -> bytes:
+    """A list of objects is all their fields, one object after the other. Raises TypeError."""
+    form = json_form(value)
+    if isinstance(form, list | tuple) and form and all(isinstance(element, dict) for element in form):
+        return b"&".join([row for row in map(encode_form, form) if row])
+    pairs = []
+    for name, member in form.items() if isinstance(form, dict) else ((VALUE_NAME, form),):
+        pairs += [(name, element) for element in member] if isinstance(member, list | tuple) else [(name, member)]
+    return "&".join([f"{quote_plus(whole_text(name))}={quote_plus(_field(member))}" for name, member in pairs]).encode()
+
+
+def _field(form: Any) -> str:
+    if form is None or form != form:
+        return ""
+    return whole_text(form) if type(form) is str else encode_json(form).decode().strip('"')
+
+
+class FormType(ContentType):
+    name = content_type = "application/x-www-form-urlencoded"
+    q = 0.1
+
+    def encode(self, value: Any) -> bytes:
+        return encode_form(value)
+
+    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> FormRows:
+        return FormRows(shape)
+
+    def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        return decode_form(body, parameters, attributes)
+
+
+class FormRows:
+    """All rows in one object: each name has the list of its values."""
+
+    __slots__ = ("_empty", "_shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self._empty = True
+        self._shape = shape
+
+    def begin(self) -> bytes:
+        return b""
+
+    def rows(self, batch: list[Any]) -> bytes:
+        columns = self._shape.columns
+        if self._shape.form == "value" and columns:
+            batch = [{columns[0]: row} for row in batch]
+        elif self._shape.form == "array":
+            batch = [dict(zip(columns, row, strict=False)) for row in batch]
+        body = b"&".join([row for row in map(encode_form, batch) if row])
+        if not body or self._empty:
+            self._empty = self._empty and not body
+            return body
+        return b"&" + body
+
+    values = rows
+
+    def raw(self, batch: list[bytes]) -> bytes:
+        return self.rows(decode_stored_many(batch))
+
+    def failure(self, error: dict[str, Any]) -> bytes | None:
+        return None
+
+    def end(self) -> bytes:
+        return b""

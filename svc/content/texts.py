@@ -1,0 +1,77 @@
+"""Bodies that are text: their charset, and what a text stands for by the declared type of its attribute (contract: http §6.4, §7.3, §7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
+
+from svc.content.json_type import decode_json
+from svc.errors import BadBody, BadValue
+from svc.store.conversion import autoconvert, bad_text, printable, text_to_value
+from svc.store.schema import SCALAR_TYPES, Attribute
+
+_SHOWN = 40  # characters of a charset's name in a message
+# Of the codecs those that decode bytes to text, in linear time and without half surrogate pairs. Names are looked up here and not by
+# codecs.lookup, which remembers every unknown name it is asked for.
+_NO_CHARSETS = frozenset(
+    (
+        "base64_codec", "bz2_codec", "hex_codec", "idna", "mbcs", "oem", "punycode", "quopri_codec", "raw_unicode_escape", "rot_13",
+        "unicode_escape", "utf_7", "uu_codec", "zlib_codec",
+    )
+)  # fmt: skip
+_CHARSETS = {name: codec for name, codec in (aliases | {codec: codec for codec in aliases.values()}).items() if codec not in _NO_CHARSETS}
+_TEXT_TYPES = frozenset(("ID", "String", "Bytes", "Blob"))  # the store reads base64 for Bytes, as in JSON
+
+
+def charset_of(parameters: Mapping[str, str]) -> str:
+    """The codec of the `charset` parameter, UTF-8 if there is none. Raises BadBody for an unknown one."""
+    charset = parameters.get("charset") or "utf-8"
+    codec = _CHARSETS.get(normalize_encoding(charset[:_SHOWN]).lower())
+    if codec is None:
+        raise BadBody(f"Unknown charset: {printable(charset[:_SHOWN])}")
+    return codec
+
+
+def decode_text(body: bytes, parameters: Mapping[str, str]) -> str:
+    """The text of a body, without byte order mark. Raises BadBody, with the position."""
+    charset = charset_of(parameters)
+    try:
+        return body.decode(charset).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise BadBody(f"The body is not valid {charset.replace('_', '-')} at byte {error.start}") from None
+    except UnicodeError:
+        raise BadBody(f"The body is not valid {charset.replace('_', '-')}") from None
+
+
+def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
+    """What makes a value of a text for this attribute, raising BadValue; None: nothing is declared that would say.
+
+    Lists and structures are JSON.
+    """
+    if attribute is None or attribute.type == "Any" or not attribute.stored:
+        return None if attribute is None or not attribute.elements else lambda text: _from_json(attribute, text)
+    if attribute.elements or attribute.type not in SCALAR_TYPES:
+        return lambda text: _from_json(attribute, text)
+    if attribute.type in _TEXT_TYPES:
+        return str
+    return lambda text: text_to_value(attribute, text)
+
+
+def _from_json(attribute: Attribute, text: str) -> object:
+    if not text:
+        return None
+    try:
+        return decode_json(text.encode())
+    except (BadBody, UnicodeEncodeError):
+        raise bad_text(attribute.name, text, "JSON") from None
+
+
+def convert(text: str, attribute: Attribute | None) -> object:
+    """The value of a text that was not quoted: by the declared type, else as a converting operator of the query language takes it."""
+    function = converter(attribute)
+    return autoconvert(text) if function is None else function(text)
+
+
+def in_line(error: BadValue, line: int) -> BadValue:
+    return BadValue(f"{error.message} (line {line})")

@@ -1,0 +1,47 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from svc.content.yaml_type import YamlType
+from svc.errors import NotAcceptable
+from svc.store.records import encode
+
+YAML = YamlType()
+RECORD = {
+    "id": "a",
+    "when": datetime(2024, 1, 5, tzinfo=UTC),
+    "tags": ["x", "é"],
+    "n": 1.5,
+    "bytes": b"\xff",
+    "no": "no",
+    "t": "2024-01-05",
+    "z": None,
+}
+PLAIN = RECORD | {"when": "2024-01-05T00:00:00.000Z"}
+
+
+def test_values() -> None:
+    assert YAML.encode({"b": 1, "a": [1, "x"]}) == b"b: 1\na:\n- 1\n- x\n"
+    assert yaml.safe_load(YAML.encode(RECORD)) == PLAIN
+    assert yaml.safe_load(YAML.encode("\ud800")) == "\ufffd"
+    shared = [1]
+    assert b"&" not in YAML.encode([shared, shared])
+    assert yaml.safe_load(YAML.encode({"a": "x " * 1000 + "\n\r\t\x00"})) == {"a": "x " * 1000 + "\n\r\t\x00"}
+    with pytest.raises(TypeError):
+        YAML.encode(object())
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(NotAcceptable):
+        YAML.encode(deep)
+
+
+def test_a_collection_is_one_sequence() -> None:
+    writer = YAML.row_writer()
+    assert writer.begin() + writer.end() == b"[]\n"
+    writer = YAML.row_writer()
+    body = writer.begin() + writer.raw([encode(RECORD, 1.0, 1, None)]) + writer.rows([1, [2]]) + writer.values([{3}]) + writer.end()
+    assert yaml.safe_load(body) == [PLAIN, 1, [2], [3]]
+    assert writer.failure({"error": "x"}) is None
