@@ -52,7 +52,9 @@ def typed_value(value: object, conversion: Conversion, attribute: Attribute | No
             return autoconvert(text) if conversion is Conversion.CONVERTING else text
         converted = text_to_value(attribute, text)
     except BadValue as error:
-        raise QueryError(_with_hint(error.message, text, attribute.type if attribute is not None else ""), code="BAD_VALUE") from None
+        expected = attribute.type if attribute is not None else ""
+        message = error.message if conversion is Conversion.TYPED else _with_hint(error.message, text, expected)
+        raise QueryError(message, code="BAD_VALUE") from None
     return converted.encode() if attribute.type in ("Bytes", "Blob") and type(converted) is str else converted
 
 

@@ -125,6 +125,8 @@ def test_text_forms():
 def test_a_value_that_can_be_guessed_comes_with_a_hint(kind, text):
     with pytest.raises(QueryError, match=rf"expecting {kind} \(.+\)$"):
         typed_value(text, CONVERTING, Attribute("a", kind), "a")
+    with pytest.raises(QueryError, match=rf"expecting {kind}$"):  # the hints speak of the URL language
+        typed_value(text, TYPED, Attribute("a", kind), "a")
 
 
 def test_what_is_shown_of_a_value_is_bounded_and_encodable():

@@ -43,3 +43,22 @@ def test_an_error_names_what_was_expected_and_found():
     scanner.name()
     assert str(scanner.unexpected("an operator")) == "Unable to parse query, expected an operator but found ']' at position 1 in 'a]'"
     assert repr(scanner) == "<Scanner 'a' | ']'>"
+
+
+def test_inside_calls_some_encoded_characters_are_themselves():
+    assert Scanner("a%20b%2Cc").name() == "a%20b%2Cc"
+    assert Scanner("a%20b%2cc").name_in_call() == "a%20b"
+    assert Scanner("a%2Bb%7Bc").name_in_call() == "a%2Bb"
+    assert Scanner("a;b%7Bc%3Bd").name_in_call() == "a;b"
+    assert Scanner("a%7Bb;c").name_in_group() == "a%7Bb"
+    assert Scanner("a%7Bb%3bc").name_in_group() == "a%7Bb"
+    assert Scanner("100%").name_in_call() == "100%"
+    scanner = Scanner(",%2c%2C%7D}%")
+    assert [scanner.take_encodable(character) for character in ",,,}}"] == [True] * 5
+    assert not scanner.take_encodable(",") and scanner.peek() == "%"
+
+
+def test_names_are_read_in_linear_time():
+    text = "a%2" * 10_000
+    for read in (Scanner(text).name_in_call, Scanner(text).name_in_group):
+        assert read() == text
