@@ -148,6 +148,11 @@ def _load_schema(
         app.definitions.append(definition)
         if rest and definition.export is not None:
             resource = table_resource(
-                table, store, queries, path=definition.export.path, allow_full_scan=bool(options.get("allowFullScan"))
+                table,
+                store,
+                queries,
+                path=definition.export.path,
+                allow_full_scan=bool(options.get("allowFullScan")),
+                shows_record_count=bool(options.get("includeExpensiveRecordCountEstimates")),
             )
             resources.set(definition.export.path, resource, dict(definition.export.protocols))

@@ -44,6 +44,7 @@ class TableResource(Resource):
     allow_full_scan: ClassVar[bool] = False
     queries: ClassVar[QueryCache]
     text_keys: ClassVar[bool] = False  # the text of an id is its key
+    shows_record_count: ClassVar[bool] = False  # in its description
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
     verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query"})
 
@@ -153,17 +154,34 @@ class TableResource(Resource):
         return Rows(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod
-    def describe(cls, visible: frozenset[str] | None = None) -> dict[str, Any]:
-        """http §10.1."""
+    def describe(cls, visible: frozenset[str] | None = None) -> Any:
+        """http §10.1. An awaitable if there is much of the log to be counted: it is looked through once, later only what is new."""
+        steps = cls.table.database.log.counts.catch_up()
+        if not cls.store.slices.run(steps):
+            return cls._describe_later(steps, visible)
+        return cls._description(visible)
+
+    @classmethod
+    async def _describe_later(cls, steps: Iterator[None], visible: frozenset[str] | None) -> dict[str, Any]:
+        await cls.store.slices.exhaust(steps)
+        return cls._description(visible)
+
+    @classmethod
+    def _description(cls, visible: frozenset[str] | None) -> dict[str, Any]:
         table = cls.table
         definition = table.definition
-        return {
+        found: dict[str, Any] = {
             "records": f"/{quote(cls.name)}/" if cls.name else "/",
             "name": table.name,
             "database": table.database.name,
-            "auditSize": table.database.log.count(table.database.snapshot()),
-            "attributes": [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible],
+            "auditSize": table.database.log.counts.of(table.number),
         }
+        if cls.shows_record_count:
+            # The store knows the number: an estimate whose range is a point.
+            count = table.record_count()
+            found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
+        found["attributes"] = [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible]
+        return found
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -413,7 +431,13 @@ def source_of(request: Request) -> str:
 
 
 def table_resource(
-    table: Table, store: Store, queries: QueryCache, *, path: str | None = None, allow_full_scan: bool = False
+    table: Table,
+    store: Store,
+    queries: QueryCache,
+    *,
+    path: str | None = None,
+    allow_full_scan: bool = False,
+    shows_record_count: bool = False,
 ) -> type[TableResource]:
     """The resource class of `table`. `path`: its address, default the type's name."""
     name = path if path is not None else (table.definition.export.path if table.definition.export else table.name)
@@ -426,6 +450,7 @@ def table_resource(
             "queries": queries,
             "name": name,
             "allow_full_scan": allow_full_scan,
+            "shows_record_count": shows_record_count,
             "is_system": table.database.name == SYSTEM,
             "text_keys": key_type(table.definition) in ("ID", "String") and not table.definition.split_segments,
             "properties": {a.name: a for a in table.definition.attributes},

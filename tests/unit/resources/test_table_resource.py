@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from svc.resources import TableResource
 from tests.support.node import Node
 
 SCHEMA = """
@@ -171,3 +175,37 @@ class TestRelationships:
         assert ask("GET", "/Seat/a?select(actors{name})") == [{"name": "Y"}, {"name": "X"}]
         assert ask("GET", "/Show/1?select(seats{code})") == [{"code": "a"}]
         assert ask("GET", "/Actor/1?select(seats{code})") == [{"code": "a"}]
+
+
+class TestDescription:
+    def test_the_size_of_the_log_is_that_of_the_table(self, ask: Ask) -> None:
+        assert ask("GET", "/Seat")["auditSize"] == 2
+        ask("DELETE", "/Seat/a")
+        assert [ask("GET", f"/{name}")["auditSize"] for name in ("Seat", "Show", "Actor")] == [3, 1, 0]
+
+    def test_a_long_log_is_counted_in_slices(self, node: Node, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+        database = node.store.databases["data"]
+        for _ in database.tables["Actor"].load([{"id": str(number)} for number in range(3000)]):
+            pass
+        clock = itertools.count()
+        monkeypatch.setattr(node.store.slices, "_now", lambda: next(clock))
+        found = node.resources.find("/Actor", "rest")
+        assert found is not None
+        later = cast(type[TableResource], found[0].resource).describe()
+        assert inspect.isawaitable(later)
+        assert asyncio.run(later)["auditSize"] == 3000  # type: ignore[arg-type]
+
+    def test_the_number_of_records_is_shown_where_it_is_asked_for(self, tmp_path: Path) -> None:
+        for name, wanted in (("with", "{includeExpensiveRecordCountEstimates: true}"), ("without", "true")):
+            app = tmp_path / name
+            app.mkdir()
+            (app / "config.yaml").write_text(f"rest: {wanted}\ngraphqlSchema: {{files: '*.graphql'}}\n")
+            (app / "schema.graphql").write_text("type Plant @table @export { id: Long @primaryKey }")
+            node = Node(tmp_path / f"store {name}", app)
+            wire = node.connect()
+            wire.ask("POST", "/Plant/", b"[{}, {}]")
+            description = json.loads(wire.ask("GET", "/Plant")[2])
+            node.close()
+            shown = {key: description[key] for key in ("recordCount", "estimatedRecordRange") if key in description}
+            assert shown == ({"recordCount": 2, "estimatedRecordRange": [2, 2]} if name == "with" else {})
+            assert list(description)[-1] == "attributes"
