@@ -55,6 +55,12 @@ conditions = st.sampled_from(
 sorts = st.sampled_from(
     ("", "sort(label)", "sort(-label)", "sort(twice,-label)", "sort(-day)", "sort(words)", "sort(-any)", "sort(long)", "sort(-id)")
 )
+aggregates = st.sampled_from(
+    (
+        "count()", "facet(label)", "facet(words)", "facet(day)", "facet(any)", "facet(long)", "group(label)", "group(words,day;count,sum(twice))",
+        "group(hall;min(label),max(day),avg(twice))", "group(any)&sort(-any)&limit(2)", "facet(twice)&limit(1)",
+    )
+)  # fmt: skip
 selects = st.sampled_from(("", "select(id)", "select(id,label,day)", "select([twice,words])", "select(any,)", "select(*,label)"))
 
 
@@ -95,7 +101,7 @@ class Shop:
         found: list[Any] = []
         while batch := rows.next_batch(100):
             found += batch
-        if not plan.query.select:
+        if not plan.query.select and not plan.query.aggregate:
             return [table.key_of(raw) for raw in found]
         return found
 
@@ -129,6 +135,20 @@ def test_queries(shop: Shop, records: dict[str, dict[str, Any]], queries: list[t
         expected = shaped(shop.rows(shop.stored, text, json), parts)
         for table in (shop.plain, shop.indexed):
             assert shaped(shop.rows(table, text, json), parts) == expected, (table, text)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), values, max_size=8),
+    st.lists(st.tuples(st.just("") | conditions, aggregates), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_aggregates(shop: Shop, records: dict[str, dict[str, Any]], queries: list[tuple[str, str]], json: bool) -> None:
+    shop.write(records)
+    for parts in queries:
+        text = "&".join(filter(None, parts))
+        expected = shop.rows(shop.stored, text, json)
+        for table in (shop.plain, shop.indexed):
+            assert shop.rows(table, text, json) == expected, (table, text)
 
 
 def shaped(rows: list[Any], parts: tuple[str, str, str]) -> list[Any]:
