@@ -155,6 +155,8 @@ class Dispatcher:
 
     def cancelled(self, exchange: Exchange) -> None:
         """Nobody waits for the answer any more. Writes that are applied still commit: they may be part of the turn already."""
+        if exchange.task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
+            exchange.task.cancel()
 
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 

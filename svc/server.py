@@ -36,6 +36,7 @@ from svc.rest.decoding import RequestDecoder
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.schema import TableDefinition
+from svc.store.write_queue import QueueLimits
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
 SWEEP_SECONDS = 1.0
@@ -96,6 +97,7 @@ class Server:
         self._release_logging = capture_logging(self.logs)
         self._on_ready = on_ready
         self._signals = 0
+        self._closing = False
         self._commit_deferred = False
         self._socket_bytes = (0, 0)  # received, sent: as of the last second
         self._exit_status = 0
@@ -110,6 +112,7 @@ class Server:
             write_async=config["storage.writeAsync"],
             audit=config["logging.auditLog"],
             log_retention=config["logging.auditRetention"],
+            queue_limits=QueueLimits(config["http.requestQueueLimit"], config["storage.maxTransactionQueueTime"]),
             blob_paths=tuple(config["storage.blobPaths"]),
             compression=config["storage.compression"],
             clock=clock,
@@ -266,6 +269,8 @@ class Server:
 
     def stop(self) -> None:
         """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
+        if self._closing:
+            return
         self._signals += 1
         if self._signals > 1:
             self.loop.stop()
@@ -277,18 +282,22 @@ class Server:
         self._wait_until_drained(self.clock.monotonic() + DRAIN_SECONDS)
 
     def _wait_until_drained(self, deadline: float) -> None:
+        if self._closing:
+            return
         if not self.connections.open or self.clock.monotonic() >= deadline:
             self.loop.stop()
         else:
             self.loop.call_later(0.02, self._wait_until_drained, deadline)
 
     def _close(self) -> None:
+        self._closing = True
         for listener in self.listeners:
             listener.stop()
         if self.store.has_pending:
             self.store.commit_turn()
             self.connections.end_turn()
         self.connections.close_all()
+        self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()
         self._selector.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -301,6 +310,15 @@ class Server:
         self.logger.notify("svc stopped.")
         self._release_logging()
         self.logs.close()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what is still awaited. A commit that has begun is waited for."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.sleep(0)  # each has begun
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
 
     # --- the end of a turn -----------------------------------------------------------------------------------------------------------
 

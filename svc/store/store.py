@@ -193,11 +193,6 @@ class Store:
             queue = self._queues[database] = WriteQueue(database.env, self.clock, self._queue_limits)
         return queue
 
-    async def settle(self) -> None:
-        """Wait for the long writes under way, which have been cancelled: those whose commit has begun are carried through."""
-        while any(queue.has_long_write for queue in self._queues.values()):
-            await self.slices.take()
-
     @staticmethod
     def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
         """Raise ServerError if one of these tables is no longer what it was when its records were checked."""

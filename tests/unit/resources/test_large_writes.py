@@ -243,6 +243,19 @@ def test_a_client_that_goes_away_leaves_everything_as_it_was(node: Node, client:
     node.store.check()
 
 
+def test_a_write_that_takes_longer_than_a_request_may_is_undone(node: Node, client: Client) -> None:
+    client.send("PUT", "/Note/", notes(900))
+    while not node.store.databases["data"].env.has_long:
+        node.turn()
+    client.wire.connection.on_deadline()
+    node.turn()
+    assert answered(client)[0] == 503
+    for _ in range(5):
+        node.turn()
+    assert node.store.databases["data"].env.holder is None
+    assert count(client) == 0
+
+
 def test_a_role_without_some_attributes(node: Node, client: Client) -> None:
     client.ask("PUT", "/Note/", notes(60, secret="kept"))
     attributes = [

@@ -73,10 +73,10 @@ class Turns:
         return task.result()
 
     def close(self) -> None:
-        for task in asyncio.all_tasks(self.loop):
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
             task.cancel()
-        self.loop.run_until_complete(self.store.settle())
-        self.turn()
+        self.until(lambda: all(task.done() for task in tasks))
         self.loop.close()
 
 
