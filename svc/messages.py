@@ -180,6 +180,7 @@ class Request:
         "exchange",
         "handler_path",
         "http_version",
+        "is_decoded",
         "last_modified",
         "method",
         "native_body",
@@ -199,7 +200,7 @@ class Request:
         self.method = method
         self.target = target  # as received, origin form: path, `?` and query, still percent-encoded
         self.block = block
-        self.content = content  # the complete body: transfer coding removed, content coding not
+        self.content = content  # the complete body, transfer coding removed
         self.upload: Any = None  # what a sink made of the body, which then is not in `content`
         self.http_version = http_version
         path, mark, query = target.partition("?")
@@ -216,6 +217,7 @@ class Request:
         self.precondition: Any = None  # store.Precondition of the next write to the addressed record
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
+        self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None

@@ -140,7 +140,7 @@ class TableResource(Resource):
         """The records that a query object finds, or its plan, if it asks for that (http §6.9)."""
         began = cls.store.clock.monotonic()
         rows = cls._planned(query_from_mapping(data), target, request, began)
-        return rows.plan.explain() if rows.plan.query.explain else rows
+        return rows.plan.explain(cls.table.database.snapshot()) if rows.plan.query.explain else rows
 
     @classmethod
     def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:

@@ -191,6 +191,8 @@ class Answers:
     def collection(self, request: Request, target: RequestTarget, rows: Rows, wishes: Wishes) -> Any:
         """The rows of a query: at once if a slice finds them all; else, served in between with others, when the answer can begin."""
         writer = self.writer(wishes, target)
+        if wishes.explain:
+            return self._explained(request, rows, writer)
         limit = rows.plan.limit
         whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
         execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000)
@@ -242,12 +244,41 @@ class Answers:
             found = execution.found
             row_writer = writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
+        if rows.plan.limit:
+            cursor = execution.run.next_cursor()
+            if cursor is not None:
+                pairs.append(("Link", f'<{next_page(request.target, cursor)}>; rel="next"'))
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
         if len(body) <= self.wishes(request).threshold:
             return response
         return self._compression.apply(request, response, writer.compressible)
+
+    async def _explained(self, request: Request, rows: Rows, writer: ContentType) -> Response:
+        """The plan with what it really found, instead of the records (`Prefer: explain`)."""
+        snapshot = rows.table.database.take_snapshot()
+        try:
+            explanation = rows.plan.explain_run(snapshot, self._wall() * 1000)
+            scan = 0.0
+            while True:
+                moment = self._now()
+                done = explanation.step()
+                scan += self._now() - moment
+                if done:
+                    break
+                await sleep(0)
+            result = explanation.result() | {
+                "planMilliseconds": round(rows.plan_seconds * 1000, 3),
+                "scanMilliseconds": round(scan * 1000, 3),
+            }
+        finally:
+            snapshot.abort()
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY, ("Preference-Applied", "explain")]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        response = self._respond(request, writer, writer.encode(result), 200, pairs)
+        return cast(Response, await response if inspect.isawaitable(response) else response)
 
     async def _handled(self, request: Request, rows: Rows, execution: Execution, writer: HandlerType) -> Response:
         """A collection in a type that an application brought: as a stream if its handler takes one, else as a list."""

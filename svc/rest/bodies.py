@@ -55,11 +55,11 @@ class Bodies:
     def _decoded(self, request: Request, value: Callable[[], Any]) -> Any:
         """`value()` once the content coding is removed."""
         coding = request.block.fields.get("content-encoding")
-        if coding is None or not request.content:
+        if coding is None or not request.content or request.is_decoded:
             return value()
         content = self._decoder.decode(coding, request.content)
         if isinstance(content, bytes):
-            request.content = content
+            request.content, request.is_decoded = content, True
             return value()
         return _later(request, content, value)
 
@@ -97,7 +97,7 @@ def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: Conte
 
 
 async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:
-    request.content = await content
+    request.content, request.is_decoded = await content, True
     result = value()
     return await result if inspect.isawaitable(result) else result
 

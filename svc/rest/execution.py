@@ -46,7 +46,7 @@ class Execution:
         self._txn: Any = None
         self._wall_ms = wall_ms
         self.run = rows.plan.run(rows.table.database.snapshot(), wall_ms, json=not native)
-        self.shaped = rows.plan.select is not None or rows.plan.query.aggregate is not None
+        self.shaped = rows.plan.is_shaped
         self.whole = whole
         self.found: list[Any] = []
         self.scan_seconds = 0.0

@@ -72,7 +72,7 @@ class Rest:
         if method is None:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
         if request.pathname == ADDRESS:
-            return self._openapi.handle(request)
+            return self._answers.answer(request, RequestTarget(), self._openapi.handle(request))
         found = self._resources.find(request.pathname, "rest")
         if found is None:
             raise NotFound("Not found")

@@ -1,0 +1,136 @@
+"""Answers over a whole node: which type, which fields, at once or as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import msgpack
+import pytest
+
+from svc.rest.answers import next_page
+from tests.support.node import Node
+
+RECORDS = 700  # more than a batch, more than a slice of a filtered scan
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    node = Node(tmp_path_factory.mktemp("node"))
+    records = [{"id": f"p{number:04}", "name": f"name {number % 7}", "price": number / 2, "tags": ["a"]} for number in range(RECORDS)]
+    assert node.connect().ask("PUT", "/Product/", json.dumps(records).encode())[0] == 204
+    yield node
+    node.close()
+
+
+def ask(node: Node, target: str, method: str = "GET", body: bytes = b"", **fields: str) -> tuple[int, dict[str, str], bytes]:
+    named = {name.replace("_", "-"): value for name, value in fields.items()}
+    status, answered, content = node.connect().ask(method, target, body, {"Content-Type": "application/json"} | named)
+    if answered.get("transfer-encoding") == "chunked":
+        content = dechunked(content)
+    assert not node.errors
+    return status, answered, content
+
+
+def dechunked(content: bytes) -> bytes:
+    pieces = []
+    while True:
+        size, _, content = content.partition(b"\r\n")
+        if int(size, 16) == 0:
+            assert content == b"\r\n"
+            return b"".join(pieces)
+        pieces.append(content[: int(size, 16)])
+        content = content[int(size, 16) + 2 :]
+
+
+@pytest.mark.parametrize(
+    ("accept", "loads"),
+    [("application/json", json.loads), ("application/cbor", cbor2.loads), ("application/x-msgpack", msgpack.loads)],
+    ids=["json", "cbor", "msgpack"],
+)
+def test_every_type_tells_the_same(node: Node, accept: str, loads: Any) -> None:
+    for target in ("/Product/p0001", "/Product/?price=lt=5", "/Product/", "/Product/?price=ge=0&name==name%203&select(id,price)"):
+        plain = json.loads(ask(node, target)[2])
+        status, fields, content = ask(node, target, Accept=accept)
+        assert (status, fields["content-type"], fields["vary"]) == (200, accept, "Accept, Accept-Encoding")
+        assert loads(content) == plain
+
+
+def test_long_results_stream_and_short_ones_have_a_length(node: Node) -> None:
+    _, long, content = ask(node, "/Product/")
+    assert "content-length" not in long and len(json.loads(content)) == RECORDS
+    _, short, content = ask(node, "/Product/?price=lt=5")
+    assert int(short["content-length"]) == len(content)
+    _, page, content = ask(node, "/Product/?limit(500)")
+    assert int(page["content-length"]) == len(content) and len(json.loads(content)) == 500
+
+
+def test_csv_names_its_columns_first(node: Node) -> None:
+    _, fields, content = ask(node, "/Product/.csv?price=lt=1&select(id,price)")
+    assert content == b'"id","price"\r\n"p0000",0\r\n"p0001",0.5\r\n'
+    assert fields["content-disposition"] == 'attachment; filename="data.csv"'
+    assert ask(node, "/Product/p0001.csv?select(id,price)")[2] == b'"id","price"\r\n"p0001",0.5\r\n'
+    assert ask(node, "/Product/?price=lt=1&select(price)", Accept="text/csv")[2] == b'"price"\r\n0\r\n0.5\r\n'
+
+
+def test_an_extension_beats_accept(node: Node) -> None:
+    status, fields, _ = ask(node, "/Product/p0001.json", Accept="image/png")
+    assert (status, fields["content-type"]) == (200, "application/json")
+    assert ask(node, "/Product/p0001", Accept="image/png")[0] == 406
+    assert ask(node, "/Product/?price=lt=1", Accept="image/png")[0] == 406
+
+
+def test_raw_content_is_sent_whatever_is_accepted(node: Node) -> None:
+    assert ask(node, "/Product/note", "PUT", b"hello", Content_Type="text/calendar")[0] == 204
+    status, fields, content = ask(node, "/Product/note", Accept="image/png")
+    assert (status, fields["content-type"], content) == (200, "text/calendar; charset=utf-8", b"hello")
+    assert json.loads(ask(node, "/Product/note.json")[2]) == {"contentType": "text/calendar", "data": "hello", "id": "note"}
+    assert ask(node, "/Product/note", "DELETE")[0] == 204
+
+
+def test_problems_come_in_the_binary_type_that_was_asked_for(node: Node) -> None:
+    status, fields, content = ask(node, "/Product/missing", Accept="application/cbor")
+    assert (status, fields["content-type"], cbor2.loads(content)["code"]) == (404, "application/cbor", "NOT_FOUND")
+    _, fields, content = ask(node, "/Product/missing", Accept="text/csv")
+    assert (fields["content-type"], json.loads(content)["code"]) == ("application/problem+json", "NOT_FOUND")
+
+
+def test_queries_tell_where_their_time_went(node: Node) -> None:
+    _, fields, _ = ask(node, "/Product/?price=lt=5")
+    assert "server-timing" in fields
+
+
+class Lines:
+    """An application's content type without streams."""
+
+    q = 0.3
+
+    async def serialize(self, data: Any) -> str:
+        return "\n".join(map(str, [each["id"] for each in data] if isinstance(data, list) else [data["id"]]))
+
+
+async def as_lines(data: AsyncIterator[Any]) -> AsyncIterator[str]:
+    async for each in data:
+        yield each["id"] + "\n"
+
+
+def test_types_of_applications(node: Node) -> None:
+    node.types["text/x-lines"] = Lines()
+    node.types["text/x-streamed"] = {"serialize_stream": as_lines, "serialize": lambda data: data["id"]}
+    try:
+        assert ask(node, "/Product/?price=lt=1", Accept="text/x-lines")[2] == b"p0000\np0001"
+        assert ask(node, "/Product/p0001", Accept="text/x-lines")[2] == b"p0001"
+        assert ask(node, "/Product/p0001", Accept="text/x-streamed")[2] == b"p0001"
+    finally:
+        del node.types["text/x-lines"], node.types["text/x-streamed"]
+    assert ask(node, "/Product/p0001", Accept="text/x-lines")[0] == 406
+
+
+def test_the_next_page_replaces_the_cursor() -> None:
+    assert next_page("/P/?a=1&limit(2)", "X") == "/P/?a=1&limit(2)&after(X)"
+    assert next_page("/P/?after(W)&limit(2)", "X") == "/P/?limit(2)&after(X)"
+    assert next_page("/P/?a=1&after(W)&limit(2)", "X") == "/P/?a=1&limit(2)&after(X)"
+    assert next_page("/P/", "X") == "/P/?after(X)"
