@@ -2,7 +2,8 @@
 
     call       = "select(" , selection , ")" | "limit(" , int , [ "," , int ] , ")" | "sort(" , sort-key , { "," , sort-key } , ")"
                | "count()" | "facet(" , path , ")" | "group(" , path , { "," , path } , [ ";" , [ functions ] ] , ")"
-               | "after(" , cursor , ")" ;                       (* these four: only of the whole query, not of a relation filter *)
+               | "group(;" , functions , ")"                     (* all records are one group *)
+               | "after(" , cursor , ")" ;                       (* count to after: only of the whole query, not of a relation filter *)
     functions  = function , { "," , function } ;
     function   = "count" | ( "sum" | "avg" | "min" | "max" ) , "(" , path , ")" ;
     cursor     = cchar , { cchar } ;                             (* letters, digits, - and _; at most MAX_CURSOR *)
@@ -173,14 +174,15 @@ class CallReader(ABC):
         if kind == "facet":
             return Aggregate("facet", (self._path(scanner.name),))
         keys: list[tuple[str, ...]] = []
-        while not keys or scanner.take_encodable(","):
+        total = scanner.at_encodable(";") > 0  # no keys: all records are one group
+        while not total and (not keys or scanner.take_encodable(",")):
             position = scanner.position
             path = self._path(scanner.name_in_group)
             if path in keys:
                 raise scanner.error(f"'{_short('.'.join(path))}' a second time", position)
             keys.append(path)
         functions: list[tuple[str, tuple[str, ...] | None]] = []
-        if scanner.take_encodable(";") and scanner.peek() != ")":
+        if scanner.take_encodable(";") and (total or scanner.peek() != ")"):
             while not functions or scanner.take_encodable(","):
                 position = scanner.position
                 function = self._function()

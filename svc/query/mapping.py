@@ -323,8 +323,10 @@ class _Reader:
         at_group = _join(at, "group")
         elements = given if isinstance(given, (list, tuple)) else (given,)
         keys = tuple([self._path(element, f"{at_group}[{number}]") for number, element in enumerate(elements)])
-        if not keys or len(set(keys)) < len(keys):
-            raise _fault(at_group, "must name attributes, each once")
+        if len(set(keys)) < len(keys):
+            raise _fault(at_group, "must name each attribute once")
+        if not keys and not members.get("functions"):
+            raise _fault(at_group, "must name attributes, or 'functions' must be given")
         return Aggregate("group", keys, self._functions(members.get("functions"), _join(at, "functions")))
 
     def _functions(self, data: object, at: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:

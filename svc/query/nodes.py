@@ -112,7 +112,7 @@ class Aggregate:
     """`count()`, `facet(a)`, `group(a,b;count,sum(x))`: rows made of the records found. Sort and limit of the query speak of these rows."""
 
     kind: str  # "count" | "facet" | "group"
-    keys: tuple[tuple[str, ...], ...] = ()  # the paths to group by, exactly one for a facet
+    keys: tuple[tuple[str, ...], ...] = ()  # the paths to group by, exactly one for a facet; none: all records are one group
     functions: tuple[tuple[str, tuple[str, ...] | None], ...] = ()  # of a group: ("count", None), ("sum", ("price",))
 
 

@@ -117,7 +117,7 @@ AGGREGATES = st.one_of(
     st.builds(
         Aggregate,
         st.just("group"),
-        st.lists(GROUP_PATHS, min_size=1, max_size=3, unique=True).map(tuple),
+        st.lists(GROUP_PATHS, max_size=3, unique=True).map(tuple),
         st.lists(FUNCTIONS, min_size=1, max_size=3, unique=True).map(tuple),
     ),
 )

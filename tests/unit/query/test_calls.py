@@ -56,6 +56,8 @@ A, B = (Condition((name,), Comparator.EQUALS, "1", Conversion.STRICT) for name i
         ("facet(a.b)", Query(aggregate=Aggregate("facet", (("a", "b"),)))),
         ("group(a)", Query(aggregate=Aggregate("group", (("a",),), (("count", None),)))),
         ("group(a;)", parse_query("group(a)")),
+        ("group(;count,max(x))", Query(aggregate=Aggregate("group", (), (("count", None), ("max", ("x",)))))),
+        ("group(%3Bcount)", parse_query("group(;count)")),
         (
             "group(a,b.c;count,sum(x),avg(x.y),min(x),max(x))&sort(-sum.x)&limit(3)",
             Query(
@@ -101,7 +103,8 @@ def test_calls(text, query):
         ("facet()", 6, "the name of an attribute"),
         ("facet(a,b)", 7, "expected ')'"),
         ("group()", 6, "the name of an attribute"),
-        ("group(;count)", 6, "the name of an attribute"),
+        ("group(;)", 7, "expected a function"),
+        ("group(,a)", 6, "the name of an attribute"),
         ("group(a,a)", 8, "'a' a second time"),
         ("group(a;sum)", 11, "sum needs an attribute"),
         ("group(a;median(x))", 8, "unknown function 'median'"),

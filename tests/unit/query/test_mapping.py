@@ -149,6 +149,7 @@ def test_the_members_that_are_left():
         ({"facet": ["a", "b"]}, "facet(a.b)"),
         ({"group": "a"}, "group(a)"),
         ({"group": ["a", ["b", "c"]], "functions": []}, "group(a,b.c)"),
+        ({"group": [], "functions": [{"max": "x"}]}, "group(;max(x))"),
         ({"group": ["a"], "functions": ["count", {"sum": "x"}, {"avg": ["x", "y"]}]}, "group(a;count,sum(x),avg(x.y))"),
     ],
 )
@@ -216,7 +217,8 @@ def test_aggregates(data, text):
         ({"aggregate": {"facet": "a", "group": "b"}}, "'aggregate' must have either"),
         ({"aggregate": {"facet": "a", "functions": []}}, "'aggregate' must have either"),
         ({"aggregate": {"group": []}}, "'aggregate.group' must name attributes"),
-        ({"aggregate": {"group": ["a", "a"]}}, "'aggregate.group' must name attributes"),
+        ({"aggregate": {"group": [], "functions": []}}, "'aggregate.group' must name attributes"),
+        ({"aggregate": {"group": ["a", "a"]}}, "'aggregate.group' must name each attribute once"),
         ({"aggregate": {"group": "a", "functions": "count"}}, "'aggregate.functions' must be a list"),
         ({"aggregate": {"group": "a", "functions": [{"sum": "x", "avg": "x"}]}}, "'aggregate.functions[0]' must be"),
         ({"aggregate": {"group": "a", "functions": [{"count": "x"}]}}, "'aggregate.functions[0]' must have one of"),

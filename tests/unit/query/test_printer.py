@@ -23,6 +23,7 @@ from svc.query.nodes import Comparator, Condition, Conversion, Group, Query, Sel
         ("facet(a.b)", "facet(a.b)"),
         ("group(a,b;sum(x.y))&limit(1)", "limit(1)&group(a,b;sum(x.y))"),
         ("group(a)", "group(a;count)"),
+        ("group(;sum(a),count)", "group(;sum(a),count)"),
         ("after(x)&a=1", "a===1&after(x)"),
         ("p[a=1&limit(2)]", "p[a===1&limit(2)]"),
     ],
