@@ -197,10 +197,12 @@ class Answers:
         whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
         execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000)
         if isinstance(writer, HandlerType):
+            execution.keep()
             return self._handled(request, rows, execution, writer)
         try:
             if execution.gather() and (execution.done or not (writer.needs_count or whole)):
                 return self._begun(request, rows, execution, writer)
+            execution.keep()  # a coroutine begins to run in a later turn
         except BaseException:
             execution.close()
             raise
@@ -209,7 +211,6 @@ class Answers:
     async def _gathered(self, request: Request, rows: Rows, execution: Execution, writer: ContentType) -> Response:
         """What takes longer than a slice. The peer going away cancels this, and with it the work."""
         try:
-            execution.keep()
             while True:
                 await sleep(0)
                 if execution.gather():
@@ -284,7 +285,6 @@ class Answers:
         """A collection in a type that an application brought: as a stream if its handler takes one, else as a list."""
         pairs = self._collection_pairs(request, writer)
         pairs.append(_timing(rows.plan_seconds, 0.0, None))
-        execution.keep()
         values = execution.iter_values()
         if writer.streams:
             return self._compression.apply(request, Response(writer.encode_stream(values), 200, pairs=pairs), writer.compressible)

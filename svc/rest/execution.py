@@ -45,6 +45,7 @@ class Execution:
         self._now = now
         self._txn: Any = None
         self._wall_ms = wall_ms
+        self.closed = True  # until there is something to close
         self.run = rows.plan.run(rows.table.database.snapshot(), wall_ms, json=not native)
         self.shaped = rows.plan.is_shaped
         self.whole = whole
@@ -130,6 +131,10 @@ class Execution:
             self.run.close()
             if self._txn is not None:
                 self._txn.abort()
+
+    def __del__(self) -> None:
+        # Of an answer that was cancelled before its first step nobody else would let go the snapshot.
+        self.close()
 
 
 class RowStream:

@@ -46,6 +46,7 @@ class Node:
 
         identifier = Identifier(UserDirectory(self.store), clock=self.clock, authorize_local=True)
         rest = Rest(self.resources, self.clock, lambda error: log_error("stream", error))
+        self.rest = rest
         self.types = rest.types
         self.dispatcher = Dispatcher(rest, identifier, Cors(), Recorder(), self.clock, self._loop, self._executor, log_error)
         self.connections = Connections(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from itertools import count
 from typing import Any
 
 import cbor2
+import lmdb
 import msgpack
 import pytest
 
@@ -101,6 +102,34 @@ def test_problems_come_in_the_binary_type_that_was_asked_for(node: Node) -> None
 def test_queries_tell_where_their_time_went(node: Node) -> None:
     _, fields, _ = ask(node, "/Product/?price=lt=5")
     assert "server-timing" in fields
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/x-msgpack", "application/cbor", "text/csv", "application/x-ndjson"])
+@pytest.mark.parametrize(
+    "query", ["", "?price=ge=0&name==name%203", "?price=ge=0&sort(-name,price)&limit(40)", "?price=ge=0&facet(name)", "?price=ge=0&count()"]
+)
+def test_what_gives_way_is_answered_alike(node: Node, monkeypatch: pytest.MonkeyPatch, accept: str, query: str) -> None:
+    status, fields, at_once = ask(node, "/Product/" + query, Accept=accept)
+    monkeypatch.setattr(node.rest._answers, "_now", count().__next__)
+    hurried_status, hurried_fields, in_slices = ask(node, "/Product/" + query, Accept=accept)
+    assert (hurried_status, hurried_fields.get("link"), in_slices) == (status, fields.get("link"), at_once)
+
+
+def test_an_answer_given_up_before_it_began_lets_go_of_its_snapshot(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.rest._answers, "_now", count().__next__)
+    taken = []
+    database = node.store.databases["data"]
+    take = database.take_snapshot
+    monkeypatch.setattr(database, "take_snapshot", lambda: taken.append(take()) or taken[-1])
+    wire = node.connect()
+    wire.sock.incoming.append(b"GET /Product/?price=ge=0&sort(-name) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    wire.connection.on_readable()
+    wire.connection.close_now()
+    while node.turn():
+        pass
+    assert len(taken) == 1
+    with pytest.raises(lmdb.Error):
+        taken[0].stat()
 
 
 class Lines:
