@@ -22,7 +22,7 @@ from svc.query.calls import CallReader, Calls
 from svc.query.convert import forced_value
 from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter
 
-MAX_TEXT = 1 << 15  # characters of a query; a longer one would hold up others while it is parsed
+MAX_TEXT = 1 << 14  # characters of a query; a longer one would hold up others while it is parsed
 
 CHAIN = {
     "gt": Comparator.GREATER_THAN,

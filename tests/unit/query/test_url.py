@@ -235,7 +235,7 @@ def test_paths_and_texts_are_limited():
         with pytest.raises(QuerySyntaxError, match="a path of more than"):
             parse_query(text)
     parse_query("&" * MAX_TEXT)
-    with pytest.raises(QuerySyntaxError, match="more than 32768 characters"):
+    with pytest.raises(QuerySyntaxError, match="more than 16384 characters"):
         parse_query("&" * (MAX_TEXT + 1))
 
 
