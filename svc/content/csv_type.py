@@ -13,6 +13,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -150,7 +151,13 @@ def _json_cell(value: Any) -> str:
 
 
 def _float_cell(value: float) -> str:
-    return repr(value) if isfinite(value) else ""
+    """All digits, without an exponent: with one, an untyped cell would be read as text (http §6.4)."""
+    if not isfinite(value):
+        return ""
+    text = repr(value)
+    if "e" not in text:
+        return text
+    return str(int(value)) if value.is_integer() else format(Decimal(text), "f")
 
 
 _CELLS: dict[type, Callable[[Any], str]] = {

@@ -129,6 +129,8 @@ _decoders: list[Callable[[Any], Any]] = [Decoder(ext_hook=_make_hook(sets)).deco
 
 def _bad_body(body: bytes, error: Exception, places: tuple[int | None, ...]) -> BadBody:
     what = "nested too deeply" if isinstance(error, RecursionError) else str(error).removeprefix("MessagePack data is malformed: ")
+    if "hashable" in what:
+        what = "a set or an object cannot be a key"
     place = "".join([f" at byte {place}" for place in places if place is not None])
     return BadBody(f"Invalid MessagePack: {what.partition(' (byte ')[0].rstrip()}{place}")
 

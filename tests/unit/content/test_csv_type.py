@@ -35,6 +35,8 @@ def test_the_type() -> None:
         (1, "1"),
         (10**40, "1" + "0" * 40),
         (1.5, "1.5"),
+        (1e22, "1" + "0" * 22),
+        (-2.5e-7, "-0.00000025"),
         (float("nan"), ""),
         (float("-inf"), ""),
         (MOMENT, '"2024-01-05T20:07:27.955Z"'),
@@ -47,7 +49,7 @@ def test_the_type() -> None:
         (create_blob(b"abc"), "3"),
         (create_blob("abc"), "3"),
     ],
-    ids=[str(number) for number in range(23)],
+    ids=[str(number) for number in range(25)],
 )
 def test_cells(value: Any, cell: str) -> None:
     assert CSV.encode({"x": value, "y": 1}).decode() == f'"x","y"\r\n{cell},1\r\n'

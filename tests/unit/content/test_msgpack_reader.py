@@ -101,7 +101,9 @@ REFUSED = {
     "d4 ff 00": "timestamp",
     "d7 ff ffffffffffffffff": "timestamp",
     "c7 0c ff 00000000 7fffffffffffffff": "Timestamp",
-    "81 80 01": "Invalid MessagePack",
+    "81 80 01": "a set or an object cannot be a key",
+    "81 d4 73 90 01": "a set or an object cannot be a key",
+    "81 91 80 01": "a set or an object cannot be a key",
 }
 
 
