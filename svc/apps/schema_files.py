@@ -274,8 +274,8 @@ class _Draft:
             fault = fault_of(attribute, expression, self.attributes)
             if fault is not None:
                 self.fail(f"@computed of {self.name}.{attribute.name}: {fault}", place)
-            elif self.sealed and not expression.names <= names:
-                unknown = ", ".join(sorted(expression.names - names))
+            elif self.sealed and not names.issuperset(expression.names):
+                unknown = ", ".join([name for name in expression.names if name not in names])
                 self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", place)
 
     def _embed(self, item: Field, arguments: Arguments) -> Embed | None:

@@ -10,7 +10,7 @@ for a plan. Related records are looked up for the whole batch, each different on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
@@ -18,7 +18,7 @@ from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Predicate, Related, iter_members
 from svc.query.relations import Link, Links, Lookups, Pair, memo_key
 from svc.query.tables import AnyTable
-from svc.store.records import MISSING, decode, decode_payload_json, encode_payload, projection
+from svc.store.records import MISSING, decode_payload_json, encode_payload, projection
 
 Filter = Callable[[list[Pair], Lookups], list[Pair]]
 Encoded = Callable[[list[Pair], Lookups], list[bytes]]
@@ -41,26 +41,18 @@ def values_reader(table: AnyTable, names: tuple[str, ...], json: bool = False) -
 
 def _computed_reader(table: AnyTable, names: tuple[str, ...], json: bool) -> Values:
     """Some of them are computed: it decodes what they are made from."""
-    functions: Mapping[str, Callable[[dict[str, Any]], object]] = getattr(table, "computed", {})
-    found = [(name, functions.get(name)) for name in names]
-    sources = [(name,) if function is None else getattr(function, "names", None) for name, function in found]
-    needed = None if None in sources else tuple(dict.fromkeys([name for source in sources for name in source or ()]))
-    stored_of = None if needed is None else projection(needed)
-
-    def values_of(raw: bytes) -> tuple[Any, ...]:
-        if stored_of is None or needed is None:
-            record = decode(raw)
-        else:
-            record = {name: value for name, value in zip(needed, stored_of(raw), strict=True) if value is not MISSING}
-        return tuple([record.get(name, MISSING) if function is None else function(record) for name, function in found])
-
+    if len(names) > 1:
+        readers = [values_reader(table, (name,), json) for name in names]
+        return lambda raw: tuple([read(raw)[0] for read in readers])
+    value_of = table.computed[names[0]].reader()
     if not json:
-        return values_of
-    return lambda raw: tuple([value if type(value) in _SAME_IN_JSON else _json_form(value) for value in values_of(raw)])
+        return lambda raw: (value_of(raw),)
 
+    def json_value_of(raw: bytes) -> tuple[Any]:
+        value = value_of(raw)
+        return (value if type(value) in _SAME_IN_JSON else decode_payload_json(encode_payload(value)),)
 
-def _json_form(value: Any) -> Any:
-    return value if value is MISSING else decode_payload_json(encode_payload(value))
+    return json_value_of
 
 
 # filters

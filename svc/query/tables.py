@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from svc.store.computed import ComputedAttribute
 from svc.store.schema import Attribute, TableDefinition
 
 
@@ -45,6 +46,9 @@ class AnyTable(Protocol):
     def indexes(self) -> Mapping[str, AnyIndex]: ...
     @property
     def database(self) -> Any: ...
+    @property
+    def computed(self) -> Mapping[str, ComputedAttribute]:
+        """Its computed attributes by name."""
 
     def get_by(self, key: bytes, txn: Any) -> bytes | None:
         """The raw record of a stored primary key, None if there is none or it has expired."""

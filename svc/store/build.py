@@ -6,13 +6,14 @@ nothing, so the index is right when the last record has been passed. How far it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.store.definitions import build_key
 from svc.store.env import Txn
 from svc.store.keys import after, index_keys
-from svc.store.records import MISSING, decode, projection
+from svc.store.records import projection
 
 if TYPE_CHECKING:
     from svc.store.index import Index
@@ -31,19 +32,17 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     done = txn.get(note, None, definitions)
     if done is None:
         return True
-    computed = index.computed
-    if computed is not None and not done:
+    if index.computed is not None and not done:
         # There may be entries from before a time in which nobody knew the values (`computed`).
         txn.drop(index.handle, False)
-    value_of = projection((index.attribute,))
+    value_of = _value_reader(index)
     cursor = txn.cursor(table.primary)
     pairs: list[tuple[bytes, bytes]] = []
     last = done
     seen = 0
     if cursor.set_range(after(done)) if done else cursor.first():
         for stored, raw in islice(cursor.iternext(), SLICE):
-            value = value_of(raw)[0] if computed is None else computed(decode(raw))
-            pairs += [(key, stored) for key in index_keys(None if value is MISSING else value)]
+            pairs += [(key, stored) for key in index_keys(value_of(raw))]
             last = stored
             seen += 1
     pairs.sort()
@@ -53,3 +52,10 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
         return True
     txn.put(note, last, True, True, False, definitions)
     return False
+
+
+def _value_reader(index: Index) -> Callable[[bytes], Any]:
+    if index.computed is not None:
+        return index.computed.reader()
+    values_of = projection((index.attribute,), default=None)
+    return lambda raw: values_of(raw)[0]

@@ -18,6 +18,7 @@ from typing import Any
 from svc.errors import SchemaError
 from svc.store.checkers import Checker, compile_checkers
 from svc.store.expression import Expression, compile_expression
+from svc.store.records import decode, projection
 from svc.store.schema import Attribute, TableDefinition
 
 logger = logging.getLogger("svc.store")
@@ -34,7 +35,10 @@ class ComputedAttribute:
 
     __slots__ = ("_check", "_function", "_label", "_name", "_warned", "is_set", "names")
 
-    def __init__(self, label: str, name: str, check: Checker, function: ComputeFunction | None, names: frozenset[str] | None) -> None:
+    def __init__(
+        self, label: str, name: str, check: Checker, function: Callable[[Any], object] | None, names: tuple[str, ...] | None
+    ) -> None:
+        """`function` takes the values of `names`, or the record if these are not known. `label`: for the log."""
         self._label = label
         self._name = name
         self._check = check
@@ -48,8 +52,17 @@ class ComputedAttribute:
 
     def __call__(self, record: Record) -> Any:
         """The value for this record, which must not be changed by the function."""
+        return self._compute(record if self.names is None else map(record.get, self.names))
+
+    def reader(self) -> Callable[[bytes], Any]:
+        """A function raw -> the value. It decodes no more than what the value is made from."""
+        compute = self._compute
+        source_of: Callable[[bytes], Any] = decode if self.names is None else projection(self.names, default=None)
+        return lambda raw: compute(source_of(raw))
+
+    def _compute(self, source: Any) -> Any:
         try:
-            value = self._function(record)
+            value = self._function(source)
             if value is None:
                 return None
             failures: list[str] = []
@@ -64,7 +77,8 @@ class ComputedAttribute:
 
     def depends_on(self, changed: Iterable[str]) -> bool:
         """Whether a change of these attributes may change the value."""
-        return self.names is None or not self.names.isdisjoint(changed)
+        names = self.names
+        return names is None or any(name in names for name in changed)
 
     def _unset(self, record: Record) -> None:
         if not self._warned:
@@ -93,7 +107,7 @@ def _computed(attribute: Attribute, check: Checker, function: ComputeFunction | 
     except SchemaError as error:
         # Stored by a version that knew other expressions: the table must open, and a declaration that is loaded says what is wrong.
         logger.error("%s has no value, its expression cannot be used: %s", label, error)
-        return ComputedAttribute(label, attribute.name, check, lambda record: None, frozenset())
+        return ComputedAttribute(label, attribute.name, check, lambda values: None, ())
     return ComputedAttribute(label, attribute.name, check, expression.evaluate, expression.names)
 
 

@@ -3,14 +3,13 @@
 Python's own parser reads the text. Its tree is rebuilt from a list of known nodes; whatever is not on that list is refused. In the rebuilt
 tree
 
-    a            is  g("a")             the property of the record, None if it is missing; g is the `get` of the record
-    x            is  v_x                the variable of a comprehension around it
-    a.b          is  get(g("a"), "b")   never an attribute of a Python object
-    a.b(c)       is  method_b(g("a"), c) one of the methods that text, lists and objects have here
-    a + b        is  add(g("a"), g("b")), and so on for all that could take much time or memory: `expression_values.py`
+    a            is  p_a                 a parameter: the property of the record, None if it is missing
+    x            is  v_x                 the variable of a comprehension around it
+    a.b          is  get(p_a, "b")       never an attribute of a Python object
+    a.b(c)       is  method_b(p_a, p_c)  one of the methods that text, lists and objects have here
+    a + b        is  add(p_a, p_b)       and so on for all that could take much time or memory: `expression_values.py`
 
-No name of the text is a name in the compiled code, which has no builtins, so there is nothing to get out of. It is compiled once; an evaluation
-takes a few microseconds.
+No name of the text is a name in the compiled code, which has no builtins, so there is nothing to get out of. It is compiled once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,27 +30,26 @@ MAX_DEPTH = 100  # nodes inside each other; a sum of n terms has n
 MAX_LOOPS = 3  # `for` inside each other
 MAX_NUMERAL_DIGITS = 300
 
-Getter = Callable[[str], Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`evaluate` takes the `get` of a record, and raises whatever goes wrong. `names`: the properties of the record that it reads."""
+    """`evaluate` takes the values of the properties `names` of a record in this order, None for missing ones. It raises whatever goes wrong."""
 
     text: str
-    names: frozenset[str]
-    function: Callable[[Getter], Any]
+    names: tuple[str, ...]
+    function: Callable[..., Any]
 
-    def evaluate(self, record: Mapping[str, Any]) -> Any:
+    def evaluate(self, properties: Iterable[Any]) -> Any:
         values.meter.left = values.BUDGET
-        return self.function(record.get)
+        return self.function(*properties)
 
 
 def compile_expression(text: str) -> Expression:
     """Raises SchemaError, with line and column within the text, for what is no expression, or one that may not be used.
 
-    >>> compile_expression("hall + '-' + str(row.number)").evaluate({"hall": "A", "row": {"number": 3}})
-    'A-3'
+    >>> expression = compile_expression("hall + '-' + str(row.number)")
+    >>> expression.names, expression.evaluate(("A", {"number": 3}))
+    (('hall', 'row'), 'A-3')
     >>> compile_expression("__import__('os')")
     Traceback (most recent call last):
     ...
@@ -66,8 +64,9 @@ def compile_expression(text: str) -> Expression:
             tree = ast.parse(source.line, mode="eval")
             compiler = _Compiler(source)
             body = compiler.value(tree.body)
-            parameter = ast.arguments([], [ast.arg("g")], None, [], [], None, [])
-            rebuilt = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameter, body)))
+            names = tuple(sorted(compiler.names))
+            parameters = ast.arguments([], [ast.arg(f"p_{name}") for name in names], None, [], [], None, [])
+            rebuilt = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
             code = compile(rebuilt, "<expression>", "eval")
     except SyntaxError as error:
         line, column = source.place_of_character(
@@ -78,8 +77,8 @@ def compile_expression(text: str) -> Expression:
         # Null characters, half a surrogate pair, nesting beyond what the parser can do.
         reason = "it contains a character that cannot be used" if isinstance(error, ValueError) else "it is nested too deeply"
         raise SchemaError(f"it cannot be parsed: {reason}", 1, 1) from None
-    function: Callable[[Getter], Any] = eval(code, {"__builtins__": {}, **_ENVIRONMENT, **compiler.environment})
-    return Expression(text, frozenset(compiler.names), function)
+    function: Callable[..., Any] = eval(code, {"__builtins__": {}, **_ENVIRONMENT, **compiler.environment})
+    return Expression(text, names, function)
 
 
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo"}
@@ -160,7 +159,7 @@ class _Compiler:
             return _name(f"v_{name}")
         self._check_name(node, name)
         self.names.add(name)
-        return _call("g", ast.Constant(name))
+        return _name(f"p_{name}")
 
     def _check_name(self, node: ast.expr, name: str) -> None:
         if "__" in name:

@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from types import SimpleNamespace
 
+from svc.store.computed import computed_attributes
 from svc.store.keys import encode_key, index_keys, storage_key
 from svc.store.records import encode
 from svc.store.schema import Attribute, Relationship, TableDefinition
@@ -49,6 +50,7 @@ class FakeTable:
         self.definition = definition
         self.primary_key = definition.primary_key
         self.attributes = {attribute.name: attribute for attribute in definition.attributes}
+        self.computed = computed_attributes(definition, {}, self.name)
         self.indexes = {a.name: FakeIndex(a) for a in definition.attributes if a.indexed}
         self.database = SimpleNamespace(tables={}) if database is None else database
         self.database.tables[self.name] = self
