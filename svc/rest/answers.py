@@ -248,7 +248,7 @@ class Answers:
         if rows.plan.limit:
             cursor = execution.run.next_cursor()
             if cursor is not None:
-                pairs.append(("Link", f'<{next_page(request.target, cursor)}>; rel="next"'))
+                pairs.append(("Link", f'<{next_page(request.target, cursor, rows.plan.limit)}>; rel="next"'))
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
@@ -393,18 +393,19 @@ def is_raw_content(value: Any) -> bool:
     )
 
 
-def next_page(target: str, cursor: str) -> str:
-    """The address of the page behind `cursor`, relative to the server.
+def next_page(target: str, cursor: str, limit: int) -> str:
+    """The address of the page behind `cursor`, relative to the server. Only the first page skips records.
 
-    >>> next_page("/Product/?price>5&after(x)&limit(2)", "AbC")
+    >>> next_page("/Product/?price>5&after(x)&limit(1,3)", "AbC", 2)
     '/Product/?price%3E5&limit(2)&after(AbC)'
     """
     path, _, query = target.partition("?")
-    kept = _AFTER.sub("", query).lstrip("&")
+    kept = _LIMIT.sub(rf"\1limit({limit})", _AFTER.sub("", query).lstrip("&"))
     address = f"{path}?{kept}&after({cursor})" if kept else f"{path}?after({cursor})"
     return address.replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
 
 
+_LIMIT = re.compile(r"(^|&)limit\([^)]*\)")
 _AFTER = re.compile(r"(?:^|&)after\([^)]*\)")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
 METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY"
-EXPOSED = "ETag, Location, Last-Modified, Server-Timing, X-Deleted-Count, X-Svc-Session"
+EXPOSED = "ETag, Last-Modified, Link, Location, Server-Timing, X-Deleted-Count, X-Svc-Session"
 MAX_AGE = "600"  # seconds a browser may keep a preflight's answer
 
 

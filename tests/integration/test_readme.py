@@ -18,7 +18,7 @@ from tests.integration.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "rest.md"]
+PAGES = [README, ROOT / "docs" / "rest.md", ROOT / "docs" / "querying.md"]
 ADDRESS = "http://localhost:9926/"
 START_LIMIT = 60.0  # seconds
 

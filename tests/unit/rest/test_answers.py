@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from typing import Any
@@ -159,7 +160,20 @@ def test_types_of_applications(node: Node) -> None:
 
 
 def test_the_next_page_replaces_the_cursor() -> None:
-    assert next_page("/P/?a=1&limit(2)", "X") == "/P/?a=1&limit(2)&after(X)"
-    assert next_page("/P/?after(W)&limit(2)", "X") == "/P/?limit(2)&after(X)"
-    assert next_page("/P/?a=1&after(W)&limit(2)", "X") == "/P/?a=1&limit(2)&after(X)"
-    assert next_page("/P/", "X") == "/P/?after(X)"
+    assert next_page("/P/?a=1&limit(2)", "X", 2) == "/P/?a=1&limit(2)&after(X)"
+    assert next_page("/P/?after(W)&limit(2)", "X", 2) == "/P/?limit(2)&after(X)"
+    assert next_page("/P/?a=1&after(W)&limit(0,2)", "X", 2) == "/P/?a=1&limit(2)&after(X)"
+
+
+def test_pages_lead_through_the_whole_result(node: Node) -> None:
+    for query in ("limit(100)", "price=ge=0&sort(-name,price)&limit(100)", "name==name%203&limit(10)", "limit(50,150)"):
+        found: list[str] = []
+        target = f"/Product/?{query}&select(id)"
+        while True:
+            _, fields, content = ask(node, target)
+            found += json.loads(content)
+            if "link" not in fields:
+                break
+            target = fields["link"].partition(">")[0].removeprefix("<")
+        whole = re.sub(r"&?limit\([^)]*\)", "", query)
+        assert found == json.loads(ask(node, f"/Product/?{whole}&select(id)")[2])[50 if "50,150" in query else 0 :], query
