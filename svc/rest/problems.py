@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.content.json_type import encode_json
 from svc.content.registry import ContentTypes
-from svc.errors import REASONS, NotAcceptable, Problem
+from svc.errors import REASONS, NotAcceptable, Problem, QueryError
 from svc.messages import Headers, Request, Response
 
 PROBLEM_TYPE = "application/problem+json"
@@ -16,7 +16,7 @@ _BINARY = frozenset(("application/cbor", "application/x-msgpack", "application/m
 def problem_response(error: Problem, types: ContentTypes, request: Request | None = None, request_id: str = "") -> Response:
     """A problem object in JSON, or in CBOR or MessagePack for a client that would rather have these.
 
-    `request_id` is for defects: what the log calls the request.
+    `request_id` is for defects: what the log calls the request. Faults of a query in the address have a `position`, counted from 0.
     """
     detail = error.message if not request_id else f"{error.message} (request {request_id})"
     body: dict[str, Any] = {
@@ -31,6 +31,8 @@ def problem_response(error: Problem, types: ContentTypes, request: Request | Non
         body["retryable"] = True
     if error.errors:
         body["errors"] = list(error.errors)
+    if isinstance(error, QueryError) and error.position is not None:
+        body["position"] = error.position
     accept = None if request is None else request.block.get("accept")
     if accept is not None and "json" not in accept[:16]:  # most clients ask for JSON first
         try:
