@@ -206,6 +206,8 @@ class _Draft:
         computed_from, computed_version = self._computed(item, found["computed"]) if "computed" in found else (None, None)
         if relationship is not None and computed_from is not None:
             self.fail(f"{self.name}.{item.name} cannot be both @relationship and @computed", place)
+        if "enumerable" in found and self.is_table and relationship is None and computed_from is None:
+            self.warn(f"@enumerable has no effect on {self.name}.{item.name}, which is stored and always shown", place)
         indexed = "indexed" in found or "expiresAt" in found
         vector = None
         if "indexed" in found:

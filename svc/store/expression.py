@@ -19,6 +19,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from svc.errors import SchemaError
@@ -29,6 +30,7 @@ MAX_CHARACTERS = 4000
 MAX_DEPTH = 100  # nodes inside each other; a sum of n terms has n
 MAX_LOOPS = 3  # `for` inside each other
 MAX_NUMERAL_DIGITS = 300
+REMEMBERED = 256  # expressions: each is compiled where its schema is read, where its table is defined, and where it is opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Expression:
         return self.function(*properties)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def compile_expression(text: str) -> Expression:
     """Raises SchemaError, with line and column within the text, for what is no expression, or one that may not be used.
 
@@ -69,9 +72,8 @@ def compile_expression(text: str) -> Expression:
             rebuilt = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
             code = compile(rebuilt, "<expression>", "eval")
     except SyntaxError as error:
-        line, column = source.place_of_character(
-            error.offset - 1 if error.offset else len(source.line)
-        )  # 0: something is missing at the end
+        # Offset 0: something is missing at the end.
+        line, column = source.place_of_character(error.offset - 1 if error.offset else len(source.line))
         raise SchemaError(error.msg or "invalid syntax", line, column) from None
     except (ValueError, MemoryError, RecursionError, OverflowError) as error:
         # Null characters, half a surrogate pair, nesting beyond what the parser can do.

@@ -9,6 +9,7 @@ counted before or while it is done. One unit is about 10 ns: a loop costs 10 for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from svc.store.records import encode_payload
@@ -20,6 +21,7 @@ MAX_SPLIT_CHARACTERS = 1 << 14  # of a text that a regular expression splits: so
 LOOP_COST = 10
 
 _BIG = 1 << MAX_INTEGER_BITS
+_SHOWN = frozenset((str, int, float, bool, type(None), datetime, bytes, list, tuple, dict))
 _CHARACTERS = 4  # a power of 2: characters for one unit
 
 
@@ -144,9 +146,9 @@ def cut(value: Any, start: Any, stop: Any, step: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A value that becomes part of a text."""
-    if type(value) is set or type(value) is frozenset:
-        raise TypeError("a set has no order to be shown in")
+    """A value that becomes part of a text: not a set, which has no order, nor a blob, which is no text."""
+    if type(value) not in _SHOWN:
+        raise TypeError("it cannot be shown")
     return value
 
 

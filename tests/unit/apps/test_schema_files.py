@@ -252,6 +252,7 @@ class TestFieldDirectives:
 
     def test_enumerable_hidden_allow(self) -> None:
         assert attribute("a: U @relationship(from: id) @enumerable @hidden").enumerable
+        attribute("a: Int @enumerable", warnings=1)
         assert attribute("a: Int @hidden").hidden
         assert attribute('a: Int @allow(role: "admin")').allow == ("admin",)
         assert attribute("a: Int @allow(role: [admin, auditor])").allow == ("admin", "auditor")
