@@ -194,6 +194,8 @@ class TableResource(Resource):
     def commit(cls, transaction: Transaction, request: Request) -> Awaitable[None] | None:
         """Apply the writes now; the answer waits for the turn's commit. What takes too long for a turn, or has to wait for something that
         does, is returned to be awaited."""
+        if transaction.unsaved:
+            return cls._commit_saved(transaction, request)
         if transaction.is_long or (len(request.content) > LONG_CONTENT and transaction.has_writes):
             return transaction.apply_long()
         try:
@@ -202,6 +204,14 @@ class TableResource(Resource):
             return cls._apply_in_turn(transaction, request)
         request.transaction = transaction
         return None
+
+    @classmethod
+    async def _commit_saved(cls, transaction: Transaction, request: Request) -> None:
+        """The same once the content of new blobs is on disk."""
+        await transaction.save_blobs()
+        waiting = cls.commit(transaction, request)
+        if waiting is not None:
+            await waiting
 
     @classmethod
     async def _apply_in_turn(cls, transaction: Transaction, request: Request) -> None:
