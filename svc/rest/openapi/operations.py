@@ -49,9 +49,11 @@ class MediaTypes:
 EVENTS = "text/event-stream"  # subscriptions only
 PROBLEM_TYPES = ("application/cbor", "application/x-msgpack", "application/msgpack")
 
-_AS_TEXT = ("text/", "application/x-ndjson", "application/ndjson")  # their documents have a form of their own
+_CSV = "text/csv"
+_FORM = "application/x-www-form-urlencoded"
+_LINES = ("application/x-ndjson", "application/ndjson")  # always a list
+_TEXTS = (_CSV, _FORM, *_LINES, "text/plain")
 _BYTES = "application/octet-stream"  # stands for all types that are not read here
-_FLAT = "application/x-www-form-urlencoded"
 
 TEXT: Schema = {"type": "string"}
 _ANY_KEY: Schema = {"type": "string", "minLength": 1}
@@ -69,6 +71,7 @@ HEADERS: Mapping[str, Schema] = {
     "Location": _header("Address of the new record, relative to that of the collection. Missing when several were created.", TEXT),
     "Server-Timing": _header("How long the answer took, in ms.", TEXT, required=True),
     "WWW-Authenticate": _header("How to log in. Missing for a request with `X-Requested-With`.", TEXT),
+    "Content-Range": _header("Which part of how many bytes.", TEXT, required=True),
     "Retry-After": _header("Seconds.", {"type": "integer", "minimum": 0}),
 }
 
@@ -200,17 +203,22 @@ class Operations:
         return {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status][0]}"} for status in sorted(statuses)}
 
     def _shown(self, schema: Schema) -> dict[str, Schema]:
-        return {name: {"schema": TEXT if name.startswith(_AS_TEXT) or name == _FLAT else schema} for name in self._types.writable}
+        """An answer in every type. Those that have no place for a structure are text."""
+        return {name: {"schema": TEXT if name in _TEXTS else schema} for name in self._types.writable}
 
-    def _taken(self, schema: Schema, *, flat: Schema | None) -> dict[str, Schema]:
-        """`flat`: the same for a form, which has no lists of records and no nesting; None: forms are of no use."""
+    def _taken(self, form: Schema, one: Schema, many: Schema | None = None) -> dict[str, Schema]:
+        """A body in every type. `form`: one record as a form; `many`: a list of them is taken too."""
         content: dict[str, Schema] = {}
         for name in self._types.readable:
-            if name == _FLAT:
-                if flat is not None:
-                    content[name] = {"schema": flat}
-            elif name != "text/plain":
-                content[name] = {"schema": TEXT if name.startswith(_AS_TEXT) else schema}
+            if name in _LINES:
+                if many is not None:
+                    content[name] = {"schema": many | {"minItems": 1}}  # no line is no body
+            elif name == _CSV:
+                content[name] = {"schema": TEXT}
+            elif name == _FORM:
+                content[name] = {"schema": form}
+            else:
+                content[name] = {"schema": one if many is None else {"anyOf": [one, many]}}
         return content
 
 
@@ -269,7 +277,7 @@ class TableOperations(Operations):
         """Attributes that a query may compare without anything else in it."""
         parameters: list[Schema] = []
         for attribute in self._definition.attributes:
-            if attribute.hidden or attribute.computed_from is not None:
+            if attribute.hidden:
                 continue
             if not (attribute.indexed or attribute.name == self._definition.primary_key or self._full_scan):
                 continue
@@ -319,7 +327,10 @@ class TableOperations(Operations):
     def _put_collection(self) -> Schema:
         operation = self._operation("put", "collection", f"Store records of {self._name} by their keys, all or none")
         item = self._item()
-        operation["requestBody"] = {"required": True, "content": self._taken({"anyOf": [item, array_of(item)]}, flat=None)}
+        operation["requestBody"] = {
+            "required": True,
+            "content": self._taken(self._schemas.form(partial=False, key=True), item, array_of(item)),
+        }
         operation["responses"] = {
             "204": {"description": "Stored.", "headers": _use("Server-Timing")},
             **self._problems((*_ALWAYS, *_WRITE)),
@@ -335,7 +346,10 @@ class TableOperations(Operations):
             key = nullable(key_in_body(definition))
             item = {"allOf": [item["allOf"][0], {"type": "object", "properties": {definition.primary_key: key}}]}
         made = key_in_record(definition)
-        operation["requestBody"] = {"required": True, "content": self._taken({"anyOf": [item, array_of(item)]}, flat=None)}
+        operation["requestBody"] = {
+            "required": True,
+            "content": self._taken(self._schemas.form(partial=False, key=True), item, array_of(item)),
+        }
         operation["responses"] = {
             "201": {
                 "description": "Created. The key of the new record, or the keys of all in an array.",
@@ -374,14 +388,19 @@ class TableOperations(Operations):
     def _get_one(self, operation: Schema, schema: Schema, *, raw: bool) -> Schema:
         headers = _use("ETag", "Server-Timing")
         content = self._shown(schema)
-        if raw:
-            content[RAW] = {"schema": {"type": "string", "format": "binary"}}
         operation["parameters"] = self._preconditions(read=True)
         operation["responses"] = {
             "200": {"description": SELECTED, "headers": headers, "content": content},
             "304": {"description": "Not changed.", "headers": headers},
             **self._problems((*_ALWAYS, 404, 406, 412)),
         }
+        if raw:
+            bytes_of: Schema = {"schema": {"type": "string", "format": "binary"}}
+            content[RAW] = bytes_of
+            meaning = "The part of stored content that is wanted, as `bytes=0-99`."
+            operation["parameters"].append({"name": "Range", "in": "header", "description": meaning, "schema": TEXT})
+            part = {"description": "The part.", "headers": headers | _use("Content-Range"), "content": {RAW: bytes_of}}
+            operation["responses"] |= {"206": part, **self._problems((416,))}
         return operation
 
     def _get_record(self) -> Schema:
@@ -403,7 +422,8 @@ class TableOperations(Operations):
         return self._get_one(operation, {} if {} in choices else choices[0] if len(choices) == 1 else {"anyOf": choices}, raw=raw)
 
     def _written(self, operation: Schema, schema: str, *statuses: int, raw: bool) -> Schema:
-        content = self._taken(reference(schema), flat=reference(schema))
+        form = self._schemas.form(partial=schema.endswith(".changes"), key=False)
+        content = self._taken(form, reference(schema))
         if raw:
             content[_BYTES] = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
         operation["parameters"] = self._preconditions(read=False)

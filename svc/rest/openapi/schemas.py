@@ -123,6 +123,8 @@ def key_in_path(definition: TableDefinition) -> Schema:
     return _KEYS[kind] | {"minLength": 1} if kind == "ID" or kind == "String" else _KEYS[kind]
 
 
+_NO_SLASH: Schema = {"pattern": "^[^/]*$"}
+
 _KEYS: Mapping[str, Schema] = {
     "ID": {"type": "string", "format": "ID", "maxLength": MAX_KEY_CHARACTERS},
     "String": {"type": "string", "maxLength": MAX_KEY_CHARACTERS},
@@ -138,7 +140,9 @@ def key_in_record(definition: TableDefinition) -> Schema:
     alone: Schema = _KEYS.get(kind) or {"anyOf": [_KEYS["String"], {"type": "number"}]}
     if not definition.split_segments:
         return alone
-    return {"anyOf": [alone, array_of(alone) | {"minItems": 2, "description": "A key of several segments."}]}
+    segment = alone["anyOf"][0] | _NO_SLASH if "anyOf" in alone else alone | _NO_SLASH if alone["type"] == "string" else alone
+    segments = array_of({"anyOf": [segment, alone["anyOf"][1]]} if "anyOf" in alone else segment)
+    return {"anyOf": [alone, segments | {"minItems": 2, "description": "A key of several segments."}]}
 
 
 def key_in_body(definition: TableDefinition) -> Schema:
@@ -147,13 +151,21 @@ def key_in_body(definition: TableDefinition) -> Schema:
     if key_type(definition) == "BigInt":
         return {"anyOf": [schema, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]}
     if definition.split_segments:
-        return {"anyOf": [*schema["anyOf"][:-1], array_of(schema["anyOf"][0]) | {"minItems": 1}]}
+        alone, segments = schema["anyOf"]
+        return {"anyOf": [alone, segments | {"minItems": 1}]}
     return schema
 
 
 def key_may_be_missing(definition: TableDefinition) -> bool:
     """Whether POST makes one."""
     return key_type(definition) != "Float"
+
+
+def _form_value(schema: Schema) -> Schema:
+    """An empty field stands for null, unless its type is text."""
+    if schema.get("type") == "string":
+        return schema
+    return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "string", "enum": [""]}]}
 
 
 class TableSchemas:
@@ -185,6 +197,22 @@ class TableSchemas:
     def shown(self, attribute: Attribute) -> Schema:
         """A value as it is answered, null aside."""
         return self._list(attribute, SHOWN.get(attribute.type), body=False)
+
+    def form(self, *, partial: bool, key: bool) -> Schema:
+        """A record as the fields of a form: scalars, and lists of them as repeated fields. `partial`: what PATCH sets; `key`: it says its own key."""
+        definition = self._definition
+        properties: dict[str, Schema] = {definition.primary_key: _form_value(key_in_body(definition))} if key else {}
+        required: list[str] = []
+        for attribute in self._writable():
+            schema = TAKEN.get(attribute.type)
+            if schema is not None and attribute.type not in ("Any", "Blob"):
+                may_be_null = not (attribute.element_required if attribute.elements else attribute.required)
+                schema = _form_value(schema) if may_be_null else schema
+                properties[attribute.name] = {"anyOf": [array_of(schema) | {"minItems": 1}, schema]} if attribute.elements else schema
+                if attribute.required and not (partial or attribute.created_time or attribute.updated_time or attribute.embed):
+                    required.append(attribute.name)
+        schema = self._object(properties, required, definition.sealed) | {"minProperties": 1}
+        return schema if definition.sealed else schema | {"additionalProperties": {"type": "string"}}
 
     # --- the three schemas of a table ------------------------------------------------------------------------------------------------
 
