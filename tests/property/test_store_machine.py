@@ -207,7 +207,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open(cache_bytes)
 
     def open(self, cache_bytes: int) -> None:
-        self.store = Store(self.path, clock=self.clock, cache_bytes=cache_bytes, map_bytes=MAP_BYTES)
+        self.store = Store(self.path, clock=self.clock, cache_bytes=cache_bytes, map_bytes=MAP_BYTES, compression={"threshold": 200})
         self.store.on_commit.append(self.replay)
         self.tables = {
             name: self.store.open_database(definition.database).define_table(definition) for name, definition in self.definitions.items()
