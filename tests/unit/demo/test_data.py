@@ -49,7 +49,7 @@ def test_records_hold_declared_attributes_only_and_all_required_ones(table: str)
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_attribute_occurs(table: str) -> None:
-    stored = {a.name for a in definitions()[table].attributes if a.stored}
+    stored = {a.name for a in definitions()[table].attributes if a.stored and a.type != "Blob"}  # files are for the user to add
     assert set().union(*records(table).values()) == stored
 
 
