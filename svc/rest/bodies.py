@@ -8,6 +8,7 @@ from typing import Any
 
 from svc.content.json_type import decode_json
 from svc.content.registry import ContentTypes
+from svc.content.texts import charset_of
 from svc.errors import BadBody, ClientError
 from svc.messages import Request
 from svc.resources import Resource, TableResource
@@ -128,10 +129,8 @@ def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[
     if not media_type.startswith("text/"):
         return {"contentType": kept, "data": body}
     try:
-        return {"contentType": kept, "data": body.decode(charset)}
-    except LookupError:
-        raise BadBody(f"Unknown charset: {charset[:40]}") from None
-    except (UnicodeError, ValueError):
+        return {"contentType": kept, "data": body.decode(charset_of({"charset": charset}))}
+    except UnicodeError:
         raise BadBody(f"The body is not valid {charset[:40]} text") from None
 
 
