@@ -26,14 +26,18 @@ from uuid import UUID
 
 import cbor2
 
+from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_key, as_set, check_number
 from svc.content.values import moment_of, number
 from svc.errors import BadBody
 from svc.store.conversion import MAX_BITS, MAX_DATE_MS, MIN_DATE_MS, date_from_ms, date_from_text, whole
 
-SMALL = 32 << 10  # bytes
+SMALL = SLICE_BYTES
 MAX_DEPTH = 400
 MAX_EXPONENT = 1100  # of a decimal fraction or a bigfloat: no float has a larger one
+
+_FAULTS = (cbor2.CBORDecodeError, ValueError, RecursionError, IndexError)
+SLICE_ELEMENTS = 1000
 
 _PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes, datetime))
 _SIMPLE_VALUES = bytes((*range(0xE0, 0xF4), 0xF7, 0xF8))  # first bytes of undefined and of what is refused
@@ -45,13 +49,75 @@ def decode_cbor(body: bytes) -> Any:
         return _decode(body)
     except _Refused as error:
         raise BadBody(f"Invalid CBOR: {error}") from None
-    except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
+    except _FAULTS as error:
         raise BadBody(f"Invalid CBOR: {_sentence(error)} at byte {_place(body)}") from None
     except BaseException as error:
-        # What a fault in the decoder's native code becomes is no Exception.
-        if type(error).__name__ != "PanicException":
+        if not _is_panic(error):
             raise
         raise BadBody("Invalid CBOR: it cannot be decoded") from None
+
+
+def decode_cbor_slices(body: bytes) -> Slices:
+    """The same, with pauses between the elements of a long array."""
+    start, count = _array_header(body)
+    if len(body) <= SMALL or start == 0:
+        return decode_cbor(body)
+    stream = _Exact(body, start)
+    decode = _decoder(stream, True).decode
+    values: list[Any] = []
+    paused = start
+    try:
+        while len(values) < count and (count < NO_COUNT or body[stream.place] != BREAK):
+            values.append(_cleaned(decode()))
+            if stream.place - paused > SLICE_BYTES // 4 or len(values) % SLICE_ELEMENTS == 0:
+                paused = stream.place
+                yield
+    except BaseException as error:
+        if not isinstance(error, _FAULTS) and not _is_panic(error):
+            raise
+        return decode_cbor(body)  # which names the place
+    if stream.place + (count == NO_COUNT) != len(body):
+        return decode_cbor(body)
+    return values
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether it is what a fault in the decoder's native code becomes, which is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+NO_COUNT = 1 << 64
+BREAK = 0xFF
+
+
+def _array_header(body: bytes) -> tuple[int, int]:
+    """(its length, the number of elements, `NO_COUNT` if it is indefinite) of the array that a document is; (0, 0): it is none."""
+    kind = body[0] if body else 0
+    if 0x80 <= kind <= 0x97:
+        return 1, kind - 0x80
+    if 0x98 <= kind <= 0x9B:
+        length = 1 + (1 << kind - 0x98)
+        return length, int.from_bytes(body[1:length], "big")
+    return (1, NO_COUNT) if kind == 0x9F else (0, 0)
+
+
+class _Exact:
+    """A file of which a decoder reads no more than it needs, because it cannot seek back."""
+
+    def __init__(self, body: bytes, place: int) -> None:
+        self._body = body
+        self.place = place
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int) -> bytes:
+        data = self._body[self.place : self.place + size]
+        self.place += len(data)
+        return data
 
 
 class _Refused(Exception):
@@ -82,7 +148,7 @@ def _decode(body: bytes) -> Any:
     return value
 
 
-def _decoder(stream: BytesIO, only_text_keys: bool, read_size: int = 4096) -> cbor2.CBORDecoder:
+def _decoder(stream: Any, only_text_keys: bool, read_size: int = 4096) -> cbor2.CBORDecoder:
     return cbor2.CBORDecoder(
         stream,
         tag_hook=_unknown_tag,
@@ -110,7 +176,7 @@ def _place(body: bytes) -> int:
     stream = BytesIO(body)
     try:
         _decoder(stream, len(body) > SMALL, read_size=1).decode()
-    except (cbor2.CBORDecodeError, ValueError, RecursionError):
+    except _FAULTS:
         pass
     return stream.tell()
 

@@ -10,8 +10,8 @@ from typing import Any
 import cbor2
 from msgspec.msgpack import Decoder
 
-from svc.content.cbor_reader import decode_cbor
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.cbor_reader import decode_cbor, decode_cbor_slices
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
 from svc.store import records
 from svc.store.schema import Attribute
@@ -125,6 +125,9 @@ class CborType(ContentType):
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         return decode_cbor(body)
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
+        return decode_cbor_slices(body)
 
 
 class CborRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
@@ -10,6 +10,18 @@ from typing import Any, ClassVar, Protocol, Self
 from svc.messages import HeaderPairs
 from svc.store.records import decode, decode_json
 from svc.store.schema import Attribute
+
+Slices = Generator[None, None, Any]
+SLICE_BYTES = 32 << 10  # of a body that are read between two turns of others
+
+
+def run(slices: Slices) -> Any:
+    """What the generator returns, without a pause."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,14 @@ class ContentType:
         Raises BadBody (400), naming the place.
         """
         raise NotImplementedError
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
+        """`decode` for long bodies: a generator that yields whenever others should be served, and returns the value.
+
+        Lists of many elements are read in slices of a few milliseconds; what is one large value otherwise is read at once.
+        """
+        return self.decode(body, parameters, attributes)
+        yield
 
     # What applications may call on a built-in type they find in `content_types` (applications §15).
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from svc.content.content_type import Slices
 from svc.content.texts import converter, in_line
 from svc.errors import BadBody, BadValue
 from svc.store.conversion import autoconvert, printable
 from svc.store.schema import Attribute
 
 QUOTE: Final = '"'
+SLICE_CELLS = 2000  # read between two turns of others
 
 _bare = re.compile(r'[^,\r\n"]*').match
 _line = re.compile(r"[^\r\n]*").match
@@ -98,7 +100,7 @@ def _closing_quote(text: str, place: int, line: int) -> int:
         place = stop + 2
 
 
-def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> list[dict[str, Any]]:
+def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
     """Raises BadBody, or BadValue for a cell that its attribute's type cannot take; both name the line."""
     rows = iter_rows(text)
     first = next(rows, None)
@@ -108,7 +110,12 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> list[di
     columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
     width = len(columns)
     records = []
+    pause = SLICE_CELLS
     for line, cells in rows:
+        pause -= width + 1
+        if pause < 0:
+            pause = SLICE_CELLS
+            yield
         if len(cells) != width:
             raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
         record = {}

@@ -17,7 +17,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
 from svc.content.csv_reader import decode_csv
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
@@ -46,6 +46,9 @@ class CsvType(ContentType):
         return CsvRows(shape)
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        return run(decode_csv(decode_text(body, parameters), attributes))
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
         return decode_csv(decode_text(body, parameters), attributes)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
 from svc.store.records import decode_json as decode_stored
@@ -44,6 +45,39 @@ def decode_json(body: bytes) -> Any:
         raise BadBody("Invalid JSON: nested too deeply") from None
     except ValueError as error:
         raise BadBody(f"Invalid JSON: {error}") from None
+
+
+def decode_json_slices(body: bytes) -> Slices:
+    """The elements of a long list are found first, without making values of them, and then decoded a few at a time."""
+    if len(body) <= SLICE_BYTES or not _begins_list(body):
+        return decode_json(body)
+    values: list[Any] = []
+    try:
+        for group in groups(_split(body)):
+            yield
+            values += _decode(b"[" + b",".join(group) + b"]")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return decode_json(body)  # which names the place
+    return values
+
+
+def groups(parts: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
+    """Consecutive parts, together no longer than a slice, or one that is."""
+    group: list[msgspec.Raw] = []
+    size = 0
+    for part in parts:
+        length = len(memoryview(part))
+        if group and size + length > SLICE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += length + 1
+    if group:
+        yield group
+
+
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_begins_list = re.compile(rb"[ \t\r\n]*\[").match
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
@@ -84,6 +118,9 @@ class JsonType(ContentType):
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         return decode_json(body)
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
+        return decode_json_slices(body)
 
 
 class JsonRows:

@@ -18,14 +18,16 @@ from typing import Any
 import msgspec
 from msgspec.msgpack import Decoder
 
+from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_set
+from svc.content.json_type import groups
 from svc.errors import BadBody
 from svc.store.conversion import MAX_BITS
 
 EXT_INTEGER = 0x42
 EXT_SET = 0x73
 
-SMALL = 32 << 10  # bytes
+SMALL = SLICE_BYTES
 MAX_SPLITS = 32  # levels at which parts above SMALL may be nested: each is looked over once for every level around it
 MAX_SETS = 8  # levels of sets within sets
 MAX_LOOKED_AT = 20_000  # items, when a fault is looked for
@@ -45,11 +47,28 @@ def decode_msgpack(body: bytes) -> Any:
         raise _bad_body(body, error, (_fault(body),)) from None
 
 
-def decode_sequence(body: bytes) -> list[Any]:
+def decode_msgpack_slices(body: bytes) -> Slices:
+    """The same, with pauses between the elements of a long array."""
+    if len(body) <= SMALL or not _is_array(body[0]):
+        return decode_msgpack(body)
+    values: list[Any] = []
+    try:
+        for group in groups(_split_array(body)):
+            yield
+            values += _group(group, 0) if len(group) > 1 else [_value(group[0], 0, 1)]
+    except _REFUSED:
+        return decode_msgpack(body)  # which names the place
+    return values
+
+
+def decode_sequence(body: bytes) -> Slices:
     """All values of a concatenation. Raises BadBody."""
     values = []
-    start = 0
+    start = paused = 0
     while start < len(body):
+        if start - paused > SLICE_BYTES // 8:  # the longest small values are read no faster
+            paused = start
+            yield
         end, fault = _end_of(body, start, len(body))
         try:
             if fault is not None:
@@ -66,12 +85,16 @@ def _value(data: bytes | memoryview | msgspec.Raw, sets: int, splits: int) -> An
     view = memoryview(data)
     if len(view) > SMALL:
         kind = view[0]
-        if 0x90 <= kind <= 0x9F or kind in (0xDC, 0xDD):
+        if _is_array(kind):
             return _elements(_split_array(view), sets, _deeper(splits))
         if 0x80 <= kind <= 0x8F or kind in (0xDE, 0xDF):
             members = _split_map(view)
             return dict(zip(members, _elements(members.values(), sets, _deeper(splits)), strict=True))
     return _decoders[sets](view)
+
+
+def _is_array(kind: int) -> bool:
+    return 0x90 <= kind <= 0x9F or kind in (0xDC, 0xDD)
 
 
 def _deeper(splits: int) -> int:
@@ -83,19 +106,8 @@ def _deeper(splits: int) -> int:
 def _elements(parts: Iterable[msgspec.Raw], sets: int, splits: int) -> list[Any]:
     """The values of parts. As many as fit SMALL are decoded at once."""
     values: list[Any] = []
-    group: list[msgspec.Raw] = []
-    size = 0
-    for part in parts:
-        length = len(memoryview(part))
-        if size + length > SMALL:
-            values += _group(group, sets)
-            group, size = [], 0
-            if length > SMALL:
-                values.append(_value(part, sets, splits))
-                continue
-        group.append(part)
-        size += length
-    values += _group(group, sets)
+    for group in groups(parts):
+        values += _group(group, sets) if len(group) > 1 else [_value(group[0], sets, splits)]
     return values
 
 

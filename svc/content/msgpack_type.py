@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape
-from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_sequence
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
+from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_msgpack_slices, decode_sequence
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
 from svc.store import records
 from svc.store.schema import Attribute
@@ -176,7 +176,14 @@ class MsgpackType(ContentType):
         return MsgpackRows(count)
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
-        return decode_sequence(body) if parameters.get("sequence", "").lower() == "true" else decode_msgpack(body)
+        return run(decode_sequence(body)) if _is_sequence(parameters) else decode_msgpack(body)
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
+        return decode_sequence(body) if _is_sequence(parameters) else decode_msgpack_slices(body)
+
+
+def _is_sequence(parameters: Mapping[str, str]) -> bool:
+    return parameters.get("sequence", "").lower() == "true"
 
 
 class MsgpackSequenceType(MsgpackType):

@@ -7,23 +7,30 @@ from typing import Any
 
 import msgspec
 
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices, run
 from svc.content.json_type import decode_json, encode_json
 from svc.errors import BadBody
 from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import Attribute
 
+_LINE_BYTES = 20  # that take as long as the line itself
+
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-def decode_lines(body: bytes) -> list[Any]:
+def decode_lines(body: bytes) -> Slices:
     r"""The value of each line; lines without anything but white space are skipped. Raises BadBody, naming the line.
 
-    >>> decode_lines(b'{"a":1}\n\n2\r\n')
+    >>> run(decode_lines(b'{"a":1}\n\n2\r\n'))
     [{'a': 1}, 2]
     """
     values = []
+    size = 0
     for number, line in enumerate(body.split(b"\n"), 1):
+        size += len(line) + _LINE_BYTES
+        if size > SLICE_BYTES:
+            size = 0
+            yield
         if line and not line.isspace():
             try:
                 values.append(decode_json(line))
@@ -46,6 +53,9 @@ class NdjsonType(ContentType):
         return NdjsonRows()
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
+        return run(decode_lines(body))
+
+    def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
         return decode_lines(body)
 
 

@@ -2,10 +2,17 @@ from typing import Any
 
 import pytest
 
-from svc.content.csv_reader import Quoted, decode_csv, iter_rows
+from svc.content import csv_reader
+from svc.content.content_type import run
+from svc.content.csv_reader import SLICE_CELLS, Quoted, iter_rows
 from svc.errors import BadBody, BadValue
 from svc.store.conversion import date_from_text
 from svc.store.schema import Attribute
+
+
+def decode_csv(text: str, attributes: Any) -> Any:
+    return run(csv_reader.decode_csv(text, attributes))
+
 
 CASES: list[tuple[str, list[list[str]]]] = [
     # RFC 4180, section 2
@@ -111,3 +118,8 @@ def test_records(text: str, records: list[dict[str, Any]]) -> None:
 def test_a_value_that_does_not_fit_names_its_line() -> None:
     with pytest.raises(BadValue, match=r'Invalid value for attribute price: "x", expecting Float \(line 3\)'):
         decode_csv("id,price\na,1\nb,x\n", ATTRIBUTES)
+
+
+def test_long_bodies_are_read_with_pauses() -> None:
+    reading = csv_reader.decode_csv("a,b\n" + "1,2\n" * SLICE_CELLS, None)
+    assert len(list(reading)) == 2

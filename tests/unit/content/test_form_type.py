@@ -2,13 +2,18 @@ from typing import Any
 
 import pytest
 
-from svc.content.content_type import Shape
-from svc.content.form_type import FormType, decode_form
+from svc.content import form_type
+from svc.content.content_type import Shape, run
+from svc.content.form_type import SLICE_FIELDS, FormType
 from svc.errors import BadBody, BadValue
 from svc.store.records import encode
 from svc.store.schema import Attribute
 
 FORM = FormType()
+
+
+def decode_form(body: bytes, parameters: dict[str, str], attributes: Any = None) -> Any:
+    return run(form_type.decode_form(body, parameters, attributes))
 
 
 @pytest.mark.parametrize(
@@ -73,3 +78,7 @@ def test_collections() -> None:
     assert FORM.row_writer(Shape(("x",), "value")).rows([1, 2]) == b"x=1&x=2"
     assert FORM.row_writer(Shape(("x", "y"), "array")).rows([[1, 2]]) == b"x=1&y=2"
     assert writer.failure({"error": "x"}) is None
+
+
+def test_long_bodies_are_read_with_pauses() -> None:
+    assert len(list(form_type.decode_form(b"a=1&" * (2 * SLICE_FIELDS), {}))) == 2

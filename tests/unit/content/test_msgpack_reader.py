@@ -5,9 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from svc.content import msgpack_reader
+from svc.content.content_type import run
 from svc.content.hashable import MAX_COMPOUND, MAX_NUMBERS
-from svc.content.msgpack_reader import MAX_SETS, MAX_SPLITS, SMALL, decode_msgpack, decode_sequence
+from svc.content.msgpack_reader import MAX_SETS, MAX_SPLITS, SMALL, decode_msgpack
 from svc.errors import BadBody
+
+
+def decode_sequence(body: bytes) -> Any:
+    return run(msgpack_reader.decode_sequence(body))
+
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -6,12 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from svc.content.content_type import Shape
-from svc.content.msgpack_reader import decode_msgpack, decode_sequence
+from svc.content import msgpack_reader
+from svc.content.content_type import Shape, run
+from svc.content.msgpack_reader import decode_msgpack
 from svc.content.msgpack_type import MsgpackType
 from svc.errors import NotAcceptable, StoreFailure
 from svc.store.blobs import create_blob
 from svc.store.records import encode
+
+
+def decode_sequence(body: bytes) -> Any:
+    return run(msgpack_reader.decode_sequence(body))
+
 
 MSGPACK = MsgpackType()
 SEQUENCE = MSGPACK.as_sequence()
