@@ -148,6 +148,15 @@ def _check_date(value: Any, path: Path, failures: list[str], depth: int) -> Any:
     return converted
 
 
+def _from_base64(text: str) -> bytes:
+    """Raises ValueError. The padding is complete or not there; the decoder itself would take more than there should be."""
+    digits = text.rstrip("=")
+    padded = digits + "=" * (-len(digits) % 4)
+    if len(text) not in (len(digits), len(padded)):
+        raise ValueError
+    return binascii.a2b_base64(padded, strict_mode=True)
+
+
 def _bytes_checker(source: str) -> Checker:
     def check(value: Any, path: Path, failures: list[str], depth: int) -> Any:
         if value is None or type(value) is bytes:
@@ -156,9 +165,7 @@ def _bytes_checker(source: str) -> Checker:
             return bytes(value)
         if isinstance(value, str):
             try:
-                if source == "json":
-                    return binascii.a2b_base64(value + "=" * (-len(value) % 4), strict_mode=True)
-                return value.encode()
+                return _from_base64(value) if source == "json" else value.encode()
             except ValueError:  # UnicodeEncodeError, binascii.Error
                 pass
         return _refuse(failures, value, path, "base64 text" if source == "json" else "bytes")

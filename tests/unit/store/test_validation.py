@@ -150,6 +150,8 @@ class TestTypes:
             ("Bytes", "a", 'Value "a" in property a must be base64 text'),
             ("Bytes", "YW I=", 'Value "YW I=" in property a must be base64 text'),
             ("Bytes", "YWI=YWI=", 'Value "YWI=YWI=" in property a must be base64 text'),
+            ("Bytes", "YW=", 'Value "YW=" in property a must be base64 text'),
+            ("Bytes", "YWJj=", 'Value "YWJj=" in property a must be base64 text'),
             ("Bytes", "é", 'Value "é" in property a must be base64 text'),
             ("Bytes", 5, "Value 5 in property a must be base64 text"),
             ("Blob", 5, "Value 5 in property a must be bytes or text"),
