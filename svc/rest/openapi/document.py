@@ -10,7 +10,8 @@ import msgspec
 
 from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
-from svc.rest.openapi.operations import HEADERS, PROBLEM_SCHEMA, MediaTypes, Operations, TableOperations, problem_responses
+from svc.rest.openapi.operations import Operations, TableOperations
+from svc.rest.openapi.responses import HEADERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
 from svc.rest.openapi.schemas import Schema, TableSchemas
 from svc.store import Table
 from svc.store.schema import Structure, TableDefinition

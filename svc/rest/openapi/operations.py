@@ -6,13 +6,10 @@ OpenAPI 3.0 and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
 
-from svc.content.negotiation import FALLBACK
-from svc.content.registry import ContentTypes
 from svc.resources import Resource, TableResource
+from svc.rest.openapi.responses import ALWAYS, TEXT, WRITES, MediaTypes, header, problems, use
 from svc.rest.openapi.schemas import (
     Schema,
     TableSchemas,
@@ -28,26 +25,7 @@ from svc.rest.openapi.schemas import (
 from svc.store.schema import Attribute, TableDefinition
 
 RAW = "*/*"  # a record may hold content of any type (http §7.4)
-ETAG = '^"[A-Za-z0-9_-]{11}"$'
-
-
-@dataclass(frozen=True, slots=True)
-class MediaTypes:
-    """What can be read and written, in the order of the registry, and what problems come in."""
-
-    readable: tuple[str, ...]
-    writable: tuple[str, ...]
-    problems: tuple[str, ...]
-
-    @classmethod
-    def of(cls, types: ContentTypes) -> MediaTypes:
-        writable = tuple(name for name in types if name not in (FALLBACK, EVENTS) and types.named(name) is not None)
-        readable = tuple(name for name in types if name != FALLBACK and types.reader(name) is not None)
-        return cls(readable, writable, ("application/problem+json", *(name for name in PROBLEM_TYPES if name in writable)))
-
-
-EVENTS = "text/event-stream"  # subscriptions only
-PROBLEM_TYPES = ("application/cbor", "application/x-msgpack", "application/msgpack")
+SELECTED = "With `select(...)` in the query the answer has the shape that it asks for."
 
 _CSV = "text/csv"
 _FORM = "application/x-www-form-urlencoded"
@@ -55,93 +33,7 @@ _LINES = ("application/x-ndjson", "application/ndjson")  # always a list
 _TEXTS = (_CSV, _FORM, *_LINES, "text/plain")
 _BYTES = "application/octet-stream"  # stands for all types that are not read here
 
-TEXT: Schema = {"type": "string"}
 _ANY_KEY: Schema = {"type": "string", "minLength": 1}
-
-
-def _header(description: str, schema: Schema, *, required: bool = False) -> Schema:
-    header: Schema = {"description": description, "schema": schema}
-    if required:
-        header["required"] = True
-    return header
-
-
-HEADERS: Mapping[str, Schema] = {
-    "ETag": _header("Changes with every write of the record.", TEXT | {"pattern": ETAG}),
-    "Location": _header("Address of the new record, relative to that of the collection. Missing when several were created.", TEXT),
-    "Server-Timing": _header("How long the answer took, in ms.", TEXT, required=True),
-    "WWW-Authenticate": _header("How to log in. Missing for a request with `X-Requested-With`.", TEXT),
-    "Content-Range": _header("Which part of how many bytes.", TEXT, required=True),
-    "Retry-After": _header("Seconds.", {"type": "integer", "minimum": 0}),
-}
-
-
-def _use(*names: str) -> dict[str, Schema]:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-
-
-# Status -> (name of its component, when it happens). The rest of http §5 is in the problem object.
-PROBLEMS: Mapping[int, tuple[str, str]] = {
-    400: ("BadRequest", "Something in the address, the query or the body is wrong; `detail` says what and where."),
-    401: ("Unauthorized", "No credentials, or wrong ones."),
-    403: ("Forbidden", "The role of the caller does not allow this."),
-    404: ("NotFound", "There is no such record, or it has no such property."),
-    405: (
-        "MethodNotAllowed",
-        "The address ends in a dot and the name of a property, which only GET knows. In a key, write the dot as %2E.",
-    ),
-    406: ("NotAcceptable", "No type that `Accept` names can be written; `detail` lists those that can."),
-    408: ("RequestTimeout", "The request did not arrive in time."),
-    409: ("Conflict", "There is a record with this key."),
-    412: ("PreconditionFailed", "The record is not in the state that `If-Match`, `If-None-Match` or `If-Unmodified-Since` asks for."),
-    413: ("PayloadTooLarge", "The body is larger than this server takes."),
-    414: ("UriTooLong", "The address is longer than this server takes."),
-    415: ("UnsupportedMediaType", "The coding of the body, or the kind of patch, is not known here."),
-    416: ("RangeNotSatisfiable", "The content has no such range."),
-    431: ("RequestHeaderFieldsTooLarge", "The header is larger than this server takes."),
-    503: ("ServiceUnavailable", "Try again later: the server is busy, or an index is still being built."),
-    507: ("InsufficientStorage", "The disk is full; nothing was written."),
-}
-_EARLY = frozenset((408, 413, 414, 431))  # answered before the request is complete
-_ALWAYS = (400, 401, 403, 408, 414, 431)
-_WRITE = (413, 415, 503, 507)
-
-
-def problem_responses(types: MediaTypes) -> dict[str, Schema]:
-    """The shared responses of `components`."""
-    responses: dict[str, Schema] = {}
-    for status, (name, description) in PROBLEMS.items():
-        headers = {} if status in _EARLY else _use("Server-Timing")
-        if status == 401:
-            headers |= _use("WWW-Authenticate")
-        elif status == 503:
-            headers |= _use("Retry-After")
-        elif status == 405:
-            headers["Allow"] = _header("The methods there are.", TEXT, required=True)
-        response: Schema = {"description": description, "content": {name: {"schema": reference("Problem")} for name in types.problems}}
-        if headers:
-            response["headers"] = headers
-        responses[name] = response
-    return responses
-
-
-PROBLEM_SCHEMA: Schema = {
-    "type": "object",
-    "description": "What went wrong (RFC 9457).",
-    "required": ["type", "title", "status", "code", "detail", "error"],
-    "properties": {
-        "type": TEXT,
-        "title": TEXT,
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "code": {"type": "string", "description": "Stays the same; for programs."},
-        "detail": {"type": "string", "description": "For people."},
-        "error": {"type": "string", "description": "The same as `detail`."},
-        "errors": array_of(TEXT) | {"description": "One sentence for each value that was refused."},
-        "retryable": {"type": "boolean"},
-    },
-}
-
-SELECTED = "With `select(...)` in the query the answer has the shape that it asks for."
 
 
 class Operations:
@@ -187,20 +79,16 @@ class Operations:
             operation["security"] = []
             if place == "record":  # which need not exist, nor could: nobody looks at the key
                 operation["parameters"] = [{"name": item["parameters"][0]["name"], "in": "path", "required": True, "schema": _ANY_KEY}]
-            headers = _use("Server-Timing")
-            headers["Allow"] = _header("The methods there are.", TEXT, required=True)
+            headers = use("Server-Timing")
+            headers["Allow"] = header("The methods there are.", TEXT, required=True)
             if "patch" in item:
-                headers["Accept-Patch"] = _header("What PATCH takes.", TEXT, required=True)
+                headers["Accept-Patch"] = header("What PATCH takes.", TEXT, required=True)
             operation["responses"] = {
                 "204": {"description": "See `Allow`.", "headers": headers},
-                **self._problems((400, 408, 414, 431) if place != "collection" else (408, 414, 431)),
+                **problems((400, 408, 414, 431) if place != "collection" else (408, 414, 431)),
             }
             item["options"] = operation
         return paths
-
-    @staticmethod
-    def _problems(statuses: Iterable[int]) -> dict[str, Schema]:
-        return {str(status): {"$ref": f"#/components/responses/{PROBLEMS[status][0]}"} for status in sorted(statuses)}
 
     def _shown(self, schema: Schema) -> dict[str, Schema]:
         """An answer in every type. Those that have no place for a structure are text."""
@@ -303,13 +191,13 @@ class TableOperations(Operations):
         operation = self._operation("get", "collection", f"Find records of {self._name}")
         operation["description"] = (
             "All records, or those for which every condition holds. Beyond `attribute=value` a query may have other operators, groups and "
-            "relationships, and `select(...)`, `sort(...)` and `limit(...)`."
+            "relationships, and `select(...)`, `sort(...)`, `limit(...)` and more. With `Prefer: explain` the answer is how the query was run."
         )
         operation["parameters"] = self._conditions()
         found = self._shown(array_of(reference(self._name)))
         operation["responses"] = {
-            "200": {"description": f"The records, in an array. {SELECTED}", "headers": _use("Server-Timing"), "content": found},
-            **self._problems((*_ALWAYS, 406, 503)),
+            "200": {"description": f"The records, in an array. {SELECTED}", "headers": use("Link", "Server-Timing"), "content": found},
+            **problems((*ALWAYS, 406, 503)),
         }
         return operation
 
@@ -332,8 +220,8 @@ class TableOperations(Operations):
             "content": self._taken(self._schemas.form(partial=False, key=True), item, array_of(item)),
         }
         operation["responses"] = {
-            "204": {"description": "Stored.", "headers": _use("Server-Timing")},
-            **self._problems((*_ALWAYS, *_WRITE)),
+            "204": {"description": "Stored.", "headers": use("Server-Timing")},
+            **problems((*ALWAYS, *WRITES)),
         }
         return operation
 
@@ -353,10 +241,10 @@ class TableOperations(Operations):
         operation["responses"] = {
             "201": {
                 "description": "Created. The key of the new record, or the keys of all in an array.",
-                "headers": _use("Location", "Server-Timing"),
+                "headers": use("Location", "Server-Timing"),
                 "content": self._shown({"anyOf": [made, array_of(made)]}),
             },
-            **self._problems((*_ALWAYS, *_WRITE, 406, 409)),
+            **problems((*ALWAYS, *WRITES, 406, 409)),
         }
         return operation
 
@@ -365,8 +253,8 @@ class TableOperations(Operations):
         operation["description"] = "Deletes every record for which the conditions hold; without a condition it empties the table."
         operation["parameters"] = self._conditions()
         operation["responses"] = {
-            "204": {"description": "Deleted.", "headers": _use("Server-Timing")},
-            **self._problems((*_ALWAYS, 503, 507)),
+            "204": {"description": "Deleted.", "headers": use("X-Deleted-Count", "Server-Timing")},
+            **problems((*ALWAYS, 503, 507)),
         }
         return operation
 
@@ -386,21 +274,21 @@ class TableOperations(Operations):
         return [{"name": name, "in": "header", "description": meaning, "schema": TEXT} for name, meaning in meanings.items()]
 
     def _get_one(self, operation: Schema, schema: Schema, *, raw: bool) -> Schema:
-        headers = _use("ETag", "Server-Timing")
+        headers = use("ETag", "Server-Timing")
         content = self._shown(schema)
         operation["parameters"] = self._preconditions(read=True)
         operation["responses"] = {
             "200": {"description": SELECTED, "headers": headers, "content": content},
             "304": {"description": "Not changed.", "headers": headers},
-            **self._problems((*_ALWAYS, 404, 406, 412)),
+            **problems((*ALWAYS, 404, 406, 412)),
         }
         if raw:
             bytes_of: Schema = {"schema": {"type": "string", "format": "binary"}}
             content[RAW] = bytes_of
             meaning = "The part of stored content that is wanted, as `bytes=0-99`."
             operation["parameters"].append({"name": "Range", "in": "header", "description": meaning, "schema": TEXT})
-            part = {"description": "The part.", "headers": headers | _use("Content-Range"), "content": {RAW: bytes_of}}
-            operation["responses"] |= {"206": part, **self._problems((416,))}
+            part = {"description": "The part.", "headers": headers | use("Content-Range"), "content": {RAW: bytes_of}}
+            operation["responses"] |= {"206": part, **problems((416,))}
         return operation
 
     def _get_record(self) -> Schema:
@@ -429,8 +317,8 @@ class TableOperations(Operations):
         operation["parameters"] = self._preconditions(read=False)
         operation["requestBody"] = {"required": True, "content": content}
         operation["responses"] = {
-            "204": {"description": "Written.", "headers": _use("Server-Timing")},
-            **self._problems((*_ALWAYS, *_WRITE, *statuses)),
+            "204": {"description": "Written.", "headers": use("Server-Timing")},
+            **problems((*ALWAYS, *WRITES, *statuses)),
         }
         return operation
 
@@ -451,7 +339,7 @@ class TableOperations(Operations):
         operation = self._operation("delete", "record", f"Delete a record of {self._name}")
         operation["parameters"] = self._preconditions(read=False)
         operation["responses"] = {
-            "204": {"description": "There is no such record any more, or never was.", "headers": _use("Server-Timing")},
-            **self._problems((*_ALWAYS, 405, 412, 503, 507)),
+            "204": {"description": "There is no such record any more, or never was.", "headers": use("Server-Timing")},
+            **problems((*ALWAYS, 405, 412, 503, 507)),
         }
         return operation
