@@ -47,7 +47,7 @@ def _leaf(value: Any, form: Form) -> Any:
         return _moment(records.to_ms(moment_of(value)))
     if isinstance(value, set | frozenset):
         return cbor2.CBORTag(TAG_SET, [form(element) for element in in_order(value)])
-    return value.read() if is_blob(value) else form(simpler(value))
+    return value.binary_form() if is_blob(value) else form(simpler(value))
 
 
 def _careful_leaf(value: Any, form: Form) -> Any:

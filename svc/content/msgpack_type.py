@@ -69,7 +69,7 @@ def _leaf(value: Any, form: Form) -> Any:
         return timestamp(records.to_ms(moment_of(value)))
     if isinstance(value, set | frozenset):
         return Ext(EXT_SET, _encode([form(element) for element in in_order(value)]))
-    return value.read() if is_blob(value) else form(simpler(value))
+    return value.binary_form() if is_blob(value) else form(simpler(value))
 
 
 def _careful_leaf(value: Any, form: Form) -> Any:

@@ -29,7 +29,7 @@ logger = logging.getLogger("svc.store")
 
 INLINE_BELOW = 8192  # bytes: smaller content is in the record (schema-and-store §14.3)
 DEFAULT_TYPE = "application/octet-stream"
-MAX_JSON_TEXT = 1 << 20  # bytes of a text that is shown inside JSON
+MAX_SHOWN = 1 << 20  # bytes of content that is shown inside of something else; a table full of films must fit through memory
 STALL_SECONDS = 60.0  # without progress, after which a reader of an arriving blob gives up
 POLL_SECONDS = 0.1  # between two looks at a file that another process writes
 
@@ -38,7 +38,7 @@ _HEAD = Layout(">BB")
 _FILED = Layout(">8sQQ")
 
 DESCRIPTION = "Content of this type is not shown in JSON: read the property itself"
-TOO_LONG = "Text of this length is not shown in JSON: read the property itself"
+TOO_LONG = "Content of this length is not shown here: read the property itself"
 
 Listener = Callable[[Any], None]
 Content = bytes  # inside `Blob`, `bytes` is a method
@@ -289,16 +289,23 @@ class Blob:
 
     def json_form(self) -> object:
         """What stands for it inside JSON (schema-and-store §14.6): its text, or a description. Raises nothing."""
+        if not self.type.startswith("text/"):
+            return self._described(DESCRIPTION)
+        content = self.binary_form()
+        return content.decode(self._charset(), "replace") if isinstance(content, bytes) else content
+
+    def binary_form(self) -> Content | dict[str, object]:
+        """What stands for it inside CBOR and MessagePack: its content, or a description of what is too long. Raises nothing."""
         size = self.size
-        described = {"description": DESCRIPTION, "contentType": self.type, "size": size}
-        if not self.type.startswith("text/") or size is None:
-            return described
-        if size > MAX_JSON_TEXT:
-            return described | {"description": TOO_LONG}
+        if size is None or size > MAX_SHOWN:
+            return self._described(TOO_LONG)
         try:
-            return self.read().decode(self._charset(), "replace")
+            return self.read()
         except Problem as error:
-            return described | {"description": error.message}
+            return self._described(error.message)
+
+    def _described(self, description: str) -> dict[str, object]:
+        return {"description": description, "contentType": self.type, "size": self.size}
 
     def _charset(self) -> str:
         for parameter in self.type.split(";")[1:]:

@@ -169,9 +169,12 @@ class TestJson:
         assert stored(blob).json_form()["size"] == 18000
 
     def test_very_long_text_is_described(self, files: BlobFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blob_module, "MAX_JSON_TEXT", 10_000)
-        form = stored(saved(files, "x" * 10_001)).json_form()
-        assert (form["size"], form["contentType"]) == (10_001, "text/plain")
+        monkeypatch.setattr(blob_module, "MAX_SHOWN", 10_000)
+        long, short = stored(saved(files, "x" * 10_001)), stored(saved(files, "x" * 10_000))
+        assert short.json_form() == "x" * 10_000
+        assert short.binary_form() == b"x" * 10_000
+        for form in (long.json_form(), long.binary_form()):
+            assert (form["size"], form["contentType"]) == (10_001, "text/plain")
 
 
 class TestReading:
