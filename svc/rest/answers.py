@@ -24,7 +24,7 @@ from svc.resources import Created, RequestTarget, Rows, StoredRecord, TableResou
 from svc.rest.compression import Compression
 from svc.rest.conditional import is_unchanged, last_modified
 from svc.rest.execution import Execution, RowStream, narrow
-from svc.rest.raw_content import raw_response
+from svc.rest.raw_content import blob_response, raw_response
 from svc.rest.wishes import Wishes, wishes_of
 from svc.store.records import COMPRESSED, decode, decode_json, etag_of, etag_of_version, version_of
 
@@ -323,6 +323,8 @@ class Answers:
                 result.body = writer.encode(result.data)
                 if not result.headers.has("Content-Type"):
                     result.pairs += [("Content-Type", writer.content_type), VARY]
+            elif is_blob(result.body):
+                result = blob_response(request, result, result.body)
             return self._compression.apply(request, result, True)
         if kind is StoredRecord:
             return self.record(request, target, result, wishes)

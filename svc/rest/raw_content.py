@@ -60,6 +60,16 @@ def raw_response(request: Request, content_type: str | None, body: bytes | Blob,
     return Response(stream, status, pairs=pairs)
 
 
+def blob_response(request: Request, response: Response, blob: Blob) -> Response:
+    """A handler's response whose body is a blob; the fields that the handler has set win (http §12.4)."""
+    content_type = response.headers.get("Content-Type")
+    kept = [pair for pair in response.pairs if pair[0].lower() not in ("content-type", "content-length")]
+    if response.status == 200 and request.method in ("GET", "HEAD"):
+        return raw_response(request, content_type, blob, kept)
+    body = blob.inline
+    return Response(blob.stream() if body is None else body, response.status, pairs=[("Content-Type", content_type or blob.type), *kept])
+
+
 def parse_range(text: str, size: int) -> tuple[int, int] | None:
     """(first, end) of the one range in a `Range` field, end exclusive; an empty one cannot be satisfied. None: the field is to be ignored.
 

@@ -1,5 +1,6 @@
 """The store: databases, tables, indexes and the transaction log, on LMDB. The only importer of lmdb and sortedcontainers."""
 
+from svc.store.blobs import Blob, create_blob
 from svc.store.database import Database
 from svc.store.env import WriterBusy
 from svc.store.index import Index
@@ -10,4 +11,4 @@ from svc.store.table import Table
 from svc.store.transaction import Transaction
 from svc.store.writes import Precondition
 
-__all__ = ["MISSING", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction", "WriterBusy"]
+__all__ = ["MISSING", "Blob", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction", "WriterBusy", "create_blob"]

@@ -1,5 +1,6 @@
 """Content that goes out as it is: ranges of it, conditions on them, files that are not what they were."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from svc.errors import ClientError, ServerError
 from svc.messages import HeaderBlock, Request, Response
-from svc.rest.raw_content import parse_range, raw_response
+from svc.rest.raw_content import blob_response, parse_range, raw_response
 from svc.store.blobs import Blob, BlobFiles, create_blob, save_now
 
 TEXT = b"0123456789" * 1000
@@ -167,6 +168,29 @@ def test_what_is_still_arriving_has_no_length_and_no_ranges(files: BlobFiles) ->
 def test_the_charset_of_plain_text() -> None:
     assert dict(ask(create_blob("é")).pairs)["Content-Type"] == "text/plain; charset=utf-8"
     assert dict(ask(b"x", content_type="text/html; charset=latin-1").pairs)["Content-Type"] == "text/html; charset=latin-1"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_handler_answers_with_a_blob(files: BlobFiles, method: str, status: int) -> None:
+    for blob in (create_blob(b"small", type="image/png"), create_blob(TEXT, type="image/png")):
+        save_now(blob, files)
+        request = Request(method, "/T/1", HeaderBlock([("range", "bytes=0-1")]))
+        response = blob_response(request, Response(blob, status, {"X-Own": "1"}), blob)  # type: ignore[arg-type]
+        fields = dict(response.pairs)
+        assert (fields["Content-Type"], fields["X-Own"]) == ("image/png", "1")
+        if method == "GET" and status == 200:
+            assert (response.status, body_of(response)) == (206, blob.read()[:2])
+        else:
+            body: Any = response.body
+            assert response.status == status
+            assert (body if isinstance(body, bytes) else asyncio.run(collect(body))) == blob.read()
+        named = blob_response(request, Response(blob, status, {"content-type": "text/x", "Content-Length": "9"}), blob)  # type: ignore[arg-type]
+        assert [value for name, value in named.pairs if name.lower() == "content-type"] == ["text/x"]
+
+
+async def collect(pieces: Any) -> bytes:
+    return b"".join([piece async for piece in pieces])
 
 
 @pytest.mark.parametrize("size", [0, 1, 5])
