@@ -3,9 +3,11 @@
 from svc.query.cache import QueryCache
 from svc.query.executor import Rows, execute
 from svc.query.mapping import query_from_mapping, query_to_mapping
-from svc.query.plan import Plan
+from svc.query.plan import AnyRows, Plan
 from svc.query.planner import plan_query
 from svc.query.printer import print_query
 from svc.query.url import parse_query
 
-__all__ = ["Plan", "QueryCache", "Rows", "execute", "parse_query", "plan_query", "print_query", "query_from_mapping", "query_to_mapping"]
+__all__ = [
+    "AnyRows", "Plan", "QueryCache", "Rows", "execute", "parse_query", "plan_query", "print_query", "query_from_mapping", "query_to_mapping",
+]  # fmt: skip

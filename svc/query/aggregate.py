@@ -25,7 +25,7 @@ from typing import Any
 
 from svc.errors import BadValue, QueryError
 from svc.query.executor import compiled_plan
-from svc.query.functions import Column, Values, columns_of_paths, filter_of, values_reader
+from svc.query.functions import Column, Values, columns_of_paths, filter_of, index_keys_reader, values_reader
 from svc.query.grouping import Groups, json_form
 from svc.query.nodes import Aggregate, Query
 from svc.query.numbers import flat, plain_number
@@ -36,7 +36,7 @@ from svc.query.sorting import Collector
 from svc.query.sources import Pair
 from svc.query.tables import AnyIndex, AnyTable
 from svc.query.ways import SCALARS
-from svc.store.keys import LIST, NULL_KEY, NUMBER, after, index_key, index_keys, is_cut
+from svc.store.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
 from svc.store.records import MISSING
 
 MAX_EXPIRED = 512  # entries counted off; with more of them the records are read
@@ -161,38 +161,31 @@ class AggregateRows:
     # ways to count; each gives way with `yield`
 
     def _find(self) -> Iterator[None]:
-        method = method_of(self._plan)
-        if method == "entries":
-            total = yield from self._count_entries()
+        """All rows into the collector, up to the first that is wanted."""
+        method, collector = method_of(self._plan), self._collector
+        if self._aggregate.kind == "count":
+            total = (yield from self._count_entries()) if method == "entries" else None
             if total is None:
                 total = yield from self._count_records()
-            self._collector.add([(b"", {"count": total})])
+            collector.add([(b"", {"count": total})])
             return
-        if self._aggregate.kind == "count":
-            total = yield from self._count_records()
-            self._collector.add([(b"", {"count": total})])
-            return
-        if method == "ends":
-            row = self._ends()
-            if row is not None:
-                self._collector.add([(b"", row)])
-                return
-        groups = (yield from self._values()) if method == "values" else None
-        if groups is None:
-            groups = yield from self._records()
-        offset = 0 if self._aggregate.kind == "count" else self._plan.offset
-        rows = groups.rows(self._plan.query.sort, json=self._json)
-        while some := list(islice(rows, ROWS_SLICE)):
-            self._collector.add(some)
-            while self._collector.busy:
+        row = self._ends() if method == "ends" else None
+        if row is not None:
+            collector.add([(b"", row)])
+        else:
+            groups = (yield from self._values()) if method == "values" else None
+            if groups is None:
+                groups = yield from self._records()
+            rows = groups.rows(self._plan.query.sort, json=self._json)
+            while some := list(islice(rows, ROWS_SLICE)):
+                collector.add(some)
+                while collector.busy:
+                    yield
+                    collector.work()
                 yield
-                self._collector.work()
-            yield
-        while offset:
-            skipped = len(self._collector.take(min(offset, ROWS_SLICE)))
-            if not skipped:
-                break
-            offset -= skipped
+        skip = self._plan.offset
+        while skip and (skipped := len(collector.take(min(skip, ROWS_SLICE)))):
+            skip -= skipped
             yield
 
     def _expired(self) -> list[Pair] | None:
@@ -234,7 +227,8 @@ class AggregateRows:
         if expired is None or (_type_of((name,), table) not in SCALARS and _has_ambiguous_keys(index, txn)):
             return None
         value_of = values_reader(table, (name,))
-        gone = Counter([key for _, raw in expired for key in index_keys(_present(value_of(raw)[0]))])
+        keys_of = index_keys_reader(table, name)
+        gone = Counter([key for _, raw in expired for key in keys_of(raw)])
         groups = Groups(self._aggregate, self._date_keys())
         values = index.values(txn, low, high)
         while some := list(islice(values, VALUES_SLICE)):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from svc.query.cursor import encode_cursor
-from svc.query.functions import Encoded, Filter, filter_of, place_bytes, sort_keys, sort_parts, values_reader
+from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, place_bytes, sort_keys, sort_parts, values_reader
 from svc.query.nodes import SortKey
 from svc.query.plan import (
     Access,
@@ -50,7 +50,6 @@ from svc.query.sources import (
     UnionSource,
 )
 from svc.query.tables import AnyTable
-from svc.store.keys import index_keys
 
 SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
@@ -282,7 +281,7 @@ class Compiled:
             return Position((), last[0])
         access = self._access
         assert isinstance(access, IndexRange)
-        keys = index_keys(values_reader(self.table, (order.index,))(last[1])[0])
+        keys = index_keys_reader(self.table, order.index)(last[1])
         low, high = access.low or b"", access.high
         return Position((min(key for key in keys if key >= low and (high is None or key < high)),), last[0])
 
@@ -345,13 +344,9 @@ def _index_source(access: IndexRange, table: AnyTable) -> Start:
     index = table.indexes[name]
     if not access.distinct:
         return lambda lookups: IndexSource(table, lookups.txn, index.scan(lookups.txn, low, high, reverse=reverse, behind=behind))
-    values_of = values_reader(table, (name,))
-
-    def values(raws: list[bytes]) -> list[object]:
-        return [values_of(raw)[0] for raw in raws]
-
+    keys_of = index_keys_reader(table, name)
     return lambda lookups: DistinctSource(
-        table, lookups.txn, index.scan(lookups.txn, low, high, behind=behind), low=low, behind=behind, values=values
+        table, lookups.txn, index.scan(lookups.txn, low, high, behind=behind), low=low, behind=behind, keys_of=keys_of
     )
 
 

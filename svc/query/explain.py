@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from svc.query.aggregate import method_of
+from svc.query.grouping import date_of
 from svc.query.nodes import SortKey
 from svc.query.plan import (
     Access,
@@ -35,7 +36,7 @@ from svc.query.plan import (
 from svc.query.planner import estimated_cost, estimated_matches
 from svc.query.tables import AnyTable
 from svc.store.keys import NULL_KEY, TEXT, after, decode_key
-from svc.store.records import decode_payload_json, encode_payload, from_ms
+from svc.store.records import decode_payload_json, encode_payload
 
 AT_ONCE = 256  # rows in one step
 _LONGEST = 60  # characters of a value in the description of an access
@@ -189,8 +190,8 @@ def _stored_text(data: bytes, table: AnyTable, name: str) -> str:
         return _shortened(msgspec.json.encode(data[1:].decode(errors="ignore")).decode())
     value = decoded[0]
     attribute = table.attributes.get(name)
-    if attribute is not None and attribute.type == "Date" and type(value) is int:
-        value = from_ms(value)
+    if attribute is not None and attribute.type == "Date":
+        value = date_of(value)
     return _shortened(msgspec.json.encode(json_value(value)).decode())
 
 

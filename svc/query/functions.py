@@ -18,6 +18,7 @@ from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Predicate, Related, iter_members
 from svc.query.relations import Link, Links, Lookups, Pair, memo_key
 from svc.query.tables import AnyTable
+from svc.store.keys import index_keys
 from svc.store.records import MISSING, decode_payload_json, encode_payload, projection
 
 Filter = Callable[[list[Pair], Lookups], list[Pair]]
@@ -53,6 +54,17 @@ def _computed_reader(table: AnyTable, names: tuple[str, ...], json: bool) -> Val
         return (value if type(value) in _SAME_IN_JSON else decode_payload_json(encode_payload(value)),)
 
     return json_value_of
+
+
+def index_keys_reader(table: AnyTable, name: str) -> Callable[[bytes], Sequence[bytes]]:
+    """The keys that a raw record has in the index of an attribute."""
+    values_of = values_reader(table, (name,))
+
+    def keys_of(raw: bytes) -> Sequence[bytes]:
+        value = values_of(raw)[0]
+        return index_keys(None if value is MISSING else value)
+
+    return keys_of
 
 
 # filters

@@ -25,7 +25,7 @@ MAX_GROUPS = 100_000
 _WAITING = 65_536  # values that wait with their groups, in all
 _FEWEST_WAITING = 8  # of one group
 _NO_PLACE = b"\xff"
-_MAX_DATE_MS = 253_402_300_800_000  # the year 10000, where dates end
+_FIRST_DATE_MS, _LAST_DATE_MS = -62_135_596_800_000, 253_402_300_799_999  # of the years 1 to 9999
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 Identity = Any  # of one value: str or bytes; of several keys a tuple of these
@@ -117,10 +117,10 @@ class Groups:
             return part
         assert type(part) is bytes
         value = decode_key(part)
-        if part[0] == NUMBER and type(value) is int and -_MAX_DATE_MS < value < _MAX_DATE_MS:
+        if part[0] == NUMBER:
             is_date = self._dates[at]
             if is_date or (is_date is None and self._all_dates[at].get(part, False)):
-                return from_ms(value)
+                return date_of(value)
         return _as_list(value)
 
     # identities
@@ -187,6 +187,11 @@ def too_many_groups(aggregate: Aggregate) -> QueryError:
     return QueryError(
         f"{aggregate.kind}(...) finds more than {MAX_GROUPS} different values: add conditions, or group by less", code="QUERY_SYNTAX"
     )
+
+
+def date_of(ms: Any) -> Any:
+    """The date that a number of an index stands for; the number itself if it is none."""
+    return from_ms(ms) if type(ms) is int and _FIRST_DATE_MS <= ms <= _LAST_DATE_MS else ms
 
 
 def json_form(value: Any) -> Any:

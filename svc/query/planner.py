@@ -383,8 +383,8 @@ def _range_behind(access: IndexRange | OrderedIndex, entry: tuple[bytes, bytes],
     above = access.high is not None and key >= access.high
     if below or above:
         return Nothing() if below == descending else access
-    if isinstance(access, OrderedIndex) or (isinstance(access, IndexRange) and not access.single):
-        # The same range, only smaller, so that its cost can be told.
+    if isinstance(access, OrderedIndex) or not (access.single or access.distinct):
+        # The same range, only smaller, so that its cost can be told. (Where the first of several keys counts, it may lie before the entry.)
         access = replace(access, high=after(key)) if descending else replace(access, low=key)
     return replace(access, behind=entry)
 

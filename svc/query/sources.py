@@ -7,18 +7,17 @@ between the store's iterators and the caller, only lists. `examined` counts the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
 from svc.query.sorting import Collector
 from svc.query.tables import AnyIndex, AnyTable
-from svc.store.keys import after, index_keys, is_cut
+from svc.store.keys import after, is_cut
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
 Filter = Callable[[list[Pair]], list[Pair]]
 SortKeys = Callable[[list[Pair]], list[bytes]]
-Columns = Callable[[list[bytes]], list[object]]  # the values of one attribute
 
 LONG_RUN = 64  # entries of one index key: longer runs are not gathered backwards but read forwards
 
@@ -105,18 +104,25 @@ class DistinctSource:
     With `behind`, that first entry may lie before the place where the source begins: then the record belongs to an earlier page.
     """
 
-    __slots__ = ("_behind", "_entries", "_low", "_seen", "_table", "_txn", "_values", "done", "examined")
+    __slots__ = ("_behind", "_entries", "_keys_of", "_low", "_seen", "_table", "_txn", "done", "examined")
 
     def __init__(
-        self, table: AnyTable, txn: Any, entries: Iterator[Pair], *, low: bytes | None, behind: Pair | None, values: Columns
+        self,
+        table: AnyTable,
+        txn: Any,
+        entries: Iterator[Pair],
+        *,
+        low: bytes | None,
+        behind: Pair | None,
+        keys_of: Callable[[bytes], Sequence[bytes]],
     ) -> None:
-        """`low`: where the range begins; `values`: of the attribute of the index."""
+        """`low`: where the range begins. `keys_of`: the keys that a record has in the index."""
         self._table = table
         self._txn = txn
         self._entries = entries
         self._low = low or b""
         self._behind = behind
-        self._values = values
+        self._keys_of = keys_of
         self._seen: set[bytes] = set()
         self.done = False
         self.examined = 0
@@ -130,15 +136,13 @@ class DistinctSource:
         seen.update(new)
         found = self._table.get_many(new, self._txn)
         behind = self._behind
-        if behind is None or not found:
+        if behind is None:
             return found
+        return [pair for pair in found if (self._first_key(pair[1]), pair[0]) > behind]
+
+    def _first_key(self, raw: bytes) -> bytes:
         low = self._low
-        values = self._values([raw for _, raw in found])
-        return [
-            pair
-            for pair, value in zip(found, values, strict=True)
-            if (min((key for key in index_keys(value) if key >= low), default=behind[0]), pair[0]) > behind
-        ]
+        return min([key for key in self._keys_of(raw) if key >= low], default=b"")
 
 
 class OrderedSource:

@@ -12,8 +12,7 @@ from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
 from svc.auth.system import SYSTEM
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
-from svc.query import QueryCache, plan_query
-from svc.query import Rows as QueryRows
+from svc.query import AnyRows, QueryCache, plan_query
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
@@ -396,7 +395,7 @@ class TableResource(Resource):
         return _deleted(transaction) if waiting is None else cls._deleted_later(waiting, transaction)
 
     @classmethod
-    def _delete_each(cls, transaction: Transaction, run: QueryRows) -> Iterator[None]:
+    def _delete_each(cls, transaction: Transaction, run: AnyRows) -> Iterator[None]:
         """What `run` finds, as stored keys: records are not kept."""
         table = cls.table
         try:
