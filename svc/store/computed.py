@@ -115,7 +115,10 @@ def check_computed(definition: TableDefinition) -> None:
     """Raise SchemaError for computed attributes that cannot be: see `fault_of`."""
     for attribute in definition.attributes:
         if attribute.computed_from:
-            fault = fault_of(attribute, compile_expression(attribute.computed_from), definition.attributes)
+            try:
+                fault = fault_of(attribute, compile_expression(attribute.computed_from), definition.attributes)
+            except SchemaError as error:
+                fault = error.message
             if fault is not None:
                 raise SchemaError(f"{definition.name}.{attribute.name}: {fault}")
 

@@ -114,7 +114,7 @@ class TestValues:
 
     def test_definitions_that_cannot_be(self, store: Store) -> None:
         for attribute, fault in (
-            (replace(LABEL, computed_from="open(code)"), "the function open is not known"),
+            (replace(LABEL, computed_from="open(code)"), r"Seat\.label: the function open is not known"),
             (replace(LABEL, computed_from="label"), "label, which is not stored"),
             (replace(LABEL, computed_from="words[0]"), "words, which is not stored"),
             (replace(LABEL, type="Blob"), "a Blob cannot be computed"),
