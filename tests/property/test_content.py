@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.content.content_type import ContentType, Shape
+from svc.content import cbor_reader, json_type, msgpack_reader
+from svc.content.content_type import ContentType, Shape, run
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError
 from svc.store.records import encode as encode_record
@@ -219,6 +220,25 @@ def test_any_extension_is_a_plain_value_or_a_bad_body(code: int, data: bytes) ->
 @given(st.lists(st.sampled_from(["a", "n", "price", ",", '"', '""', "\n", "\r\n", "\r", "1", "true", "null", "é"]), max_size=20))
 def test_any_csv(parts: list[str]) -> None:
     assert_read_or_refused(CSV, "".join(parts).encode(), {}, ATTRIBUTES)
+
+
+@pytest.mark.parametrize("kind", [JSON, CBOR, MSGPACK], ids=lambda kind: kind.name)
+@given(
+    body=mutated() | st.lists(native_values, max_size=5).flatmap(lambda values: st.sampled_from([kind.encode(values) for kind in WRITERS]))
+)
+def test_slices_are_the_whole(kind: ContentType, body: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:  # so that short bodies count as long ones
+        patch.setattr(json_type, "SLICE_BYTES", 8)
+        for reader in (cbor_reader, msgpack_reader):
+            patch.setattr(reader, "SMALL", 8)
+        assert outcome(kind, body, slices=True) == outcome(kind, body, slices=False)
+
+
+def outcome(kind: ContentType, body: bytes, slices: bool) -> Any:
+    try:
+        return typed(run(kind.decode_slices(body, {})) if slices else kind.decode(body, {}))
+    except BadBody as error:
+        return error.message
 
 
 def test_nan_is_null_where_there_is_none() -> None:
