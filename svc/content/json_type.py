@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices
+from svc.content.json_pieces import decode_in_pieces
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
 from svc.store.records import decode_json as decode_stored
@@ -48,17 +48,10 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_json_slices(body: bytes) -> Slices:
-    """The elements of a long list are found first, without making values of them, and then decoded a few at a time."""
-    if len(body) <= SLICE_BYTES or not _begins_list(body):
+    """A long list is decoded a few elements at a time."""
+    if len(body) <= SLICE_BYTES:
         return decode_json(body)
-    values: list[Any] = []
-    try:
-        for group in groups(_split(body)):
-            yield
-            values += _decode(b"[" + b",".join(group) + b"]")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return decode_json(body)  # which names the place
-    return values
+    return (yield from decode_in_pieces(body, decode_json))
 
 
 def groups(parts: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
@@ -74,10 +67,6 @@ def groups(parts: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
         size += length + 1
     if group:
         yield group
-
-
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_begins_list = re.compile(rb"[ \t\r\n]*\[").match
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:

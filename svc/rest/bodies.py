@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from svc.content.json_type import decode_json
+from svc.content.json_type import decode_json, decode_json_slices
 from svc.content.registry import ContentTypes
 from svc.content.texts import charset_of
 from svc.errors import BadBody, ClientError
@@ -15,8 +15,10 @@ from svc.resources import Resource, TableResource
 from svc.rest.decoding import RequestDecoder
 from svc.store.blobs import create_blob
 from svc.store.schema import Attribute
+from svc.store.slices import Slices
 
 PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
+LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
 BINARY_TYPE = "application/octet-stream"
 _FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
 
@@ -39,8 +41,9 @@ class Bodies:
         """
         if not request.content:
             raise BadBody(f"{request.method} needs a body")
-        table = resource.table if resource is not None and issubclass(resource, TableResource) else None
-        return self._decoded(request, lambda: self._value(request, None if table is None else table.attributes))
+        if resource is None or not issubclass(resource, TableResource):
+            return self._decoded(request, lambda: self._value(request, None))
+        return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices))
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
@@ -64,8 +67,8 @@ class Bodies:
             return value()
         return _later(request, content, value)
 
-    def _value(self, request: Request, attributes: Mapping[str, Attribute] | None) -> Any:
-        """`attributes`: of the table that the value is for; None: it is for a resource's own code."""
+    def _value(self, request: Request, attributes: Mapping[str, Attribute] | None, slices: Slices | None = None) -> Any:
+        """`attributes`: of the table that the value is for; None: it is for a resource's own code. `slices`: in which a long body is decoded."""
         types, body = self._types, request.content
         content_type = request.block.get("content-type")
         media_type = media_type_of(content_type)
@@ -73,7 +76,10 @@ class Bodies:
             raise BadBody(f"{request.method} needs a body")
         if request.method == "PATCH" and media_type in PATCH_DIALECTS:
             raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(accept_patch(types),))
+        is_long = len(body) > LONG_BODY
         if not media_type and body[:1] in (b"{", b"["):
+            if slices is not None and is_long:
+                return _untyped(body, slices)
             try:
                 return decode_json(body)
             except BadBody:
@@ -81,7 +87,10 @@ class Bodies:
         reader = types.reader(media_type) if media_type else None
         if reader is not None:
             request.native_body = reader.native
-            return reader.decode(body, parameters_of(content_type or ""), attributes)
+            parameters = parameters_of(content_type or "")
+            if slices is not None and is_long:
+                return slices.result(reader.decode_slices(body, parameters, attributes))
+            return reader.decode(body, parameters, attributes)
         if request.method == "QUERY":
             raise ClientError(f"{media_type or 'A body without a type'} cannot hold a query; send application/json", 415)
         if attributes is None and media_type == BINARY_TYPE:
@@ -95,6 +104,13 @@ def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: Conte
     """Whether what is uploaded to this attribute is taken as it comes, whatever its bytes mean."""
     media_type = media_type_of(content_type)
     return media_type == BINARY_TYPE or (attribute.type in ("Bytes", "Blob") and (not media_type or types.reader(media_type) is None))
+
+
+async def _untyped(body: bytes, slices: Slices) -> Any:
+    try:
+        return await slices.result(decode_json_slices(body))
+    except BadBody:
+        return raw_content(None, "", body)
 
 
 async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:

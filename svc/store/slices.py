@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import TypeVar, cast
 
 from svc.clock import Clock
 
 SLICE = 0.002  # seconds: what a short request may have to wait, besides others like it
+
+
+T = TypeVar("T")
 
 
 class Slices:
@@ -49,6 +53,16 @@ class Slices:
         end = self._now() + SLICE
         now = self._now
         return all(now() < end for _ in steps)
+
+    async def result(self, steps: Generator[object, None, T]) -> T:
+        """What a generator of short steps returns, in slices."""
+        while True:
+            end = await self.take()
+            try:
+                while self._now() < end:
+                    next(steps)
+            except StopIteration as done:
+                return cast(T, done.value)
 
     async def exhaust(self, steps: Iterable[object]) -> None:
         """Take all steps, in slices."""

@@ -18,7 +18,6 @@ SCHEMA = """
 type Note @table @export { id: ID @primaryKey  n: Int @indexed  text: String  secret: String }
 type Count @table @export { id: Int @primaryKey  n: Int }
 """
-JSON = "Content-Type: application/json\r\n"
 
 
 class Client:
@@ -28,10 +27,11 @@ class Client:
         self.node = node
         self.wire = Wire(node)
 
-    def send(self, method: str, target: str, body: object = None) -> None:
+    def send(self, method: str, target: str, body: object = None, content_type: str = "application/json") -> None:
         """Send a request. Nothing else happens yet."""
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: {len(content)}\r\n\r\n"
+        kind = f"Content-Type: {content_type}\r\n" if content_type else ""
+        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {len(content)}\r\n\r\n"
         self.wire.sock.sent = b""
         self.wire.sock.incoming.append(head.encode() + content)
         self.node.connections.loop.readers[self.wire.sock]()  # type: ignore[attr-defined]
@@ -50,8 +50,8 @@ class Client:
             body = b"".join(pieces[1:-2:2])  # no value of these tests has a line's end in it
         return int(status_line.split(" ")[1]), fields, json.loads(body) if body else None
 
-    def ask(self, method: str, target: str, body: object = None) -> tuple[int, dict[str, str], Any]:
-        self.send(method, target, body)
+    def ask(self, method: str, target: str, body: object = None, content_type: str = "application/json") -> tuple[int, dict[str, str], Any]:
+        self.send(method, target, body, content_type)
         for _ in range(1000):
             answer = self.answer()
             if answer is not None:
@@ -183,6 +183,23 @@ def test_long_keys_are_deleted_too(client: Client) -> None:
     client.ask("PUT", "/Note/", [{"id": key, "n": 1} for key in keys])
     assert client.ask("DELETE", "/Note/?n=1")[1]["x-deleted-count"] == "100"
     assert count(client) == 0
+    client.node.store.check()
+
+
+def test_long_bodies_are_decoded_in_slices(client: Client) -> None:
+    records = notes(2000, text="},{" + "x" * 100)
+    body = json.dumps(records).encode()
+    assert client.ask("PUT", "/Note/", body)[0] == 204
+    assert client.ask("GET", "/Note/n123")[2] == records[123]
+    status, _, problem = client.ask("PUT", "/Note/", body[:-1])
+    assert status == 400 and "Invalid JSON" in problem["error"]
+    assert client.ask("PUT", "/Note/", b'[{"id": "a", "n": 1}' + b" " * 200_000 + b"]")[0] == 204
+    assert count(client) == 2001
+    csv = b"id,n,text\r\n" + b"".join(b"c%d,%d,%s\r\n" % (number, number, b"y" * 100) for number in range(2000))
+    assert client.ask("PUT", "/Note/", csv, "text/csv")[0] == 204
+    assert client.ask("GET", "/Note/c7")[2] == {"id": "c7", "n": 7, "text": "y" * 100}
+    assert client.ask("PUT", "/Note/", body, "")[0] == 204, "what parses as JSON is JSON"
+    assert client.ask("PUT", "/Note/raw", b"{" * 200_000, "")[0] == 204, "and what does not is content"
     client.node.store.check()
 
 
