@@ -130,7 +130,7 @@ def test_a_sequence_names_the_place() -> None:
 
 @pytest.mark.parametrize("part", [b"\x91", b"\x81\xa1a", b"\x81", b"\xdd\x01\x00\x00\x00", b"\xd5\x73\x91"], ids=bytes.hex)
 @pytest.mark.parametrize("end", [b"", b"\x00"], ids=["open", "closed"])
-@pytest.mark.parametrize("levels", [2000, 100_000])
+@pytest.mark.parametrize("levels", [20_000, 100_000])
 def test_nesting_is_bounded(part: bytes, end: bytes, levels: int) -> None:
     with pytest.raises(BadBody):
         decode_msgpack(part * levels + end)
