@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -52,21 +52,6 @@ def decode_json_slices(body: bytes) -> Slices:
     if len(body) <= SLICE_BYTES:
         return decode_json(body)
     return (yield from decode_in_pieces(body, decode_json))
-
-
-def groups(parts: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
-    """Consecutive parts, together no longer than a slice, or one that is."""
-    group: list[msgspec.Raw] = []
-    size = 0
-    for part in parts:
-        length = len(memoryview(part))
-        if group and size + length > SLICE_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(part)
-        size += length + 1
-    if group:
-        yield group
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:

@@ -11,7 +11,7 @@ a document above `SMALL` bytes is split into its elements, and maps of that size
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any
 
@@ -20,7 +20,6 @@ from msgspec.msgpack import Decoder
 
 from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_set
-from svc.content.json_type import groups
 from svc.errors import BadBody
 from svc.store.conversion import MAX_BITS
 
@@ -53,7 +52,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
         return decode_msgpack(body)
     values: list[Any] = []
     try:
-        for group in groups(_split_array(body)):
+        for group in _groups(_split_array(body)):
             yield
             values += _group(group, 0) if len(group) > 1 else [_value(group[0], 0, 1)]
     except _REFUSED:
@@ -106,9 +105,24 @@ def _deeper(splits: int) -> int:
 def _elements(parts: Iterable[msgspec.Raw], sets: int, splits: int) -> list[Any]:
     """The values of parts. As many as fit SMALL are decoded at once."""
     values: list[Any] = []
-    for group in groups(parts):
+    for group in _groups(parts):
         values += _group(group, sets) if len(group) > 1 else [_value(group[0], sets, splits)]
     return values
+
+
+def _groups(parts: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
+    """Consecutive parts, together no longer than a slice, or one that is."""
+    group: list[msgspec.Raw] = []
+    size = 0
+    for part in parts:
+        length = len(memoryview(part))
+        if group and size + length > SLICE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += length
+    if group:
+        yield group
 
 
 def _group(parts: list[msgspec.Raw], sets: int) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.content import cbor_reader, json_type, msgpack_reader
+from svc.content import cbor_reader, json_pieces, json_type, msgpack_reader
 from svc.content.content_type import ContentType, Shape, run
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError
@@ -229,6 +229,8 @@ def test_any_csv(parts: list[str]) -> None:
 def test_slices_are_the_whole(kind: ContentType, body: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:  # so that short bodies count as long ones
         patch.setattr(json_type, "SLICE_BYTES", 8)
+        patch.setattr(json_pieces, "PIECE", 8)
+        patch.setattr(msgpack_reader, "SLICE_BYTES", 8)
         for reader in (cbor_reader, msgpack_reader):
             patch.setattr(reader, "SMALL", 8)
         assert outcome(kind, body, slices=True) == outcome(kind, body, slices=False)
