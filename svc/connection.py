@@ -704,6 +704,12 @@ class Connection:
             application.cancelled(exchange)
             self._drop_sink()
             self.answer(exchange, response)
+        elif self._sink is not None and not self._reading:
+            # Not the peer is slow, but what takes its body.
+            assert self._current is not None
+            error = ServerError("The body could not be stored in time", 503, "TIMEOUT")
+            self._drop_sink()
+            self.answer(self._current, application.error_response(error, self._current.request))
         elif state is State.HEAD and not self.protocol.reading_head:
             self.close_now()  # connected and never said a word
         else:

@@ -571,6 +571,14 @@ def test_a_sink_that_fails(world: World, complete: bool) -> None:
         assert b"/1" in world.sock.sent
 
 
+def test_a_sink_that_is_full_for_too_long(world: World) -> None:
+    sink = with_sink(world, room=2)
+    world.receive(PUT % 10, b"abc")
+    world.pass_time(21)
+    assert world.sock.sent.startswith(b"HTTP/1.1 503")
+    assert sink.discarded
+
+
 def test_a_sink_that_fails_within_the_call(world: World) -> None:
     sink = with_sink(world)
 

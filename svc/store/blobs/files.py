@@ -40,6 +40,7 @@ MAX_NUMBER = (1 << 36) - 1
 _LEVEL = 0xFFF
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _MAX_ERROR_TEXT = 4096  # bytes
+_TRIES = 1000  # to find a name for a directory; more than half of all must be taken before that is not enough
 _REMEMBERED = 4096  # directories known to be on disk
 
 
@@ -276,8 +277,8 @@ class BlobFiles:
             return number
 
     def _take_directory(self) -> int:
-        """The number of a directory that did not exist, on any path. Whoever makes it owns it."""
-        while True:
+        """The number of a directory that did not exist, on any path. Whoever makes it owns it. Raises OSError."""
+        for _ in range(_TRIES):
             number = randbits(24)
             try:
                 for root in self.roots:
@@ -287,6 +288,7 @@ class BlobFiles:
             except FileExistsError:
                 continue
             return number
+        raise FileExistsError(errno.EEXIST, "there is no name for a new directory", str(self.roots[0]))
 
     def sync_directories(self, directory: Path) -> None:
         """Put the names in `directory` on disk, and once the names on the way there."""

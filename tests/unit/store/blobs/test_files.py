@@ -81,6 +81,12 @@ def test_two_processes_take_different_directories(tmp_path: Path, monkeypatch: p
     assert other.create().number >> 12 == 6
 
 
+def test_a_file_where_directories_should_be(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("not a directory")
+    with pytest.raises(StoreFailure):
+        BlobFiles(b"identity", "data", (tmp_path,)).create()
+
+
 def test_an_empty_directory_that_was_cleared_away(files: BlobFiles) -> None:
     file = files.create()
     directory = file.path.parent
