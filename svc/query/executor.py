@@ -53,7 +53,7 @@ from svc.query.tables import AnyTable
 
 SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
-FEWEST = 8  # entries of a step whose look-ups in other tables find very many records
+FEWEST = 8  # the first step of a plan with relationships to many: each entry may have to look up very many records
 MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
 
 
@@ -69,6 +69,7 @@ class Rows:
         "_next",
         "_plan",
         "_preparation",
+        "_shaped",
         "_skip",
         "_slice",
         "_source",
@@ -91,7 +92,7 @@ class Rows:
         if compiled.sort_keys is not None:
             # One more than the page, to know whether there is another one.
             self._collector = Collector(None if plan.limit is None else plan.offset + plan.limit + 1)
-        self._slice = FIRST_SLICE
+        self._slice = self._shaped = FEWEST if compiled.joins_many else FIRST_SLICE
         self._preparation: Iterator[None] | None = None
         if compiled.scanned:
             self._preparation = lookups.preparation(compiled.scanned)
@@ -115,12 +116,16 @@ class Rows:
         shape = self._compiled.shape
         if shape is None:
             return [raw for _, raw in self.step_pairs(max_rows)]
-        if not self._compiled.shape_joins:
-            return shape([raw for _, raw in self.step_pairs(max_rows)], self._lookups)
         lookups = self._lookups
+        if not self._compiled.shape_joins:
+            pairs = self.step_pairs(max_rows)
+            return shape([raw for _, raw in pairs], lookups) if pairs else []
+        pairs = self.step_pairs(min(max_rows, self._shaped))
+        if not pairs:
+            return []
         before = lookups.examined
-        rows = shape([raw for _, raw in self.step_pairs(min(max_rows, self._slice))], lookups)
-        self._adapt(lookups.examined - before)
+        rows = shape([raw for _, raw in pairs], lookups)
+        self._shaped = _adapted(self._shaped, lookups.examined - before)
         return rows
 
     def step_pairs(self, max_rows: int) -> list[Pair]:
@@ -195,7 +200,7 @@ class Rows:
         else:
             before = lookups.examined
             pairs = test(source.take(self._slice), lookups)
-            self._adapt(lookups.examined - before)
+            self._slice = _adapted(self._slice, lookups.examined - before)
         if self._skip:
             skipped = min(self._skip, len(pairs))
             self._skip -= skipped
@@ -217,7 +222,7 @@ class Rows:
             entries = zip(compiled.sort_keys(pairs, lookups), pairs, strict=True)
             floor = compiled.floor
             collector.add(entries if floor is None else [entry for entry in entries if entry[0] > floor])
-            self._adapt(lookups.examined - before)
+            self._slice = _adapted(self._slice, lookups.examined - before)
             if collector.busy or not source.done:
                 return
         wanted = min(count + self._skip, SLICE)
@@ -228,12 +233,12 @@ class Rows:
         self._skip -= skipped
         self._held, self._next = pairs[skipped:], 0
 
-    def _adapt(self, related: int) -> None:
-        """Make the next step shorter if this one had to look up very many related records."""
-        if related > MANY_RELATED:
-            self._slice = max(self._slice // 2, FEWEST)
-        elif self._slice < SLICE:
-            self._slice = SLICE if not related else min(self._slice * 2, SLICE)
+
+def _adapted(size: int, related: int) -> int:
+    """The size of the next step after one that looked up so many related records."""
+    if related > MANY_RELATED:
+        return max(size // 2, 1)
+    return SLICE if not related else min(size * 2, SLICE)
 
 
 def execute(plan: Plan, txn: Any, *, json: bool = False) -> Rows:
@@ -244,7 +249,7 @@ def execute(plan: Plan, txn: Any, *, json: bool = False) -> Rows:
 class Compiled:
     """The functions of a plan. They depend on the definitions of its tables, not on a transaction."""
 
-    __slots__ = ("_access", "_start", "floor", "joins", "scanned", "shape", "shape_joins", "sort_keys", "table", "test")
+    __slots__ = ("_access", "_start", "floor", "joins", "joins_many", "scanned", "shape", "shape_joins", "sort_keys", "table", "test")
 
     def __init__(self, plan: Plan, json: bool) -> None:
         table = self.table = plan.table
@@ -260,13 +265,14 @@ class Compiled:
             self.floor = floor = place_bytes(keys, plan.position.parts or (plan.position.primary,), plan.position.primary)
             if self.sort_keys is None:
                 self.test = _behind(floor, sort_keys(keys, table, links), self.test)
-        self.joins = len(links) > 0
         select = plan.query.select
         self.shape: Shape | None = None
         self.shape_joins = joins(select, table)
         if select is not None:
             where = None if plan.query.where is None or not self.shape_joins else resolve_where(plan.query.where, table)
             self.shape = compile_select(select, table, links, json=json, where=where, sort=plan.query.sort)
+        self.joins = len(links) > 0
+        self.joins_many = any(link.many for link in links)
         self.scanned = [link for link in links if link.scans]
 
     def start(self, lookups: Lookups) -> Source:

@@ -50,9 +50,10 @@ from svc.query.resolve import resolve_sort_key, resolve_where
 from svc.query.select import validate_select
 from svc.query.tables import AnyTable, Statistics, TableStatistics
 from svc.query.ways import FIXED_SIZE, SCALARS, Way, collection_below, index_way, intersection, is_complete, key_way
-from svc.store.keys import after, decode_key, index_key, is_cut
+from svc.store.keys import NULL_KEY, after, decode_key, index_key, is_cut
 
 PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
+SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
 
 # (access, what it serves, what is left to filter, what is left to sort)
 Choice = tuple[Access, tuple[Predicate, ...], Predicate | None, tuple[SortKey, ...]]
@@ -183,6 +184,8 @@ class _Planner:
         if end is not None:
             walked *= min(1.0, end / max(matches, 1.0))
         options = list(zip(ways, costs, strict=True)) or [(Way(KeyRange(), exact=True), total)]
+        if _only_joins(ways):
+            options.append((Way(KeyRange(), exact=True), SCAN_WITH_LOOKUPS * total))
         options += [(way, total) for way in self._sort_way(sort)]
         best: tuple[float, Way, Access | None] | None = None
         for way, cost in options:
@@ -199,7 +202,13 @@ class _Planner:
         """Counts only if there is a choice. Without ways it is a full scan."""
         if not ways:
             return Way(KeyRange(), exact=True)
-        if len(ways) == 1 or self._in_order:
+        if self._in_order:
+            return ways[0]
+        if _only_joins(ways):
+            best = min(ways, key=lambda way: self.cost(way.access)) if len(ways) > 1 else ways[0]
+            scan = SCAN_WITH_LOOKUPS * self._statistics.record_count
+            return best if self.cost(best.access) <= scan else Way(KeyRange(), exact=True)
+        if len(ways) == 1:
             return ways[0]
         return min(ways, key=lambda way: self.cost(way.access))
 
@@ -352,13 +361,19 @@ class _Planner:
                 return self._join_cost(access)
 
     def _join_cost(self, access: ThroughRelated) -> float:
-        """The related records that are looked at, spread over ours: each leads to as many of ours as the average one."""
-        related = access.related
-        inner = self._of_target(related)
+        """The related records that are looked at, and what they lead to: each to as many of ours as the average one."""
+        from_ = access.related.relationship.from_
+        inner = self._of_target(access.related)
         found = inner.cost(access.inner.access)
-        if related.relationship.from_ is None:
+        if from_ is None or from_ == self._table.primary_key:
             return 2 * found
-        return found + found * self._statistics.record_count / max(inner._statistics.record_count, 1)
+        leading = self._statistics.count(from_, None, None) - self._statistics.count(from_, NULL_KEY, after(NULL_KEY))
+        return found + found * max(leading, 0) / max(inner._statistics.record_count, 1)
+
+
+def _only_joins(ways: list[Way]) -> bool:
+    """Whether there are ways, and all lead through other tables: reading our own as a whole may be less than what these find there."""
+    return bool(ways) and all(isinstance(way.access, ThroughRelated) for way in ways)
 
 
 def _ordered_behind(access: IndexRange | OrderedIndex, sort: tuple[SortKey, ...], position: Position) -> Access:

@@ -34,15 +34,16 @@ MEMO_ENTRIES = 16_384  # values of a foreign key for which a result is remembere
 
 
 class Link:
-    """A relationship as a plan uses it. Compared by identity: what is remembered is remembered for a link."""
+    """A relationship as a plan uses it."""
 
-    __slots__ = ("many", "relationship", "source", "target")
+    __slots__ = ("end", "many", "relationship", "source", "target")
 
     def __init__(self, relationship: Relationship, table: AnyTable, target: AnyTable, many: bool) -> None:
         self.relationship = relationship
         self.target = target
         self.source = source_name(relationship, table)  # the attribute of our records in which it starts
         self.many = many
+        self.end = target.name, relationship.to or target.primary_key  # where it ends: links with one end share their look-ups
 
     @property
     def scans(self) -> bool:
@@ -104,13 +105,13 @@ class Lookups:
     def __init__(self, txn: Any) -> None:
         self.txn = txn
         self.examined = 0  # related records
-        self._followers: dict[Link, Follower] = {}
+        self._followers: dict[tuple[str, str], Follower] = {}
         self._memos: dict[object, dict[Any, Any]] = {}
 
     def follower(self, link: Link) -> Follower:
-        found = self._followers.get(link)
+        found = self._followers.get(link.end)
         if found is None:
-            found = self._followers[link] = self._make(link)
+            found = self._followers[link.end] = self._make(link)
         return found
 
     def firsts(self, link: Link, values: Sequence[object]) -> list[Pair | None]:
@@ -307,7 +308,7 @@ class _ByScan:
         self._is_ready = True
 
     def pairs(self, values: Sequence[object]) -> list[list[Pair]]:
-        if not self._is_ready:
+        if not self._is_ready and values:
             for _ in self.prepare():
                 pass
         found: list[list[Pair]] = []

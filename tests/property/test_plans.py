@@ -71,7 +71,7 @@ def same_rows(query, found, expected, everything):
         assert len(found) == len(expected) and set(found) <= set(everything) and len(set(found)) == len(found)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(SEEDS)
 def test_a_plan_finds_what_brute_force_finds(seed):
     source = random.Random(seed)
@@ -84,7 +84,7 @@ def test_a_plan_finds_what_brute_force_finds(seed):
     same_rows(query, ids(plan.run(None)), expected, everything)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(SEEDS)
 def test_a_selection_shows_what_brute_force_shows(seed):
     source = random.Random(seed)
@@ -100,7 +100,7 @@ def test_a_selection_shows_what_brute_force_shows(seed):
     assert drain(plan.run(None, json=True)) == [decode_payload_json(encode_payload(row)) for row in expected]
 
 
-@settings(max_examples=700)
+@settings(max_examples=300)
 @given(SEEDS)
 def test_an_aggregate_counts_what_brute_force_counts(seed):
     source = random.Random(seed)
@@ -129,7 +129,7 @@ def pages(query, table, source, change=None) -> Iterator[list[str]]:
             table = change()
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_all_pages_together_are_the_whole(seed):
     source = random.Random(seed)
@@ -146,7 +146,7 @@ def test_all_pages_together_are_the_whole(seed):
         assert len(set(found)) == len(found) and set(found) <= set(expected)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(SEEDS)
 def test_without_a_sort_the_next_page_keeps_the_order_of_the_first(seed):
     source = random.Random(seed)
@@ -281,7 +281,7 @@ def set_caches(tables, txn, mode, source):
 
 
 @pytest.mark.parametrize("mode", ["off", "on", "half"])
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(seed=SEEDS)
 @example(seed=0)
 def test_the_store_finds_what_brute_force_finds(stored, mode, seed):
