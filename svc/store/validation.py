@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 from svc.errors import ClientError, ValidationError
@@ -63,6 +64,7 @@ class Add:
         return f"Add({self.value!r})"
 
 
+_INTEGERS = frozenset(("Int", "Long", "BigInt"))
 _INCREMENTABLE = frozenset(("Int", "Long", "Float", "BigInt", "Any"))
 
 
@@ -220,7 +222,10 @@ class Validator:
             failures.append(f"Property {printable(name)} cannot be incremented")
         if value is None:
             failures.append(refusal(value, name, "a number"))
-        return Add(check_float(value, name, failures, 0))
+        amount = check_float(value, name, failures, 0)
+        if attribute is not None and attribute.type in _INTEGERS and type(amount) is float and isfinite(amount) and not amount.is_integer():
+            failures.append(refusal(amount, name, "an integer"))  # else a small fraction would vanish in a large sum
+        return Add(amount)
 
 
 def _refused(failures: list[str]) -> ValidationError:

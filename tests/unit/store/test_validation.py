@@ -419,6 +419,7 @@ class TestChanges:
             ({"stock": {"__op__": "add", "value": "1"}}, 'Value "1" in property stock must be a number'),
             ({"stock": {"__op__": "add", "value": True}}, "Value true in property stock must be a number"),
             ({"stock": {"__op__": "add"}}, "Value null in property stock must be a number"),
+            ({"stock": {"__op__": "add", "value": 0.5}}, "Value 0.5 in property stock must be an integer"),
             ({"stock": {"__op__": "add", "value": math.nan}}, "Value NaN in property stock must be a finite number"),
         ],
     )
