@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from svc.errors import BadBody, ClientError
 from svc.content.json_type import decode_json
 from svc.content.registry import ContentTypes
+from svc.errors import BadBody, ClientError
 from svc.messages import HeaderBlock, Request
 from svc.rest.bodies import Bodies, raw_content
 from svc.rest.decoding import RequestDecoder
