@@ -38,8 +38,8 @@ class Uploader(threading.Thread):
 
     def run(self) -> None:
         headers = {"Authorization": AUTHORIZATION, "Content-Type": "video/mp4"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
             while True:
                 key = f"u{self.number}-{self.random.randrange(6)}"
                 state = None
@@ -63,6 +63,8 @@ class Uploader(threading.Thread):
                     self.answers += 1
         except (OSError, http.client.HTTPException):
             return  # the server is gone
+        finally:
+            connection.close()
 
 
 def check(root: Path) -> str:
