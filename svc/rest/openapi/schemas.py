@@ -251,7 +251,7 @@ class TableSchemas:
         for attribute in self._writable():
             schema = self._taken_property(attribute)
             if attribute.type in _INCREMENTS and not attribute.elements:
-                amount = SHOWN[attribute.type]
+                amount = {"type": SHOWN[attribute.type]["type"]}  # the range is that of the sum
                 increment = self._object({"__op__": {"type": "string", "enum": ["add"]}, "value": amount}, ["__op__", "value"])
                 choices = schema.get("anyOf", [schema])
                 schema = {"anyOf": [*choices, described(increment, "Adds `value`, exactly among concurrent writers.")]}
