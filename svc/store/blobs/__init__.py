@@ -1,10 +1,11 @@
 """Blobs: content too large for a record, in files of its own (contract: schema-and-store §14)."""
 
-from svc.store.blobs.blob import INLINE_BELOW, Blob, Chunks, Unsaved, blobs_in, create_blob, is_stream
+from svc.store.blobs.blob import INLINE_BELOW, Blob, blobs_in, create_blob
 from svc.store.blobs.files import BlobFile, BlobFiles
 from svc.store.blobs.helper import Helper, ThreadHelper
 from svc.store.blobs.ledger import BLOBS_STORE, Ledger
 from svc.store.blobs.saving import Upload, save, save_now
+from svc.store.blobs.sources import Chunks, Unsaved, is_stream
 from svc.store.blobs.sweep import Sweep
 
 __all__ = [
