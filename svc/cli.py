@@ -438,8 +438,7 @@ def _databases(arguments: Arguments) -> tuple[list["Path"], tuple["Path", ...]]:
     from svc.config.build import CONFIG_FILE
     from svc.config.document import read_document
 
-    place = _place(arguments)
-    directory = _directory(arguments.words[0]) if arguments.words else place.root
+    directory = _directory(arguments.words[0]) if arguments.words else _place(arguments).root
     file = directory / CONFIG_FILE
     if file.is_file():
         config = Config.from_document(read_document(file), directory)

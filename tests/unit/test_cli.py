@@ -202,6 +202,17 @@ def test_a_second_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert read_document(tmp_path / "svc-config.yaml") == {}
 
 
+def test_a_named_directory_is_checked_whatever_else_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    (home / ".svc").mkdir(parents=True)
+    (home / ".svc" / "svc_boot_properties.file").write_text(f"settings_path={tmp_path}/gone/svc-config.yaml\ninstall_user=nobody\n")
+    monkeypatch.setenv("HOME", str(home))
+    assert main(["check", str(tmp_path / "empty")]) == 1
+    assert "There are no databases" in capsys.readouterr().err
+
+
 def test_check_without_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"There are no databases in {tmp_path}\n"
