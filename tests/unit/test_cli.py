@@ -209,6 +209,7 @@ def test_a_named_directory_is_checked_whatever_else_is_installed(
     (home / ".svc").mkdir(parents=True)
     (home / ".svc" / "svc_boot_properties.file").write_text(f"settings_path={tmp_path}/gone/svc-config.yaml\ninstall_user=nobody\n")
     monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "empty").mkdir()
     assert main(["check", str(tmp_path / "empty")]) == 1
     assert "There are no databases" in capsys.readouterr().err
 
