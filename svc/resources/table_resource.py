@@ -218,17 +218,25 @@ class TableResource(Resource):
         request.transaction = transaction
 
     @classmethod
-    def _commit_all(cls, steps: Iterator[None], count: int, transaction: Transaction, request: Request) -> Awaitable[None] | None:
-        """Take `steps`, which collect `count` writes, and commit; what takes too long for a turn is returned to be awaited."""
-        if count > LONG_WRITES:
-            return cls._commit_in_slices(steps, transaction, request)
+    def _commit_all(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> Awaitable[None] | None:
+        """Take `steps`, which collect what is done with `records`, and commit; what takes too long for a turn is returned to be awaited."""
+        if len(records) > LONG_WRITES:
+            return cls._commit_in_slices(steps, records, transaction, request)
         for _ in steps:
             pass
         return cls.commit(transaction, request)
 
     @classmethod
-    async def _commit_in_slices(cls, steps: Iterator[None], transaction: Transaction, request: Request) -> None:
-        await cls.store.slices.exhaust(steps)
+    async def _commit_in_slices(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> None:
+        try:
+            await cls.store.slices.exhaust(steps)
+        except WriterBusy:
+            raise
+        except BaseException:
+            transaction.abort()
+            cls.store.slices.discard(records)
+            raise
+        cls.store.slices.discard(records)
         waiting = cls.commit(transaction, request)
         if waiting is not None:
             await waiting
@@ -247,7 +255,7 @@ class TableResource(Resource):
                 raise ClientError(f"The body has no {cls.table.primary_key}")
             cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
             return cls.commit(transaction, request)
-        return cls._commit_all(cls._put_each(transaction, data, target, request), len(data), transaction, request)
+        return cls._commit_all(cls._put_each(transaction, data, target, request), data, transaction, request)
 
     @classmethod
     def _put_each(cls, transaction: Transaction, records: list[Any], target: RequestTarget, request: Request) -> Iterator[None]:
@@ -307,7 +315,7 @@ class TableResource(Resource):
             if isinstance(data, list):
                 keys: list[Any] = []
                 steps = cls._create_each(transaction, data, keys, target, request)
-                waiting = cls._commit_all(steps, len(data), transaction, request)
+                waiting = cls._commit_all(steps, data, transaction, request)
                 created = Created(keys)
             else:
                 record = cls._one_record(data)

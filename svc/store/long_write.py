@@ -88,7 +88,6 @@ class LongWrite:
         self._now = store.clock.monotonic
         self._user = user
         self._operation = operation
-        self._adds = any(write.data is not None for write in writes)
         self._restarts = 0
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
@@ -131,6 +130,7 @@ class LongWrite:
             if self._env.holder is self:
                 self._env.release()
             queue.leave()
+            self._store.slices.discard(self._writes)
         if cancelled:
             raise asyncio.CancelledError
 
@@ -152,7 +152,7 @@ class LongWrite:
         self._store.check_tables(self._tables)
         store = self._store
         store.saw_version(database.log.last_version)
-        if self._adds:
+        if env.is_low and any(write.data is not None for write in self._writes):
             database.require_space()
         self.version = store.next_version()
         self._wall_ms = store.clock.wall() * 1000

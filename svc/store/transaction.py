@@ -291,5 +291,5 @@ class Transaction:
 
     def abort(self) -> None:
         """Forget what was collected; further writes are an error. What was applied is not affected."""
-        self._take()
+        self._store.slices.discard(self._take())
         self._aborted = True

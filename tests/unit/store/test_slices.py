@@ -1,7 +1,7 @@
 """svc.store.slices: long work gives way, one slice a turn."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 
 from svc.clock import FakeClock
@@ -79,3 +79,33 @@ def test_exhaust_takes_every_step_and_starts_with_a_slice_of_its_own() -> None:
 
     asyncio.run(main())
     assert done == [0, 1, 2, 3]
+
+
+def test_long_lists_are_freed_little_by_little() -> None:
+    slices = Slices(FakeClock())
+    items: list[object] = [object() for _ in range(5500)]
+    lengths = []
+
+    async def main() -> None:
+        slices.discard(items)
+        while not lengths or len(items) < lengths[-1]:
+            lengths.append(len(items))
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert lengths == [4500, 3500, 2500, 1500, 500]
+    slices.discard(more := [object() for _ in range(5500)])
+    assert more == [], "at once where there is no loop"
+
+
+def test_result_gives_what_a_generator_returns() -> None:
+    clock = FakeClock()
+    slices = Slices(clock)
+
+    def work() -> Generator[None, None, int]:
+        for _ in range(10):
+            clock.advance(SLICE / 3)
+            yield
+        return 7
+
+    assert asyncio.run(slices.result(work())) == 7
