@@ -47,6 +47,7 @@ class Sample:
     rate: float
     p50: float
     p99: float
+    worst: float
     errors: int
     utilisation: float  # CPU time over wall time: below about 0.9 the server waited, for the disk or the client
 
@@ -109,6 +110,7 @@ def load(pid: int, port: int, requests: Path, *, seconds: int, connections: int,
         rate=count * 1e6 / wall,
         p50=result["p50"],
         p99=result["p99"],
+        worst=result["worst"],
         errors=result["status_errors"] + result["socket_errors"],
         utilisation=used * 1e6 / wall,
     )

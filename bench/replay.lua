@@ -27,7 +27,7 @@ end
 function done(summary, latency, rates)
   local errors = summary.errors
   io.write(string.format(
-    '\nRESULT {"requests":%d,"microseconds":%d,"bytes":%d,"p50":%d,"p99":%d,"status_errors":%d,"socket_errors":%d}\n',
-    summary.requests, summary.duration, summary.bytes, latency:percentile(50), latency:percentile(99),
+    '\nRESULT {"requests":%d,"microseconds":%d,"bytes":%d,"p50":%d,"p99":%d,"worst":%d,"status_errors":%d,"socket_errors":%d}\n',
+    summary.requests, summary.duration, summary.bytes, latency:percentile(50), latency:percentile(99), latency.max,
     errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end
