@@ -26,7 +26,7 @@ from svc.rest.conditional import is_unchanged, last_modified
 from svc.rest.execution import Execution, RowStream, narrow
 from svc.rest.raw_content import blob_response, raw_response
 from svc.rest.wishes import Wishes, wishes_of
-from svc.store.records import COMPRESSED, decode, decode_json, etag_of, etag_of_version, version_of
+from svc.store.records import COMPRESSED, MISSING, decode, decode_json, etag_of, etag_of_version, projection, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 PRIVATE = ("Cache-Control", "private, no-cache")
@@ -135,36 +135,47 @@ class Answers:
     def property(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
         """One declared property of a record (http §1.2, §2.2): 404 if the record does not have it."""
         name = cast(str, target.property)
+        if resource.properties[name].stored and target.extension is None and not target.query:
+            return self._stored_property(request, name, record, wishes)
+        writer = self.writer(wishes, target)
         rows = resource.select_one(record, target, request)
-        raw_value = target.extension is None and not target.query
-        writer = wishes.writer if raw_value else self.writer(wishes, target)
-        value = self._only_row(rows, writer)
-        if name not in value:
-            raise NotFound("Record has no such property")
-        value = value[name]
         pairs = self._part_pairs(request, rows, record, writer)
         if pairs[1][0] == "ETag" and wishes.conditional and is_unchanged(request.block, etag_of(record.raw), version_of(record.raw)):
             return Response(None, 304, pairs=pairs[1:])
-        if raw_value:
-            stored = decode(record.raw).get(name)
-            if isinstance(stored, bytes) or is_blob(stored):
-                return self._raw(request, stored, pairs)
-            if is_raw_content(stored):
-                return self._raw_content(request, cast(dict[str, Any], stored), pairs)
+        value = self._only_row(rows, writer)
+        if name not in value:
+            raise NotFound("Record has no such property")
+        return self._respond(request, writer, writer.encode(value[name]), 200, pairs)
+
+    def _stored_property(self, request: Request, name: str, record: StoredRecord, wishes: Wishes) -> Any:
+        raw = record.raw
+        value = projection((name,))(raw)[0]
+        if value is MISSING or (record.visible is not None and name not in record.visible):
+            raise NotFound("Record has no such property")
+        pairs = self._record_pairs(request, wishes.type_pair, raw, etag_of(raw))
+        if wishes.conditional and is_unchanged(request.block, etag_of(raw), version_of(raw)):
+            return Response(None, 304, pairs=pairs[1:])
+        if isinstance(value, bytes) or is_blob(value):
+            return self._raw(request, value, pairs)
+        if is_raw_content(value):
+            return self._raw_content(request, value, pairs)
+        writer = wishes.writer
         if writer is None:
             raise NotAcceptable(wishes.refusal)
+        if not writer.native:
+            value = projection((name,), json=True)(raw)[0]
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
-    def _only_row(self, rows: Rows, writer: ContentType | None) -> Any:
-        run = rows.plan.run(rows.table.database.snapshot(), self._wall() * 1000, json=writer is None or not writer.native)
+    def _only_row(self, rows: Rows, writer: ContentType) -> Any:
+        run = rows.plan.run(rows.table.database.snapshot(), self._wall() * 1000, json=not writer.native)
         found = run.next_batch(1)
         run.close()
         if not found:
             raise NotFound("Record not found")  # it expired while we looked
         return found[0]
 
-    def _part_pairs(self, request: Request, rows: Rows, record: StoredRecord, writer: ContentType | None) -> HeaderPairs:
-        type_pair = ("Content-Type", "" if writer is None else writer.content_type)
+    def _part_pairs(self, request: Request, rows: Rows, record: StoredRecord, writer: ContentType) -> HeaderPairs:
+        type_pair = ("Content-Type", writer.content_type)
         if not joins(rows.plan.select, rows.table):
             return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
         return [type_pair, VARY] if request.user is None else [type_pair, VARY, PRIVATE]
