@@ -64,14 +64,15 @@ class ContentType:
     """One type under one name. Objects are shared by all requests and never change.
 
     `q`: our quality, 0 to 1. `native`: its values have types of their own (dates, bytes, sets), so values are given and decoded as Python values;
-    else in JSON form (`svc.store.records.decode_json`). `needs_count`: `row_writer` must know the number of rows. `reads`: it is a structured
-    type of request bodies. `writes`: negotiation may choose it.
+    else in JSON form (`svc.store.records.decode_json`). `text_bodies`: native only in what it writes; bodies are in JSON form. `needs_count`:
+    `row_writer` must know the number of rows. `reads`: it is a structured type of request bodies. `writes`: negotiation may choose it.
     """
 
     name: str = ""
     content_type: str = ""
     q: float = 1.0
     native: ClassVar[bool] = False
+    text_bodies: ClassVar[bool] = False
     compressible: bool = True
     needs_count: bool = False
     headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only

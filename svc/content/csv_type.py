@@ -35,6 +35,7 @@ class CsvType(ContentType):
     content_type = "text/csv; charset=utf-8"
     q = 0.1
     native = True
+    text_bodies = True  # base64 for bytes
     headers: HeaderPairs = [("Content-Disposition", 'attachment; filename="data.csv"')]  # noqa: RUF012 - read only
 
     def encode(self, value: Any) -> bytes:

@@ -20,6 +20,7 @@ from svc.store.slices import Slices
 PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
 LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
 BINARY_TYPE = "application/octet-stream"
+TABULAR = "text/csv"  # always a list of rows
 _FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
 
 
@@ -86,7 +87,7 @@ class Bodies:
                 return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (http §7.4)
         reader = types.reader(media_type) if media_type else None
         if reader is not None:
-            request.native_body = reader.native
+            request.native_body = reader.native and not reader.text_bodies
             parameters = parameters_of(content_type or "")
             if slices is not None and is_long:
                 return slices.result(reader.decode_slices(body, parameters, attributes))
@@ -117,6 +118,15 @@ async def _later(request: Request, content: Awaitable[bytes], value: Callable[[]
     request.content, request.is_decoded = await content, True
     result = value()
     return await result if inspect.isawaitable(result) else result
+
+
+def one_row(request: Request, data: list[Any]) -> Any:
+    """The record in a CSV body for the address of one record, which must have one row (http §7.3); other lists as they are."""
+    if media_type_of(request.block.get("content-type")) != TABULAR:
+        return data
+    if len(data) != 1:
+        raise BadBody(f"CSV for one record must have one row of values, it has {len(data)}")
+    return data[0]
 
 
 def media_type_of(content_type: str | None) -> str:

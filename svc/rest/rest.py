@@ -17,7 +17,7 @@ from svc.errors import ClientError, NotAcceptable, NotFound, Problem, ServerErro
 from svc.messages import Request, Response
 from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, parse_target
 from svc.rest.answers import Answers, RestOptions
-from svc.rest.bodies import Bodies, accept_patch
+from svc.rest.bodies import Bodies, accept_patch, one_row
 from svc.rest.compression import Compression
 from svc.rest.conditional import write_precondition
 from svc.rest.decoding import RequestDecoder
@@ -206,10 +206,15 @@ class Rest:
         data = self._bodies.read(request, resource)
         if inspect.isawaitable(data):
             return self._with_awaited_body(verb, request, resource, target, data)
+        if type(data) is list and target.id_text is not None:
+            data = one_row(request, data)
         return self._answers.answer(request, target, resource.handle(verb, target, data, request))
 
     async def _with_awaited_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
-        return self._answers.answer(request, target, resource.handle(verb, target, await data, request))
+        data = await data
+        if type(data) is list and target.id_text is not None:
+            data = one_row(request, data)
+        return self._answers.answer(request, target, resource.handle(verb, target, data, request))
 
     # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
 
