@@ -172,6 +172,13 @@ class Overloaded(ServerError):
         super().__init__(message, headers=(("Retry-After", "1"),), retryable=True)
 
 
+class SnapshotLost(ServerError):
+    """A result was not read for so long that it cannot be continued (schema-and-store §8.11)."""
+
+    status_code = 503
+    code = "SNAPSHOT_LOST"
+
+
 class NoSpace(ServerError):
     """The volume or the store's map is full; the write was undone (schema-and-store §15)."""
 

@@ -341,6 +341,7 @@ class Server:
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
         self.connections.sweep(self.clock.monotonic())
+        self.store.snapshots.abort_idle()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):
             self.loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)

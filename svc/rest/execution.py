@@ -16,6 +16,7 @@ from svc.content.content_type import RowWriter
 from svc.errors import Problem
 from svc.resources import Rows
 from svc.store.records import decode, decode_json
+from svc.store.snapshots import HeldSnapshot
 
 BATCH_ROWS = 128  # encoded in well under a millisecond
 SLICE = 0.002  # seconds of work on one request before others are served
@@ -34,7 +35,7 @@ class Execution:
     turn ends there. `rows` are what was found and not yet written: stored records, or shaped values if the plan shapes them (`shaped`).
     """
 
-    __slots__ = ("_native", "_now", "_rows", "_txn", "_visible", "_wall_ms", "closed", "found", "run", "scan_seconds", "shaped", "whole")
+    __slots__ = ("_held", "_native", "_now", "_rows", "_visible", "_wall_ms", "closed", "found", "run", "scan_seconds", "shaped", "whole")
 
     def __init__(self, rows: Rows, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
@@ -43,7 +44,7 @@ class Execution:
         self._native = native
         self._visible = rows.visible
         self._now = now
-        self._txn: Any = None
+        self._held: HeldSnapshot | None = None
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
         self.run = rows.plan.run(rows.table.database.snapshot(), wall_ms, json=not native)
@@ -62,6 +63,8 @@ class Execution:
         run, found, whole, now = self.run, self.found, self.whole, self._now
         began = moment = now()
         deadline = began + SLICE
+        if self._held is not None:
+            self._held.use()
         while not run.done:
             found += run.step(BATCH_ROWS)
             if not whole and len(found) >= BATCH_ROWS:
@@ -75,13 +78,20 @@ class Execution:
 
     def keep(self) -> None:
         """The execution outlives this turn: the turn's snapshot becomes its own."""
-        if self._txn is None:
-            self._txn = self._rows.table.database.take_snapshot()
+        if self._held is None:
+            database = self._rows.table.database
+            self._held = database.store.snapshots.hold(database)
+
+    def step(self) -> list[Any]:
+        """Some more rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if that was too long ago."""
+        assert self._held is not None, "the snapshot must be kept"
+        self._held.use()
+        return self.run.step(BATCH_ROWS)
 
     def count(self) -> Callable[[], int | None]:
         """A function to be called until it returns how many rows there are in all: a second run on the same snapshot, a slice at each call."""
-        assert self._txn is not None, "the snapshot must be kept"
-        run = self._rows.plan.run(self._txn, self._wall_ms)
+        assert self._held is not None, "the snapshot must be kept"
+        run = self._rows.plan.run(self._held.use(), self._wall_ms)
         counted = 0
 
         def count_slice() -> int | None:
@@ -129,8 +139,8 @@ class Execution:
         if not self.closed:
             self.closed = True
             self.run.close()
-            if self._txn is not None:
-                self._txn.abort()
+            if self._held is not None:
+                self._held.abort()
 
     def __del__(self) -> None:
         # Of an answer that was cancelled before its first step nobody else would let go the snapshot.
@@ -160,12 +170,11 @@ class RowStream:
             return writer.begin() + execution.write(writer, held) if held else writer.begin()
         if execution.closed:
             raise StopIteration
-        run = execution.run
         try:
-            batch = run.step(BATCH_ROWS)
+            batch = execution.step()
             if batch:
                 return execution.write(writer, batch)
-            if not run.done:
+            if not execution.done:
                 return b""
             execution.close()
             return writer.end()

@@ -31,6 +31,7 @@ from svc.store.maintenance import Maintenance
 from svc.store.records import COMPRESS_ABOVE, NEVER
 from svc.store.schema import TableDefinition
 from svc.store.slices import Slices
+from svc.store.snapshots import Snapshots
 from svc.store.table import Table
 from svc.store.transaction import Transaction
 from svc.store.write_queue import QueueLimits, WriteQueue
@@ -109,6 +110,7 @@ class Store:
         self.log_retention = log_retention
         self.make_helper = make_helper
         self.slices = Slices(clock)
+        self.snapshots = Snapshots(clock)
         self.caches = IndexCaches(cache_bytes)
         self.on_commit: list[Listener] = []
         self.databases: dict[str, Database] = {}

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from svc.clock import FakeClock
+from svc.store.slices import SLICE
+
 
 class FakeSocket:
     """Gives `incoming` one piece a recv (None = would block, b"" = FIN); takes at most `room` bytes."""
@@ -56,6 +59,22 @@ class FakeLoop:
 
     def remove_writer(self, sock: Any) -> None:
         self.writers.pop(sock, None)
+
+
+class TickingClock(FakeClock):
+    """Its monotonic time passes with every look: so many of them take a slice of long work, on any machine."""
+
+    __slots__ = ("_looks", "_step")
+
+    def __init__(self, looks_a_slice: int = 20) -> None:
+        super().__init__()
+        self._looks = 0
+        self._step = SLICE / looks_a_slice
+        self.monotonic = self._look
+
+    def _look(self) -> float:
+        self._looks += 1
+        return self._monotonic + self._looks * self._step
 
 
 class AtOnce(Executor):

@@ -30,8 +30,8 @@ APP = Path(__file__).parent.parent / "integration" / "app"
 class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
-    def __init__(self, path: Path, app: Path = APP) -> None:
-        self.clock = FakeClock()
+    def __init__(self, path: Path, app: Path = APP, clock: FakeClock | None = None) -> None:
+        self.clock = FakeClock() if clock is None else clock
         self.store = Store(path, clock=self.clock, make_helper=AtOnce)
         ensure_system(self.store)
         ensure_first_super_user(self.store, "admin", "password")

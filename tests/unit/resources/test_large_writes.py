@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from svc.auth.users import Role, User
-from svc.clock import FakeClock
-from svc.store.slices import SLICE
+from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
 
 SCHEMA = """
@@ -63,28 +62,12 @@ class Client:
         self.wire.connection.close_now()
 
 
-class TickingClock(FakeClock):
-    """Its monotonic time passes with every look, so that a slice ends after some work on any machine."""
-
-    __slots__ = ("_ticks",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ticks = 0
-        self.monotonic = self._tick
-
-    def _tick(self) -> float:
-        self._ticks += 1
-        return 1000.0 + self._ticks * SLICE / 20
-
-
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr("tests.support.node.FakeClock", TickingClock)
+def node(tmp_path: Path) -> Iterator[Node]:
     app = tmp_path / "app"
     app.mkdir()
     (app / "schema.graphql").write_text(SCHEMA)
-    made = Node(tmp_path / "store", app)
+    made = Node(tmp_path / "store", app, TickingClock())
     yield made
     made.close()
     assert not made.errors
