@@ -90,12 +90,14 @@ class Execution:
 
     def count(self) -> Callable[[], int | None]:
         """A function to be called until it returns how many rows there are in all: a second run on the same snapshot, a slice at each call."""
-        assert self._held is not None, "the snapshot must be kept"
-        run = self._rows.plan.run(self._held.use(), self._wall_ms)
+        held = self._held
+        assert held is not None, "the snapshot must be kept"
+        run = self._rows.plan.run(held.use(), self._wall_ms)
         counted = 0
 
         def count_slice() -> int | None:
             nonlocal counted
+            held.use()
             deadline = self._now() + SLICE
             while not run.done:
                 counted += len(run.step_pairs(COUNT_ROWS))
