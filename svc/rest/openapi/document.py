@@ -11,8 +11,8 @@ import msgspec
 from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
 from svc.rest.openapi.operations import Operations, TableOperations
-from svc.rest.openapi.responses import HEADERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
-from svc.rest.openapi.schemas import Schema, TableSchemas
+from svc.rest.openapi.responses import HEADERS, PARAMETERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
+from svc.rest.openapi.schemas import SHARED, Schema, TableSchemas
 from svc.store import Table
 from svc.store.schema import Structure, TableDefinition
 
@@ -43,7 +43,7 @@ class Builder:
         self._types = types
         self._names: dict[Table, str] = {}  # of tables whose schemas are made or will be
         self._waiting: list[Table] = []
-        self._taken: set[str] = {"problem"}
+        self._taken: set[str] = {"problem", *map(str.lower, SHARED)}
         self._structures: dict[tuple[str, Structure], str] = {}
 
     def paths(self) -> Iterator[dict[str, Schema]]:
@@ -61,7 +61,7 @@ class Builder:
 
     def schemas(self) -> Iterator[dict[str, Schema]]:
         """Those of each table: the exported ones, and what they lead to by their relationships."""
-        yield {"Problem": PROBLEM_SCHEMA}
+        yield {"Problem": PROBLEM_SCHEMA, **SHARED}
         given: set[str] = set()  # two tables may have a type of nested objects in common
         done = 0
         while done < len(self._waiting):  # related tables are added at its end
@@ -117,7 +117,13 @@ def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any
         "info": {"title": TITLE, "version": version},
         "servers": [{"url": server_url}],
         "security": [{"basicAuth": []}, {"bearerAuth": []}],
-        "components": {"securitySchemes": SECURITY, "headers": HEADERS, "responses": problem_responses(types), "schemas": {}},
+        "components": {
+            "securitySchemes": SECURITY,
+            "parameters": PARAMETERS,
+            "headers": HEADERS,
+            "responses": problem_responses(types),
+            "schemas": {},
+        },
         "paths": {},
     }
 
@@ -148,17 +154,20 @@ class EncodedDocument:
         builder = Builder(self._resources, self._types)
         paths: list[bytes] = []
         for some in builder.paths():
-            paths.append(_encode(some)[1:-1])
+            paths += (b",", _encode(some)[1:-1])
             yield
         schemas: list[bytes] = []
         for some in builder.schemas():
-            schemas.append(_encode(some)[1:-1])
+            schemas += (b",", _encode(some)[1:-1])
             yield
         self._described = builder.described
         frame = _encode(_document("", self._version, self._types))
         self._before, _, rest = frame.partition(b'""')  # the address is the only empty text
-        between, _, rest = rest.partition(b'"schemas":{}')
-        self._after = between + b'"schemas":{' + b",".join(schemas) + b"}" + rest.removesuffix(b"{}}") + b"{" + b",".join(paths) + b"}}"
+        before_schemas, _, rest = rest.partition(b'"schemas":{}')
+        before_paths = rest.removesuffix(b"}}")
+        self._after = b"".join(
+            [before_schemas, b'"schemas":{', *schemas[1:], b"}", before_paths, *paths[1:], b"}}"]
+        )  # one copy: it may be long
 
     @property
     def is_current(self) -> bool:
@@ -166,4 +175,4 @@ class EncodedDocument:
         return all(table.definition is definition for table, definition in self._described)
 
     def body(self, server_url: str) -> bytes:
-        return self._before + _encode(server_url) + self._after
+        return b"".join([self._before, _encode(server_url), self._after])

@@ -9,12 +9,22 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from svc.resources import Resource, TableResource
-from svc.rest.openapi.responses import ALWAYS, TEXT, WRITES, MediaTypes, header, problems, use
+from svc.rest.openapi.responses import (
+    ALWAYS,
+    READ_CONDITIONS,
+    TEXT,
+    WRITE_CONDITIONS,
+    WRITES,
+    MediaTypes,
+    header,
+    parameters,
+    problems,
+    use,
+)
 from svc.rest.openapi.schemas import (
     Schema,
     TableSchemas,
     array_of,
-    key_in_body,
     key_in_path,
     key_in_record,
     key_may_be_missing,
@@ -201,24 +211,13 @@ class TableOperations(Operations):
         }
         return operation
 
-    def _item(self) -> Schema:
-        """A record as the body of a request to the collection gives it: with its key."""
-        definition = self._definition
-        key = key_in_body(definition)
-        return {
-            "allOf": [
-                reference(f"{self._name}.body"),
-                {"type": "object", "properties": {definition.primary_key: key}, "required": [definition.primary_key]},
-            ]
-        }
+    def _bodies(self, kind: str) -> Schema:
+        item = reference(f"{self._name}.{kind}")
+        return {"required": True, "content": self._taken(reference(f"{self._name}.form.{kind}"), item, array_of(item))}
 
     def _put_collection(self) -> Schema:
         operation = self._operation("put", "collection", f"Store records of {self._name} by their keys, all or none")
-        item = self._item()
-        operation["requestBody"] = {
-            "required": True,
-            "content": self._taken(self._schemas.form(partial=False, key=True), item, array_of(item)),
-        }
+        operation["requestBody"] = self._bodies("keyed")
         operation["responses"] = {
             "204": {"description": "Stored.", "headers": use("Server-Timing")},
             **problems((*ALWAYS, *WRITES)),
@@ -226,18 +225,11 @@ class TableOperations(Operations):
         return operation
 
     def _post(self) -> Schema:
-        definition = self._definition
         operation = self._operation("post", "collection", f"Create records of {self._name}, all or none")
-        item = self._item()
-        if key_may_be_missing(definition):
+        if key_may_be_missing(self._definition):
             operation["description"] = "A record without a key gets a new one."
-            key = nullable(key_in_body(definition))
-            item = {"allOf": [item["allOf"][0], {"type": "object", "properties": {definition.primary_key: key}}]}
-        made = key_in_record(definition)
-        operation["requestBody"] = {
-            "required": True,
-            "content": self._taken(self._schemas.form(partial=False, key=True), item, array_of(item)),
-        }
+        made = key_in_record(self._definition)
+        operation["requestBody"] = self._bodies("new")
         operation["responses"] = {
             "201": {
                 "description": "Created. The key of the new record, or the keys of all in an array.",
@@ -260,23 +252,10 @@ class TableOperations(Operations):
 
     # --- one record ------------------------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _preconditions(*, read: bool) -> list[Schema]:
-        meanings = {
-            "If-Match": "Go on only if the record has one of these versions (`ETag`), or, with `*`, exists.",
-            "If-None-Match": "304 if the record has one of these versions."
-            if read
-            else "Go on only if the record has none of these versions, or, with `*`, does not exist.",
-            "If-Unmodified-Since": "Go on only if the record was not written since.",
-        }
-        if read:
-            meanings["If-Modified-Since"] = "304 if the record was not written since."
-        return [{"name": name, "in": "header", "description": meaning, "schema": TEXT} for name, meaning in meanings.items()]
-
     def _get_one(self, operation: Schema, schema: Schema, *, raw: bool) -> Schema:
         headers = use("ETag", "Server-Timing")
         content = self._shown(schema)
-        operation["parameters"] = self._preconditions(read=True)
+        operation["parameters"] = parameters(*READ_CONDITIONS)
         operation["responses"] = {
             "200": {"description": SELECTED, "headers": headers, "content": content},
             "304": {"description": "Not changed.", "headers": headers},
@@ -285,8 +264,7 @@ class TableOperations(Operations):
         if raw:
             bytes_of: Schema = {"schema": {"type": "string", "format": "binary"}}
             content[RAW] = bytes_of
-            meaning = "The part of stored content that is wanted, as `bytes=0-99`."
-            operation["parameters"].append({"name": "Range", "in": "header", "description": meaning, "schema": TEXT})
+            operation["parameters"] += parameters("Range")
             part = {"description": "The part.", "headers": headers | use("Content-Range"), "content": {RAW: bytes_of}}
             operation["responses"] |= {"206": part, **problems((416,))}
         return operation
@@ -299,22 +277,15 @@ class TableOperations(Operations):
 
     def _get_property(self) -> Schema:
         operation = self._operation("get", "property", f"Read one property of a record of {self._name}")
-        choices: list[Schema] = []
-        raw = False
-        for attribute in self._properties:
-            schema = self._schemas.shown(attribute)
-            schema = schema if attribute.required else nullable(schema)
-            raw = raw or attribute.type in ("Any", "Bytes", "Blob")
-            if schema not in choices:
-                choices.append(schema)
-        return self._get_one(operation, {} if {} in choices else choices[0] if len(choices) == 1 else {"anyOf": choices}, raw=raw)
+        raw = any(attribute.type in ("Any", "Bytes", "Blob") for attribute in self._properties)
+        return self._get_one(operation, reference(f"{self._name}.property"), raw=raw)
 
     def _written(self, operation: Schema, schema: str, *statuses: int, raw: bool) -> Schema:
-        form = self._schemas.form(partial=schema.endswith(".changes"), key=False)
+        form = reference(f"{self._name}.form.changes" if schema.endswith(".changes") else f"{self._name}.form")
         content = self._taken(form, reference(schema))
         if raw:
             content[_BYTES] = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
-        operation["parameters"] = self._preconditions(read=False)
+        operation["parameters"] = parameters(*WRITE_CONDITIONS)
         operation["requestBody"] = {"required": True, "content": content}
         operation["responses"] = {
             "204": {"description": "Written.", "headers": use("Server-Timing")},
@@ -337,7 +308,7 @@ class TableOperations(Operations):
 
     def _delete_record(self) -> Schema:
         operation = self._operation("delete", "record", f"Delete a record of {self._name}")
-        operation["parameters"] = self._preconditions(read=False)
+        operation["parameters"] = parameters(*WRITE_CONDITIONS)
         operation["responses"] = {
             "204": {"description": "There is no such record any more, or never was.", "headers": use("Server-Timing")},
             **problems((*ALWAYS, 405, 412, 503, 507)),

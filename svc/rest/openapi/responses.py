@@ -1,4 +1,4 @@
-"""The headers and the problems that operations share, and the media types of the server (contract: http §2.6, §5, §7.1)."""
+"""The parameters, headers and problems that operations share, and the media types of the server (contract: http §2.6, §5, §7.1)."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ HEADERS: Mapping[str, Schema] = {
 
 def use(*names: str) -> dict[str, Schema]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+READ_CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since", "If-Modified-Since")
+WRITE_CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
+_CONDITIONS = {
+    "If-Match": "Go on only if the record has one of these versions (`ETag`), or, with `*`, exists.",
+    "If-None-Match": "A read of one of these versions is answered 304; a write goes on only if the record has none of them, or, with `*`, does not exist.",
+    "If-Unmodified-Since": "Go on only if the record was not written since.",
+    "If-Modified-Since": "304 if the record was not written since.",
+    "Range": "The part of stored content that is wanted, as `bytes=0-99`.",
+}
+PARAMETERS: Mapping[str, Schema] = {
+    name: {"name": name, "in": "header", "description": meaning, "schema": TEXT} for name, meaning in _CONDITIONS.items()
+}
+
+
+def parameters(*names: str) -> list[Schema]:
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
 # Status -> (name of its component, when it happens). The rest of http §5 is in the problem object.

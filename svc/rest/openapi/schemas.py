@@ -1,10 +1,14 @@
 """Attributes and tables as schemas of OpenAPI 3.0 (contract: http §10.2; schema-and-store §5 says what each type accepts and shows).
 
-What is read and what may be written differ, so a table has three schemas:
+What is read and what may be written differ, so a table has several schemas:
 
-    Product          a record as it is answered, in JSON form
-    Product.body     a record as PUT and POST take it
-    Product.changes  the properties that PATCH sets
+    Product           a record as it is answered, in JSON form
+    Product.property  one of its properties
+    Product.body      a record as PUT takes it at its address
+    Product.new       a record as POST takes it
+    Product.keyed     a record as PUT takes it, and its key, at the address of the table
+    Product.changes   the properties that PATCH sets
+    Product.form, .form.new, .form.keyed, .form.changes: the same as fields of a form, which is flat
 
 and a type of nested objects a second one, `Place.body`, where the two differ. `null` is allowed where the schema says `nullable`; a reference has no
 place for that word, so it becomes one of two.
@@ -49,15 +53,26 @@ SHOWN: Mapping[str, Schema] = {
     "Any": {},
 }
 
-TAKEN: Mapping[str, Schema] = {
-    **SHOWN,
-    "BigInt": {"anyOf": [_BIGINT, {"type": "string", "format": "BigInt", "pattern": DECIMAL}]},
-    "Date": {
+
+def reference(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+# What would be long in every place. The names are none that a type can have.
+SHARED: Mapping[str, Schema] = {
+    "svc.BigInt": {"anyOf": [_BIGINT, {"type": "string", "format": "BigInt", "pattern": DECIMAL}]},
+    "svc.Date": {
         "anyOf": [
             {"type": "string", "format": "Date", "pattern": DATE_TAKEN, "description": "ISO 8601; without a zone it is UTC."},
             {"type": "number", "description": "Milliseconds since 1970-01-01.", "minimum": MIN_DATE_MS, "maximum": MAX_DATE_MS},
         ]
     },
+}
+
+TAKEN: Mapping[str, Schema] = {
+    **SHOWN,
+    "BigInt": reference("svc.BigInt"),
+    "Date": reference("svc.Date"),
     "Bytes": {"type": "string", "format": "Bytes", "pattern": BASE64_TAKEN},
     "Blob": {"type": "string", "format": "Blob"},
 }
@@ -72,14 +87,10 @@ _QUERIED: Mapping[str, Schema] = {
     "BigInt": {"type": "integer", "format": "BigInt"},
     "Float": SHOWN["Float"],
     "Boolean": SHOWN["Boolean"],
-    "Date": TAKEN["Date"],
+    "Date": SHARED["svc.Date"],
     "ID": SHOWN["ID"],
     "Bytes": {"type": "string", "format": "Bytes"},
 }
-
-
-def reference(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def array_of(items: Schema) -> Schema:
@@ -162,10 +173,10 @@ def key_may_be_missing(definition: TableDefinition) -> bool:
 
 
 def _form_value(schema: Schema) -> Schema:
-    """An empty field stands for null, unless its type is text."""
+    """An empty field and the word stand for null, unless its type is text."""
     if schema.get("type") == "string":
         return schema
-    return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "string", "enum": [""]}]}
+    return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "string", "enum": ["", "null"]}]}
 
 
 class TableSchemas:
@@ -187,21 +198,25 @@ class TableSchemas:
         definition = self._definition
         yield self._name, self._record()
         yield f"{self._name}.body", self._body()
+        yield f"{self._name}.new", self._keyed(new=True)
+        yield f"{self._name}.keyed", self._keyed(new=False)
         yield f"{self._name}.changes", self._changes()
+        yield f"{self._name}.property", self._property()
+        yield f"{self._name}.form", self._form(partial=False)
+        yield f"{self._name}.form.new", self._keyed_form(new=True)
+        yield f"{self._name}.form.keyed", self._keyed_form(new=False)
+        yield f"{self._name}.form.changes", self._form(partial=True)
         for structure in definition.structures:
             name = self._names[structure.name]
             yield name, self._structure(structure, body=False)
             if structure.name in self._different:
                 yield f"{name}.body", self._structure(structure, body=True)
 
-    def shown(self, attribute: Attribute) -> Schema:
-        """A value as it is answered, null aside."""
-        return self._list(attribute, SHOWN.get(attribute.type), body=False)
-
-    def form(self, *, partial: bool, key: bool) -> Schema:
-        """A record as the fields of a form: scalars, and lists of them as repeated fields. `partial`: what PATCH sets; `key`: it says its own key."""
+    def _form(self, *, partial: bool) -> Schema:
+        """A record as the fields of a form: scalars, and lists of them as repeated fields. `partial`: what PATCH sets."""
         definition = self._definition
-        properties: dict[str, Schema] = {definition.primary_key: _form_value(key_in_body(definition))} if key else {}
+        key: Schema = {"type": _KEYS.get(key_type(definition), TAKEN["String"])["type"]}  # the address decides, but it must be readable
+        properties: dict[str, Schema] = {definition.primary_key: _form_value(key)}
         required: list[str] = []
         for attribute in self._writable():
             schema = TAKEN.get(attribute.type)
@@ -214,7 +229,7 @@ class TableSchemas:
         schema = self._object(properties, required, definition.sealed) | {"minProperties": 1}
         return schema if definition.sealed else schema | {"additionalProperties": {"type": "string"}}
 
-    # --- the three schemas of a table ------------------------------------------------------------------------------------------------
+    # --- the schemas of a table --------------------------------------------------------------------------------------------------
 
     def _record(self) -> Schema:
         definition = self._definition
@@ -227,11 +242,11 @@ class TableSchemas:
 
     def _shown_property(self, attribute: Attribute) -> Schema:
         if attribute.relationship is not None:
-            related = self.shown(attribute)
+            related = self._shown(attribute)
             if not attribute.elements:
                 related = {"allOf": [related]} if "$ref" in related else related
             return described(related, attribute.description) | {"readOnly": True}
-        schema = self.shown(attribute)
+        schema = self._shown(attribute)
         schema = described(schema if attribute.required else nullable(schema), attribute.description)
         if attribute.computed_from is not None or attribute.created_time or attribute.updated_time:
             schema = ({"allOf": [schema]} if "$ref" in schema else schema) | {"readOnly": True}
@@ -244,6 +259,31 @@ class TableSchemas:
             properties[attribute.name] = self._taken_property(attribute)
         required = [a.name for a in self._writable() if a.required and not (a.created_time or a.updated_time or a.embed)]
         return self._object(properties, required, definition.sealed, definition.description)
+
+    def _keyed(self, *, new: bool) -> Schema:
+        """A record as the body of a request to the collection gives it. `new`: a key is made for a record without one, where keys can be made."""
+        return {"allOf": [reference(f"{self._name}.body"), self._with_key(new=new, form=False)]}
+
+    def _keyed_form(self, *, new: bool) -> Schema:
+        return {"allOf": [reference(f"{self._name}.form"), self._with_key(new=new, form=True)]}
+
+    def _with_key(self, *, new: bool, form: bool) -> Schema:
+        name = self._definition.primary_key
+        key = key_in_body(self._definition)
+        if new and key_may_be_missing(self._definition):
+            return {"type": "object", "properties": {name: _form_value(key) if form else nullable(key)}}
+        return {"type": "object", "properties": {name: key}, "required": [name]}
+
+    def _property(self) -> Schema:
+        """Any one of the properties of a record."""
+        choices: list[Schema] = []
+        for attribute in self._definition.attributes:
+            if not attribute.hidden:
+                schema = self._shown(attribute)
+                schema = schema if attribute.required else nullable(schema)
+                if schema not in choices:
+                    choices.append(schema)
+        return {} if {} in choices else {"anyOf": choices}
 
     def _changes(self) -> Schema:
         definition = self._definition
@@ -279,6 +319,10 @@ class TableSchemas:
             properties[attribute.name] = self._taken_property(attribute) if body else self._shown_property(attribute)
         required = [a.name for a in structure.attributes if a.required and a.stored and not a.hidden]
         return self._object(properties, required, structure.sealed, structure.description)
+
+    def _shown(self, attribute: Attribute) -> Schema:
+        """A value as it is answered, null aside."""
+        return self._list(attribute, SHOWN.get(attribute.type), body=False)
 
     def _taken_property(self, attribute: Attribute) -> Schema:
         schema = self._list(attribute, TAKEN.get(attribute.type), body=True)

@@ -76,10 +76,12 @@ def test_a_query_may_compare_what_is_indexed(paths: dict[str, Any], document_of:
 
 
 def test_preconditions(paths: dict[str, Any]) -> None:
-    read = {p["name"] for p in paths["/A/{id}"]["get"]["parameters"]}
-    assert read == {"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Range"}
+    def names(method: str) -> set[str]:
+        return {parameter["$ref"].rpartition("/")[2] for parameter in paths["/A/{id}"][method]["parameters"]}
+
+    assert names("get") == {"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Range"}
     for method in ("put", "patch", "delete"):
-        assert {p["name"] for p in paths["/A/{id}"][method]["parameters"]} == {"If-Match", "If-None-Match", "If-Unmodified-Since"}
+        assert names(method) == {"If-Match", "If-None-Match", "If-Unmodified-Since"}
     assert "parameters" not in paths["/A/"]["put"]
 
 
@@ -94,23 +96,31 @@ def test_a_key_called_property(document_of: Documents) -> None:
     assert "/A/{property}.{property_name}" in paths
 
 
-def test_bodies(paths: dict[str, Any]) -> None:
+def test_bodies(document_of: Documents) -> None:
+    document = document_of(SCHEMA)
+    paths, schemas = document["paths"], document["components"]["schemas"]
     assert "application/x-ndjson" not in paths["/A/{id}"]["put"]["requestBody"]["content"], "a record is no list"
-    content = paths["/A/"]["post"]["requestBody"]["content"]
-    assert content["application/json"] == content["application/cbor"] == content["application/x-msgpack"]
-    one, many = content["application/json"]["schema"]["anyOf"]
-    assert many == {"type": "array", "items": one}
-    assert content["application/x-ndjson"]["schema"] == many | {"minItems": 1}
-    form = content["application/x-www-form-urlencoded"]["schema"]
-    assert set(form["properties"]) == {"id", "name", "size", "plain", "tags", "bId"}
-    assert "required" not in one["allOf"][1]
-    stored = paths["/A/"]["put"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"][0]
-    assert stored["allOf"][1]["required"] == ["id"]
+    for method, name in (("post", "A.new"), ("put", "A.keyed")):
+        content = paths["/A/"][method]["requestBody"]["content"]
+        one = {"$ref": f"#/components/schemas/{name}"}
+        many = {"type": "array", "items": one}
+        for kind in ("json", "cbor", "x-msgpack", "msgpack"):
+            assert content[f"application/{kind}"] == {"schema": {"anyOf": [one, many]}}
+        assert content["application/x-ndjson"]["schema"] == many | {"minItems": 1}
+    assert "required" not in schemas["A.new"]["allOf"][1]
+    assert schemas["A.keyed"]["allOf"][1]["required"] == ["id"]
+    assert set(schemas["A.form"]["properties"]) == {"id", "name", "size", "plain", "tags", "bId"}
 
 
 def test_a_float_key_has_to_be_given(document_of: Documents) -> None:
-    post = document_of("type A @table @export { at: Float @primaryKey }")["paths"]["/A/"]["post"]
-    assert post["requestBody"]["content"]["application/json"]["schema"]["anyOf"][0]["allOf"][1]["required"] == ["at"]
+    schemas = document_of("type A @table @export { at: Float @primaryKey }")["components"]["schemas"]
+    assert schemas["A.new"]["allOf"][1]["required"] == ["at"]
+
+
+def test_one_property_is_any_of_them(document_of: Documents) -> None:
+    schemas = document_of("type A @table @export { id: ID @primaryKey a: Int b: Int c: String! d: String! }")["components"]["schemas"]
+    assert [choice.get("format") for choice in schemas["A.property"]["anyOf"]] == ["ID", "Int", None]
+    assert document_of("type A @table @export { id: ID @primaryKey a: Any }")["components"]["schemas"]["A.property"] == {}
 
 
 @pytest.mark.parametrize(
