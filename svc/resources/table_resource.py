@@ -221,6 +221,7 @@ class TableResource(Resource):
     def _commit_all(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> Awaitable[None] | None:
         """Take `steps`, which collect what is done with `records`, and commit; what takes too long for a turn is returned to be awaited."""
         if len(records) > LONG_WRITES:
+            cls.store.queue_of(cls.table.database).check()
             return cls._commit_in_slices(steps, records, transaction, request)
         for _ in steps:
             pass
@@ -396,6 +397,7 @@ class TableResource(Resource):
         if rows.plan.select is not None or rows.plan.query.aggregate is not None:
             raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
         database = cls.table.database
+        cls.store.queue_of(database).check()
         steps = cls._delete_each(transaction, rows.plan.run(database.snapshot(), cls.store.clock.wall() * 1000))
         if not cls.store.slices.run(steps):
             return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)

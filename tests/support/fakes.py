@@ -87,3 +87,47 @@ class AtOnce(Executor):
         except BaseException as error:
             future.set_exception(error)
         return future
+
+
+class Late(Future[Any]):
+    """Work that a helper thread has begun. It is done when somebody says so, or waits for it."""
+
+    def __init__(self, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.work = work
+        self._args = args
+
+    def finish(self) -> None:
+        if self.done():
+            return
+        try:
+            result = self.work(*self._args)
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.finish()
+        return super().result(timeout)
+
+
+class HeldBack(AtOnce):
+    """Does things at once, but while `holding` it leaves commits under way until `release`."""
+
+    def __init__(self) -> None:
+        self.commits: list[Late] = []
+        self.holding = False
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not self.holding or getattr(work, "__name__", "") != "commit":
+            return super().submit(work, *args, **kwargs)
+        self.commits.append(Late(work, args))
+        return self.commits[-1]
+
+    def release(self) -> None:
+        while self.commits:
+            self.commits.pop(0).finish()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.release()

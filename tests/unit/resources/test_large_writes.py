@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from svc.auth.users import Role, User
+from svc.store import write_queue
 from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
 
@@ -218,6 +219,29 @@ def test_readers_and_writers_beside_a_long_write(node: Node, client: Client) -> 
     assert [answered(client)[0], answered(first)[0], answered(second)[0], answered(posting)[0]] == [204, 204, 204, 201]
     assert reader.ask("GET", "/Note/n001")[2] == {"id": "n001", "n": 1, "text": "after"}
     node.store.check()
+
+
+def test_writers_that_would_wait_for_too_long_are_refused(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers only, and before anything of theirs is done (http §14)."""
+    monkeypatch.setattr(write_queue, "FIRST_PACE", 1.0)  # seconds for each record
+    client.send("PUT", "/Note/", notes(300))
+    while not node.store.databases["data"].env.has_long:
+        node.turn()
+    other = Client(node)
+    for method, target, body in (
+        ("PUT", "/Note/a", {"n": 1}),
+        ("POST", "/Count/", {"n": 1}),
+        ("PUT", "/Note/", notes(300)),
+        ("DELETE", "/Note/a", None),
+    ):
+        status, fields, problem = other.ask(method, target, body)
+        assert (status, fields["retry-after"], problem["code"], problem["retryable"]) == (503, "1", "OVERLOADED", True)
+        assert problem["detail"] == "Service unavailable, exceeded request queue limit"
+    assert other.ask("GET", "/Note/?limit(1)")[0] == 200
+    while client.answer() is None:
+        node.turn()
+    assert answered(client)[0] == 204
+    assert other.ask("PUT", "/Note/a", {"n": 1})[0] == 204
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])

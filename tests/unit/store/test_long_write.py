@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +14,20 @@ import lmdb
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import NoSpace, Overloaded, PreconditionFailed, Problem, RecordExists, ServerError
-from svc.store import Database, LogEntry, Precondition, Store, Table, Transaction, long_write
+from svc.errors import NoSpace, Overloaded, PreconditionFailed, Problem, RecordExists, ServerError, StoreFailure
+from svc.store import Database, LogEntry, Precondition, Store, Table, Transaction, env, long_write
 from svc.store.blobs import create_blob
 from svc.store.check import check_database
 from svc.store.env import WriterBusy
+from svc.store.gate import Gate
 from svc.store.log import PUT
 from svc.store.long_write import LongWrite, Stage
 from svc.store.maintenance import Maintenance
 from svc.store.records import decode, version_of
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.slices import SLICE
 from svc.store.write_queue import QueueLimits
+from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.conftest import SEAT
-
-
-class SliceClock(FakeClock):
-    """Its monotonic time passes with every look, so that a slice ends after a few writes, however fast the machine is."""
-
-    __slots__ = ("looks",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looks = 0
-        self.monotonic = self._look
-
-    def _look(self) -> float:
-        self.looks += 1
-        return 1000.0 + self.looks * SLICE / 5
 
 
 class Turns:
@@ -80,41 +68,9 @@ class Turns:
         self.loop.close()
 
 
-class HeldBack(Executor):
-    """A helper that does things at once, but commits only when told to."""
-
-    def __init__(self) -> None:
-        self.commits: list[tuple[Callable[[], None], Future[None]]] = []
-        self.holding = False
-
-    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        if self.holding and getattr(work, "__name__", "") == "commit":
-            self.commits.append((work, future))
-            return future
-        try:
-            future.set_result(work(*args, **kwargs))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
-
-    def release(self) -> None:
-        work, future = self.commits.pop()
-        try:
-            work()
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(None)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        while self.commits:
-            self.release()
-
-
 @pytest.fixture
 def clock() -> FakeClock:
-    return SliceClock()
+    return TickingClock(looks_a_slice=5)
 
 
 @pytest.fixture
@@ -278,11 +234,11 @@ def test_a_commit_that_fails_undoes_everything(
     helper.holding = True
     task = turns.start(many(store, seats).apply_long())
     turns.until(lambda: helper.commits)
-    commit, future = helper.commits.pop()
-    getattr(commit, "__self__").abort()  # noqa: B009 - what LMDB does when it cannot write the pages
+    commit = helper.commits.pop()
+    getattr(commit.work, "__self__").abort()  # noqa: B009 - what LMDB does when it cannot write the pages
     error = lmdb.DiskError("no space")
     error.code = 28  # type: ignore[attr-defined]
-    future.set_exception(error)
+    commit.set_exception(error)
     turns.until(task.done)
     assert isinstance(task.exception(), Problem)
     assert seats.record_count() == 0 and store.stats().failed_commits == 1
@@ -613,3 +569,74 @@ def test_the_files_of_blobs_share_its_fate(turns: Turns, store: Store, seats: Ta
     gc.collect()  # an exception knows the frames it has passed
     files = [path for path in store.blob_paths[0].rglob("*") if path.is_file() and path.stat().st_size >= 20_000]
     assert len(files) == table.record_count()
+
+
+ANOTHER_PROCESS = """
+import asyncio, sys
+from svc.store import Store
+store = Store(__import__("pathlib").Path(sys.argv[1]))
+table = store.databases["data"].tables["Seat"]
+transaction = store.begin("another")
+for number in range(60):
+    transaction.put(table, f"a{number}", {"price": number})
+env = table.database.env
+commit = env.commit_long
+def held():
+    print("held", flush=True)
+    sys.stdin.readline()
+    return commit()
+type(env).commit_long = lambda self: held()
+asyncio.run(transaction.apply_long())
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_long_write_of_another_process_is_waited_for(store: Store, seats: Table) -> None:
+    """The loop must not stop where LMDB would make it wait: for seconds, or for ever if the other one waits for us."""
+    turns = Turns(store)
+    child = subprocess.Popen(
+        [sys.executable, "-c", ANOTHER_PROCESS, str(store.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        assert child.stdout.readline() == "held\n"
+        small, long = store.begin(), many(store, seats)
+        small.put(seats, "A", {"price": 1})
+        with pytest.raises(WriterBusy):
+            small.apply(wait=False)
+        tasks = [turns.start(small.apply_in_turn()), turns.start(long.apply_long())]
+        for _ in range(20):
+            turns.turn()
+            assert seats.record_count() == 0, "readers are served"
+            assert not store.maintenance(1.0), "and background work is left for later"
+        assert not any(task.done() for task in tasks)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "done\n"
+        while not all(task.done() for task in tasks):
+            turns.turn()
+        turns.turn()
+        for task in tasks:
+            task.result()
+        assert seats.record_count() == 60 + 100 + 1
+        store.check()
+    finally:
+        child.communicate("\n")
+        turns.close()
+
+
+def test_who_cannot_wait_for_another_process_is_told_so(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "BUSY_LIMIT", 0.05)
+    other = Gate(seats.database.env.path)
+    assert other.try_close()
+    with pytest.raises(StoreFailure, match="for too long"):
+        put(store, seats, "A")
+    other.close()
+    put(store, seats, "A")
+    store.commit_turn()
+    assert keys(seats) == ["A"]

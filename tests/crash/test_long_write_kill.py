@@ -1,0 +1,157 @@
+"""kill -9 in the middle of long writes: each is there as a whole or not at all, what was acknowledged is there, and all agrees.
+
+A child process writes transactions of many records through the Store API, one after the other, with ordinary ones in between, and says before
+each what it is about to do and after it that this is done. Whatever moment it is killed at - while the records are written, while the helper
+thread commits, between commit and acknowledgement - all records must tell the number of one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from svc.store import Store, Transaction
+from svc.store.check import check_database
+from svc.store.records import decode
+from svc.store.schema import Attribute, TableDefinition
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "6"))
+MAP_BYTES = 1 << 30
+RECORDS = 400
+
+NOTE = TableDefinition(
+    "Note",
+    attributes=(
+        Attribute("id", primary_key=True),
+        Attribute("n", indexed=True),
+        Attribute("tags", elements=True, indexed=True),
+        Attribute("text"),
+    ),
+)
+
+
+# -- the child
+
+
+def write(path: Path) -> None:
+    """Write until killed. Output: `long 7` or `short 7` before a transaction, `done` after it."""
+    store = Store(path, map_bytes=MAP_BYTES)
+    table = store.open_database("data").define_table(NOTE)
+    raw = table.get_raw("short")
+    first = 1 if raw is None else decode(raw)["n"] + 1
+    loop = asyncio.new_event_loop()
+
+    def turns(long: Transaction) -> None:
+        task = loop.create_task(long.apply_long())
+        while not task.done():
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+            if store.has_pending:
+                store.commit_turn()
+            store.end_turn()
+        task.result()
+
+    for number in range(first, 1_000_000):
+        transaction = store.begin()
+        transaction.put(table, "short", {"n": number})
+        say(f"short {number}")
+        transaction.apply()
+        store.commit_turn()
+        say("done")
+        transaction = store.begin()
+        for record in range(RECORDS):
+            # Records come and go, so that pages do too.
+            if (record + number) % 7:
+                transaction.put(table, record, {"n": number, "tags": [record % 5, number % 3], "text": "x" * (record * number % 900)})
+            else:
+                transaction.delete(table, record)
+        say(f"long {number}")
+        turns(transaction)
+        say("done")
+
+
+def say(line: str) -> None:
+    os.write(1, line.encode() + b"\n")
+
+
+# -- the parent
+
+
+def run_and_kill(path: Path, delay: float) -> list[str]:
+    """What the child said before it was killed, `delay` seconds after its first line."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.crash.test_long_write_kill", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None and child.stderr is not None
+    os.set_blocking(child.stdout.fileno(), False)
+    said, kill_at = b"", time.monotonic() + 60
+    while time.monotonic() < kill_at and child.poll() is None:
+        data = child.stdout.read()
+        if data:
+            if not said:
+                kill_at = time.monotonic() + delay
+            said += data
+        time.sleep(0.001)
+    child.send_signal(signal.SIGKILL)
+    os.set_blocking(child.stdout.fileno(), True)
+    said += child.stdout.read()
+    errors = child.stderr.read().decode()
+    child.stdout.close()
+    child.stderr.close()
+    assert child.wait() == -signal.SIGKILL, errors
+    return said.decode().splitlines()
+
+
+def read(path: Path) -> tuple[int, int]:
+    """(number of the short transaction, of the long one) that the records tell."""
+    store = Store(path, map_bytes=MAP_BYTES)
+    try:
+        store.check()
+        table = store.databases["data"].tables["Note"]
+        records = {record["id"]: record["n"] for record in (decode(raw) for _, raw in table.scan(store.databases["data"].snapshot()))}
+        short = records.pop("short", 0)
+        numbers = set(records.values())
+        assert len(numbers) <= 1, f"records of several transactions: {sorted(numbers)}"
+        number = numbers.pop() if numbers else 0
+        assert records.keys() == ({record for record in range(RECORDS) if (record + number) % 7} if number else set())
+        return short, number
+    finally:
+        store.close()
+
+
+def test_long_writes_are_whole_or_absent(tmp_path: Path) -> None:
+    source = random.Random(int(os.environ.get("SVC_CRASH_SEED", "1")))
+    path = tmp_path / "database"
+    expected = {"short": 0, "long": 0}
+    finished = 0
+    for round_ in range(ROUNDS):
+        under_way: tuple[str, int] | None = None
+        for line in run_and_kill(path, source.uniform(0.05, 0.4)):
+            if line == "done":
+                assert under_way is not None
+                expected[under_way[0]] = under_way[1]
+                under_way = None
+                finished += 1
+            else:
+                kind, number = line.split()
+                under_way = kind, int(number)
+        report = check_database(path / "data")
+        assert report.findings == [], f"round {round_}"
+        short, long = read(path)
+        possible = {kind: {number} for kind, number in expected.items()}
+        if under_way is not None:
+            possible[under_way[0]].add(under_way[1])
+        assert short in possible["short"] and long in possible["long"], f"round {round_}: {short}, {long} instead of {possible}"
+        expected = {"short": short, "long": long}
+    assert finished > 0, "nothing was ever finished: the test has shown nothing"
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
