@@ -197,6 +197,8 @@ class TableResource(Resource):
             return cls._commit_saved(transaction, request)
         if transaction.is_long or (len(request.content) > LONG_CONTENT and transaction.has_writes):
             return transaction.apply_long()
+        if transaction.unsaved:
+            return cls._save_and_commit(transaction, request)
         try:
             transaction.apply(wait=False)
         except WriterBusy:
@@ -207,6 +209,13 @@ class TableResource(Resource):
     @classmethod
     async def _commit_saved(cls, transaction: Transaction, request: Request) -> None:
         """The same once the content of new blobs is on disk."""
+        await transaction.save_blobs()
+        waiting = cls.commit(transaction, request)
+        if waiting is not None:
+            await waiting
+
+    @classmethod
+    async def _save_and_commit(cls, transaction: Transaction, request: Request) -> None:
         await transaction.save_blobs()
         waiting = cls.commit(transaction, request)
         if waiting is not None:

@@ -16,6 +16,7 @@ from tests.support.node import Node, Wire
 
 SCHEMA = """
 type Note @table @export { id: ID @primaryKey  n: Int @indexed  text: String  secret: String }
+type Paper @table @export { id: ID @primaryKey  content: Blob }
 type Count @table @export { id: Int @primaryKey  n: Int }
 """
 
@@ -193,6 +194,17 @@ def test_a_large_record_is_committed_beside_the_turn(client: Client) -> None:
     assert client.ask("PATCH", "/Note/a", {"text": "y" * 300_000})[0] == 204
     assert client.ask("GET", "/Note/a")[2]["text"] == "y" * 300_000
     client.node.store.check()
+
+
+@pytest.mark.parametrize("number", [1, 60])
+def test_blobs_are_saved_before_they_are_committed(node: Node, client: Client, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr("svc.store.transaction.save_now", lambda blob, files: saved.append(1))  # would hold the loop
+    papers = [{"id": f"p{n}", "content": "x" * 12_000} for n in range(number)]
+    answer = client.ask("PUT", "/Paper/", papers) if number > 1 else client.ask("PUT", "/Paper/p0", papers[0])
+    assert answer[0] == 204 and not saved
+    assert client.ask("GET", "/Paper/?count()")[2] == {"count": number}
+    node.store.check()
 
 
 def test_readers_and_writers_beside_a_long_write(node: Node, client: Client) -> None:
