@@ -208,8 +208,12 @@ class Environment:
                 writemap=False,
             )
             self._env.reader_check()  # forget the snapshots of processes that were killed
-            self._gate = Gate(path)
         except (lmdb.Error, OSError) as error:
+            raise store_problem(error, path) from error
+        try:
+            self._gate = Gate(path)
+        except OSError as error:
+            self._env.close()
             raise store_problem(error, path) from error
         self.current = self._env.info()["last_txnid"]
         self._page = self._env.stat()["psize"]
