@@ -60,6 +60,8 @@ def check_aggregate(query: Query, table: AnyTable) -> None:
     """Raises QueryError for what cannot be counted, or sorted by."""
     aggregate = query.aggregate
     assert aggregate is not None
+    if aggregate.kind == "count" and not query.sort and query.select is None:
+        return
     if query.select is not None:
         raise QueryError(f"{aggregate.kind}(...) has rows of its own, there is nothing to select", code="QUERY_SYNTAX")
     for path in aggregate.keys:
@@ -103,10 +105,13 @@ def method_of(plan: Plan) -> str:
     return "records"
 
 
+_NOTHING = Collector(0)
+
+
 class AggregateRows:
     """One execution of a plan with an aggregate: `step` returns [] until all has been counted."""
 
-    __slots__ = ("_aggregate", "_collector", "_examined", "_json", "_lookups", "_plan", "_source", "_wanted", "_work", "done")
+    __slots__ = ("_aggregate", "_collector", "_examined", "_has_begun", "_json", "_lookups", "_plan", "_source", "_wanted", "_work", "done")
 
     def __init__(self, plan: Plan, txn: Any, *, json: bool = False) -> None:
         assert plan.query.aggregate is not None
@@ -117,8 +122,9 @@ class AggregateRows:
         self._examined = 0  # entries of indexes, and rows
         self._source: Any = None
         self._wanted = None if self._aggregate.kind == "count" else plan.limit
-        self._collector = Collector(None if self._wanted is None else plan.offset + self._wanted)
-        self._work: Iterator[None] | None = self._find()
+        self._collector = _NOTHING
+        self._work: Iterator[None] | None = None
+        self._has_begun = False
         self.done = self._wanted == 0
 
     @property
@@ -134,12 +140,20 @@ class AggregateRows:
 
     def step(self, max_rows: int) -> list[Any]:
         """Work for a slice; up to `max_rows` rows when all has been counted."""
+        if self.done:
+            return []
+        if not self._has_begun:
+            self._has_begun = True
+            total = self._count_at_once() if self._aggregate.kind == "count" else None
+            if total is not None:
+                self.done = True
+                return [{"count": total}]
+            self._collector = Collector(None if self._wanted is None else self._plan.offset + self._wanted)
+            self._work = self._find()
         if self._work is not None:
             if next(self._work, self) is not self:
                 return []
             self._work = None
-        if self.done:
-            return []
         count = max_rows if self._wanted is None else min(max_rows, self._wanted)
         rows = self._collector.take(count)
         if self._wanted is not None:
@@ -187,6 +201,17 @@ class AggregateRows:
         while skip and (skipped := len(collector.take(min(skip, ROWS_SLICE)))):
             skip -= skipped
             yield
+
+    def _count_at_once(self) -> int | None:
+        """What an index or the table knows, if nothing has expired that would have to be counted off; None if it takes longer."""
+        plan, txn = self._plan, self._lookups.txn
+        table, access = plan.table, plan.access
+        if plan.filter is not None or table.expired(txn, MAX_EXPIRED) != []:
+            return None
+        if type(access) is IndexRange:
+            self._examined = 1
+            return None if access.distinct else table.indexes[access.attribute].exact_count(txn, access.low, access.high)
+        return table.entry_count(txn) if access == KeyRange() else None
 
     def _expired(self) -> list[Pair] | None:
         return self._plan.table.expired(self._lookups.txn, MAX_EXPIRED)

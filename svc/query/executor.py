@@ -17,9 +17,12 @@ from typing import Any
 
 from svc.query.cursor import encode_cursor
 from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, place_bytes, sort_keys, sort_parts, values_reader
-from svc.query.nodes import SortKey
+from svc.query.matching import reads_others
+from svc.query.memo import Memo
+from svc.query.nodes import Select, SortKey
 from svc.query.plan import (
     Access,
+    AllOf,
     Branch,
     IndexRange,
     KeyLookup,
@@ -29,12 +32,13 @@ from svc.query.plan import (
     OrderedIndex,
     Plan,
     Position,
+    Predicate,
     ThroughRelated,
     Union,
+    iter_members,
 )
-from svc.query.relations import Links, Lookups, back, entries_of
-from svc.query.resolve import resolve_where
-from svc.query.select import Shape, compile_select, joins
+from svc.query.relations import Link, Links, Lookups, back, entries_of
+from svc.query.select import Shape, compile_select
 from svc.query.sorting import Collector
 from svc.query.sources import (
     DistinctSource,
@@ -256,24 +260,38 @@ class Compiled:
         links = Links()
         self._access = plan.access
         self._start = source_of(plan.access, table, links)
-        self.test: Filter | None = None if plan.filter is None else filter_of(plan.filter, table, links)
-        self.sort_keys: Encoded | None = sort_keys(plan.sort, table, links) if plan.sort else None
+        self.test: Filter | None = None
+        self.sort_keys: Encoded | None = None
         self.floor: bytes | None = None
+        self.shape: Shape | None = None
+        self.shape_joins = self.joins = self.joins_many = False
+        self.scanned: list[Link] = []
+        select = plan.query.select
+        if plan.filter is None and not plan.sort and select is None and plan.position is None and not len(links):
+            return  # the frequent case: records as an index has them
+        all_links = [links]
+        if plan.filter is not None:
+            self.test = filter_of(plan.filter, table, links)
+        if plan.sort:
+            self.sort_keys, more = sort_keys_for(plan.sort, table)
+            all_links.append(more)
         if plan.position is not None:
             assert plan.order is not None
             keys = plan.order.keys or (SortKey((table.primary_key,)),)
             self.floor = floor = place_bytes(keys, plan.position.parts or (plan.position.primary,), plan.position.primary)
             if self.sort_keys is None:
-                self.test = _behind(floor, sort_keys(keys, table, links), self.test)
-        select = plan.query.select
-        self.shape: Shape | None = None
-        self.shape_joins = joins(select, table)
+                keys_of, more = sort_keys_for(keys, table)
+                self.test = _behind(floor, keys_of, self.test)
+                all_links.append(more)
         if select is not None:
-            where = None if plan.query.where is None or not self.shape_joins else resolve_where(plan.query.where, table)
-            self.shape = compile_select(select, table, links, json=json, where=where, sort=plan.query.sort)
-        self.joins = len(links) > 0
-        self.joins_many = any(link.many for link in links)
-        self.scanned = [link for link in links if link.scans]
+            self.shape, more = _shape_for(plan, select, json)
+            self.shape_joins = len(more) > 0
+            all_links.append(more)
+        found = [link for some in all_links for link in some]
+        if found:
+            self.joins = True
+            self.joins_many = any(link.many for link in found)
+            self.scanned = [link for link in found if link.scans]
 
     def start(self, lookups: Lookups) -> Source:
         return self._start(lookups)
@@ -290,6 +308,39 @@ class Compiled:
         keys = index_keys_reader(self.table, order.index)(last[1])
         low, high = access.low or b"", access.high
         return Position((min(key for key in keys if key >= low and (high is None or key < high)),), last[0])
+
+
+_shapes = Memo()
+_sort_keys = Memo()
+
+
+def sort_keys_for(keys: tuple[SortKey, ...], table: AnyTable) -> tuple[Encoded, Links]:
+    """`functions.sort_keys`, and the relationships it goes through; made once for a table."""
+
+    def make() -> tuple[Encoded, Links]:
+        links = Links()
+        return sort_keys(keys, table, links), links
+
+    found: tuple[Encoded, Links] = _sort_keys.get(table, keys, make)
+    return found
+
+
+def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
+    """The function of the selection, and the relationships it goes through; made once for a table, unless the conditions or the sort of
+    the query have a say in what related records it shows."""
+    table = plan.table
+    where: Predicate | None = None
+    sort = tuple([key for key in plan.query.sort if len(key.path) > 1])
+    if plan.query.where is not None:
+        members = [member for member in (*plan.served, *iter_members(plan.filter)) if reads_others(member)]
+        where = AllOf(tuple(members)) if members else None
+
+    def make() -> tuple[Shape, Links]:
+        links = Links()
+        return compile_select(select, table, links, json=json, where=where, sort=sort), links
+
+    found: tuple[Shape, Links] = make() if where is not None else _shapes.get(table, (select, sort, json), make)
+    return found
 
 
 def _behind(floor: bytes, keys_of: Encoded, test: Filter | None) -> Filter:
@@ -349,7 +400,7 @@ def _index_source(access: IndexRange, table: AnyTable) -> Start:
     name, low, high, reverse, behind = access.attribute, access.low, access.high, access.reverse, access.behind
     index = table.indexes[name]
     if not access.distinct:
-        return lambda lookups: IndexSource(table, lookups.txn, index.scan(lookups.txn, low, high, reverse=reverse, behind=behind))
+        return lambda lookups: IndexSource(table, lookups.txn, index.primaries(lookups.txn, low, high, reverse=reverse, behind=behind))
     keys_of = index_keys_reader(table, name)
     return lambda lookups: DistinctSource(
         table, lookups.txn, index.scan(lookups.txn, low, high, behind=behind), low=low, behind=behind, keys_of=keys_of

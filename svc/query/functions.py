@@ -143,7 +143,7 @@ def _related_filter(related: Related, table: AnyTable, links: Links) -> Filter:
     def passing(pairs: list[Pair], lookups: Lookups) -> list[Pair]:
         memo = lookups.memo(owner)
         values = [values_of(pair[1])[0] for pair in pairs]
-        keys = [memo_key(value) for value in values]
+        keys = [value if type(value) is str else memo_key(value) for value in values]
         unknown = {key: value for key, value in zip(keys, values, strict=True) if key is not None and key not in memo}
         if unknown:
             memo.update(_exists(link, unknown, inner, lookups))
@@ -256,7 +256,7 @@ def _related_part(key: SortKey, table: AnyTable, links: Links) -> Encoded:
     def encoded(pairs: list[Pair], lookups: Lookups) -> list[bytes]:
         memo = lookups.memo(owner)
         values = [values_of(pair[1])[0] for pair in pairs]
-        places = [memo_key(value) for value in values]
+        places = [value if type(value) is str else memo_key(value) for value in values]
         unknown = {place: value for place, value in zip(places, values, strict=True) if place is not None and place not in memo}
         if unknown:
             found = lookups.follower(link).pairs(list(unknown.values()))

@@ -129,3 +129,4 @@ class Query:
     enforce_execution_order: bool = False
     aggregate: Aggregate | None = None
     after: str | None = None
+    plans: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)  # of the planner, for the next time

@@ -1,6 +1,6 @@
 """What the planner decides and the executor follows: predicates with typed values, ways to reach records, and the plan itself.
 
-All of it is frozen, comparable data; nothing here reads a table.
+All of it is comparable data, which nobody changes once it is made (frozen classes take twice as long to make); nothing here reads a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # predicates
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Comparison:
     """One condition on a value of the record itself. `value` is typed: a pair for ranges with two ends. `path` has more than one name
     for properties of nested objects."""
@@ -30,17 +30,17 @@ class Comparison:
     attribute: Attribute | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AllOf:
     members: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AnyOf:
     members: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Never:
     """A condition that no record can fulfil, such as a range that starts at null. `path` and `comparator` are what was asked."""
 
@@ -48,7 +48,7 @@ class Never:
     comparator: Comparator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Related:
     """Some record that `relationship` leads to satisfies `where`; None: there is one. `target` is its table."""
 
@@ -64,19 +64,19 @@ Predicate = Comparison | AllOf | AnyOf | Never | Related
 # ways to reach records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Nothing:
     """No record can match."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeyLookup:
     """Records by their stored primary keys, each once, in the order of the keys."""
 
     keys: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeyRange:
     """The records with low <= encoded primary key < high; None is an open end. Without ends: a full scan.
 
@@ -89,7 +89,7 @@ class KeyRange:
     behind: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IndexRange:
     """The records with an index key from low (inclusive) to high (exclusive).
 
@@ -106,7 +106,7 @@ class IndexRange:
     behind: tuple[bytes, bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OrderedIndex:
     """The records of an index range in sort order, ties by primary key. `keys` are all sort keys; the first is the index's attribute.
 
@@ -120,7 +120,7 @@ class OrderedIndex:
     behind: tuple[bytes, bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Branch:
     """One way and the filter for what it finds."""
 
@@ -128,14 +128,14 @@ class Branch:
     filter: Predicate | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Union:
     """The branches one after the other; a record counts at its first occurrence."""
 
     branches: tuple[Branch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ThroughRelated:
     """The records that lead to a matching record of another table: that table is searched by `inner`, and the records come from there.
 
@@ -152,7 +152,7 @@ Access = Nothing | KeyLookup | KeyRange | IndexRange | OrderedIndex | Union | Th
 # pages
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Order:
     """The order of the rows, as far as a page can be told from the next one: by `keys`, else by the keys of the index of the attribute `index`
     (a record at its first key), else by primary key. Ties by primary key."""
@@ -161,7 +161,7 @@ class Order:
     index: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Position:
     """The place of a row in an `Order`: the values of the sort keys as `matching.sort_bytes` encodes them, or the index key, and the stored
     primary key. No two rows have the same place."""

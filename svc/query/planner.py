@@ -23,6 +23,7 @@ from dataclasses import replace
 from svc.errors import BadValue, QueryError
 from svc.query.aggregate import check_aggregate
 from svc.query.cursor import decode_cursor
+from svc.query.memo import Definitions
 from svc.query.nodes import Query, SortKey
 from svc.query.plan import (
     Access,
@@ -48,11 +49,13 @@ from svc.query.plan import (
 from svc.query.refusals import NO_WAY, check_indexed, check_sort
 from svc.query.resolve import resolve_sort_key, resolve_where
 from svc.query.select import validate_select
-from svc.query.tables import AnyTable, Statistics, TableStatistics
+from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
 from svc.query.ways import FIXED_SIZE, SCALARS, Way, collection_below, index_way, intersection, is_complete, key_way
 from svc.store.keys import NULL_KEY, after, decode_key, index_key, is_cut
 
 PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
+USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed
+FEW = 50  # records that are read, and sorted, in less time than it takes to look for another way to them
 SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
 
 # (access, what it serves, what is left to filter, what is left to sort)
@@ -71,62 +74,95 @@ def plan_query(
     """Plan `query`. `txn` is the transaction in which figures are looked up. `key_prefix` narrows to the collection of the records whose
     key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see schema-and-store §11.8.
 
-    Raises QueryError; IndexRebuilding (503) when the index that is needed is still being built.
+    The plan is kept with the query, so the same query is planned once; where there is a choice, again after some uses, when figures may
+    have changed. Raises QueryError; IndexRebuilding (503) when the index that is needed is still being built.
     """
+    if statistics is not None:
+        return _plan(query, table, allow_full_scan, key_prefix, _Planner(table, statistics, query.enforce_execution_order))
+    place = (id(table), allow_full_scan, key_prefix)
+    kept = query.plans.get(place)
+    if type(kept) is _Kept and kept.uses and kept.definitions.hold(table):
+        kept.uses -= 1
+        return kept.plan
+    planner = _Planner(table, TableStatistics(table, txn), query.enforce_execution_order)
+    plan = _plan(query, table, allow_full_scan, key_prefix, planner)
+    if place not in query.plans:
+        query.plans[place] = None  # most queries come once: what is kept is the second plan
+    elif all(index.ready for index in table.indexes.values()):
+        query.plans[place] = _Kept(plan, USES_OF_A_CHOICE if planner.asked else USES)
+    return plan
+
+
+class _Kept:
+    """A plan that waits for the next use of its query."""
+
+    __slots__ = ("definitions", "plan", "uses")
+
+    def __init__(self, plan: Plan, uses: int) -> None:
+        self.plan = plan
+        self.uses = uses
+        self.definitions = Definitions(plan.table)
+
+
+def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefix: str | None, planner: _Planner) -> Plan:
     predicate = None if query.where is None else resolve_where(query.where, table)
     if key_prefix is not None:
         collection = collection_below(table, key_prefix)
         predicate = collection if predicate is None else AllOf((collection, *iter_members(predicate)))
-    counted = query.aggregate is not None
+    sort = query.sort
     if query.aggregate is not None:
         check_aggregate(query, table)
-    else:
-        for key in query.sort:
-            resolve_sort_key(key, table)
+        sort = ()  # of its rows
+    for key in sort:
+        resolve_sort_key(key, table)
     if query.select is not None:
         validate_select(query.select, table)
     if predicate is None:
-        if not counted:
-            check_sort(query.sort, table, allow_full_scan)
-    elif allow_full_scan is False:
-        check_indexed(predicate, table)
-    sort = () if counted else query.sort
+        if query.aggregate is None:
+            check_sort(sort, table, allow_full_scan)
+        members: tuple[Predicate, ...] = ()
+    else:
+        if allow_full_scan is False and not _is_surely_indexed(predicate, table):
+            check_indexed(predicate, table)
+        members = predicate.members if type(predicate) is AllOf else (predicate,)
     order: Order | None = None
     position: Position | None = None
     if query.after is not None:
-        if counted:
+        if query.aggregate is not None:
             raise QueryError("an aggregate has no pages, and takes no cursor", code="QUERY_SYNTAX")
         order, position = decode_cursor(query.after, table.name, sort, table.primary_key)
         if not sort and order.index is None:
             sort = (SortKey((table.primary_key,)),)
-    planner = _Planner(table, statistics if statistics is not None else TableStatistics(table, txn), query.enforce_execution_order)
-    members = tuple(iter_members(predicate))
     try:
         if order is not None and order.index is not None:
             assert position is not None
             access, served, filter_, left = planner.choose_index(members, order.index, position)
             position = None
         else:
-            end = None if query.limit is None or counted else query.offset + query.limit
+            end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit
             access, served, filter_, left = planner.choose(members, sort, end, position)
             if position is not None and not left and _begins_behind(access):
                 position = None
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
-    if order is None:
+    if query.aggregate is None and order is None:
         order = Order(sort) if sort else _order_of(access)
-    return Plan(table, query, access, served, filter_, left, query.offset, query.limit, None if counted else order, position)
+    return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order, position)
+
+
+def _is_surely_indexed(predicate: Predicate, table: AnyTable) -> bool:
+    """The frequent case, an equality or a range of an indexed attribute, recognised without the whole rule."""
+    if type(predicate) is not Comparison or len(predicate.path) > 1 or predicate.comparator in NO_WAY:
+        return False
+    index = table.indexes.get(predicate.path[0])
+    return index is not None and index.ready
 
 
 def _order_of(access: Access) -> Order | None:
     """The order of an access that was chosen for a query without sort."""
-    match access:
-        case KeyRange() | KeyLookup() | Nothing():
-            return Order()
-        case IndexRange():
-            return Order(index=access.attribute)
-        case _:
-            return None
+    if type(access) is IndexRange:
+        return Order(index=access.attribute)
+    return Order() if isinstance(access, (KeyRange, KeyLookup, Nothing)) else None
 
 
 def _begins_behind(access: Access) -> bool:
@@ -135,17 +171,22 @@ def _begins_behind(access: Access) -> bool:
 
 
 class _Planner:
-    __slots__ = ("_in_order", "_statistics", "_table")
+    __slots__ = ("_in_order", "_statistics", "_table", "asked")
 
     def __init__(self, table: AnyTable, statistics: Statistics, in_order: bool = False) -> None:
         self._table = table
         self._statistics = statistics
         self._in_order = in_order
+        self.asked = False  # for figures: another time there may be another choice
 
     # choosing
 
     def choose(self, members: tuple[Predicate, ...], sort: tuple[SortKey, ...], end: int | None, position: Position | None) -> Choice:
         """The cheapest way. `end`: offset + limit, None without a limit. `position`: the place in the order of `sort` to begin behind."""
+        if len(members) == 1 and not sort:
+            way = self._way(members[0])
+            if way is not None and type(way.access) is not ThroughRelated:  # the frequent case: there is no choice
+                return way.access, members, None if way.exact else members[0], ()
         ways = self.ways(members)
         if sort:
             return self._choose_sorted(members, ways, sort, end, position)
@@ -178,6 +219,10 @@ class _Planner:
             if ordered is not None:  # nothing to compare with: walking the whole index is never less
                 return ordered, ways[0].served(members), self.rest(members, ways[0]), ()
         costs = [self.cost(way.access) for way in ways]
+        if costs and min(costs) <= FEW:
+            way = ways[costs.index(min(costs))]
+            ordered = self._maybe_ordered(way, sort, position)
+            return ordered or way.access, way.served(members), self.rest(members, way), () if ordered is not None else sort
         total = float(self._statistics.record_count)
         matches = min(costs, default=total)
         walked = 0.5
@@ -205,12 +250,19 @@ class _Planner:
         if self._in_order:
             return ways[0]
         if _only_joins(ways):
-            best = min(ways, key=lambda way: self.cost(way.access)) if len(ways) > 1 else ways[0]
-            scan = SCAN_WITH_LOOKUPS * self._statistics.record_count
-            return best if self.cost(best.access) <= scan else Way(KeyRange(), exact=True)
-        if len(ways) == 1:
+            ways = [*ways, Way(KeyRange(), exact=True)]
+        elif len(ways) == 1:
             return ways[0]
-        return min(ways, key=lambda way: self.cost(way.access))
+        else:
+            ways = sorted(ways, key=_counting_effort)  # what is counted at once bounds how far the others are counted
+        best, best_cost = ways[0], self.cost(ways[0].access)
+        for way in ways[1:]:
+            if best_cost <= FEW:
+                break
+            cost = self.cost(way.access, min(int(best_cost) + 1, COUNTED)) * (1 if way.members else SCAN_WITH_LOOKUPS)
+            if cost < best_cost:
+                best, best_cost = way, cost
+        return best
 
     def rest(self, members: tuple[Predicate, ...], way: Way) -> Predicate | None:
         """What remains to be tested of the members, cheapest test first unless the caller gave an order."""
@@ -287,6 +339,7 @@ class _Planner:
         inner = self._of_target(related)
         members = tuple(iter_members(related.where))
         best = inner.cheapest(inner.ways(members))
+        self.asked = self.asked or inner.asked
         return Way(ThroughRelated(related, Branch(best.access, inner.rest(members, best))), exact=True)
 
     def _of_target(self, related: Related) -> _Planner:
@@ -341,8 +394,10 @@ class _Planner:
 
     # cost
 
-    def cost(self, access: Access) -> float:
-        """The number of records that are looked at, counted or estimated."""
+    def cost(self, access: Access, most: int = COUNTED) -> float:
+        """The number of records that are looked at, counted or estimated. What costs more than `most` may be given less than it costs, but
+        not less than that."""
+        self.asked = True
         match access:
             case Nothing():
                 return 0.0
@@ -354,9 +409,9 @@ class _Planner:
                 share = CLOSED_SHARE if access.low is not None and access.high is not None else OPEN_SHARE
                 return share * self._statistics.record_count + 1
             case IndexRange() | OrderedIndex():
-                return float(self._statistics.count(access.attribute, access.low, access.high))
+                return float(self._statistics.count(access.attribute, access.low, access.high, most))
             case Union():
-                return sum([self.cost(branch.access) for branch in access.branches])
+                return sum([self.cost(branch.access, most) for branch in access.branches])
             case ThroughRelated():
                 return self._join_cost(access)
 
@@ -369,6 +424,14 @@ class _Planner:
             return 2 * found
         leading = self._statistics.count(from_, None, None) - self._statistics.count(from_, NULL_KEY, after(NULL_KEY))
         return found + found * max(leading, 0) / max(inner._statistics.record_count, 1)
+
+
+def _counting_effort(way: Way) -> int:
+    """What is known, or is the count of one value, goes first."""
+    access = way.access
+    if isinstance(access, IndexRange):
+        return 0 if access.single else 1
+    return 2 if isinstance(access, (Union, ThroughRelated)) else 0
 
 
 def _only_joins(ways: list[Way]) -> bool:

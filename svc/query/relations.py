@@ -31,6 +31,8 @@ Pair = tuple[bytes, bytes]  # stored primary key, raw record
 
 MEMO_BYTES = 4 << 20  # of related records remembered within one execution
 MEMO_ENTRIES = 16_384  # values of a foreign key for which a result is remembered
+_SHORT = 120  # characters of a text whose encoding is stored whole
+_TEXTS = {str}
 
 
 class Link:
@@ -187,15 +189,13 @@ class _ByKey:
         self._size = 0
 
     def firsts(self, values: Sequence[object]) -> list[Pair | None]:
-        keys: list[bytes | None] = []
-        for value in values:
-            if type(value) is str and not self._split:
-                keys.append(storage_key(sort_bytes(value)))
-            else:
-                stored = self.stored(value)
-                keys.append(stored[0] if len(stored) == 1 else None)
-                if len(stored) > 1:
-                    return [pairs[0] if pairs else None for pairs in self.pairs(values)]
+        if not self._split and set(map(type, values)) == _TEXTS:
+            keys: list[bytes | None] = [encode_key(v) if len(v) < _SHORT else storage_key(encode_key(v)) for v in values]  # type: ignore[arg-type]
+        else:
+            stored = [self.stored(value) for value in values]
+            if any(len(some) > 1 for some in stored):
+                return [pairs[0] if pairs else None for pairs in self.pairs(values)]
+            keys = [some[0] if some else None for some in stored]
         memo = self._known(keys)
         return [None if key is None or (raw := memo[key]) is None else (key, raw) for key in keys]
 

@@ -283,7 +283,7 @@ def _related_column(
     def values(raws: list[bytes], lookups: Lookups) -> Column:
         memo = lookups.memo(owner)
         sources = [values_of(raw)[0] for raw in raws]
-        places = [memo_key(source) for source in sources]
+        places = [source if type(source) is str else memo_key(source) for source in sources]
         unknown = {place: source for place, source in zip(places, sources, strict=True) if place is not None and place not in memo}
         if unknown:
             pairs = lookups.firsts(link, list(unknown.values()))

@@ -81,17 +81,17 @@ class KeySource:
 class IndexSource:
     """The records of index entries, in their order, one entry for each record."""
 
-    __slots__ = ("_entries", "_table", "_txn", "done", "examined")
+    __slots__ = ("_primaries", "_table", "_txn", "done", "examined")
 
-    def __init__(self, table: AnyTable, txn: Any, entries: Iterator[Pair]) -> None:
+    def __init__(self, table: AnyTable, txn: Any, primaries: Callable[[int], list[bytes]]) -> None:
         self._table = table
         self._txn = txn
-        self._entries = entries
+        self._primaries = primaries
         self.done = False
         self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:
-        keys = [key for _, key in islice(self._entries, limit)]
+        keys = self._primaries(limit)
         self.examined += len(keys)
         self.done = len(keys) < limit
         # The record of an entry is missing only if it has expired and is not yet removed.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from svc.store.computed import ComputedAttribute
 from svc.store.schema import Attribute, TableDefinition
+
+COUNTED = 10_000  # entries of a range, which nobody need count further to know that they are many
 
 
 class AnyIndex(Protocol):
@@ -26,8 +28,13 @@ class AnyIndex(Protocol):
     def values(self, txn: Any, low: bytes | None, high: bytes | None) -> Iterator[tuple[bytes, int]]:
         """(index key, number of its entries) in order."""
 
-    def count(self, txn: Any, low: bytes | None, high: bytes | None) -> int:
-        """The number of entries, or a lower bound of it."""
+    def primaries(
+        self, txn: Any, low: bytes | None, high: bytes | None, *, reverse: bool = False, behind: tuple[bytes, bytes] | None = None
+    ) -> Callable[[int], list[bytes]]:
+        """The stored primary keys of `scan`: a function that gives the next n, fewer at the end."""
+
+    def count(self, txn: Any, low: bytes | None, high: bytes | None, most: int = ...) -> int:
+        """The number of entries, or a lower bound of it, which is at least `most`."""
 
     def exact_count(self, txn: Any, low: bytes | None, high: bytes | None) -> int | None:
         """The number of entries, None if only a lower bound is known without reading them."""
@@ -46,9 +53,10 @@ class AnyTable(Protocol):
     def indexes(self) -> Mapping[str, AnyIndex]: ...
     @property
     def database(self) -> Any: ...
+
     @property
     def computed(self) -> Mapping[str, ComputedAttribute]:
-        """Its computed attributes by name."""
+        """Its computed attributes by name; another object when the function of one is set."""
 
     def get_by(self, key: bytes, txn: Any) -> bytes | None:
         """The raw record of a stored primary key, None if there is none or it has expired."""
@@ -66,29 +74,35 @@ class AnyTable(Protocol):
 
     def record_count(self, txn: Any = None) -> int: ...
 
+    def entry_count(self, txn: Any) -> int:
+        """The same with those records that have expired but are still in the indexes."""
+
 
 class Statistics(Protocol):
-    """What the planner may ask about the data."""
+    """What the planner may ask about the data. Records that have expired but are not yet removed are counted."""
 
     @property
     def record_count(self) -> int: ...
 
-    def count(self, attribute: str, low: bytes | None, high: bytes | None) -> int:
-        """The number of index entries from low (inclusive) to high (exclusive)."""
+    def count(self, attribute: str, low: bytes | None, high: bytes | None, most: int = COUNTED) -> int:
+        """The number of index entries from low (inclusive) to high (exclusive), or a lower bound of it, which is at least `most`."""
 
 
 class TableStatistics:
     """The figures of a table as a transaction sees it; each is a look-up in an index, made when asked for."""
 
-    __slots__ = ("_table", "txn")
+    __slots__ = ("_record_count", "_table", "txn")
 
     def __init__(self, table: AnyTable, txn: object) -> None:
         self._table = table
+        self._record_count: int | None = None
         self.txn = txn
 
     @property
     def record_count(self) -> int:
-        return self._table.record_count(self.txn)
+        if self._record_count is None:
+            self._record_count = self._table.entry_count(self.txn)
+        return self._record_count
 
-    def count(self, attribute: str, low: bytes | None, high: bytes | None) -> int:
-        return self._table.indexes[attribute].count(self.txn, low, high)
+    def count(self, attribute: str, low: bytes | None, high: bytes | None, most: int = COUNTED) -> int:
+        return self._table.indexes[attribute].count(self.txn, low, high, most)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sortedcontainers import SortedList
@@ -44,6 +45,10 @@ _CHUNK = 500  # entries loaded between two looks at the clock
 _OVERHEAD = 33 + 10  # bytes: an empty bytes object; its place in a list that is on average 80 % full
 _SHRUNK = 0.8  # a refused index is tried again when it has shrunk to this share
 _LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
+
+
+_LOOK = 24  # entries
+_key_of = itemgetter(0)
 
 
 class IndexCache:
@@ -185,6 +190,53 @@ class Index:
             raise IndexRebuilding(self.attribute)
         return self.scan_built(txn, low, high, reverse=reverse, behind=behind)
 
+    def primaries(
+        self,
+        txn: Txn,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        behind: Entry | None = None,
+    ) -> Callable[[int], list[bytes]]:
+        """The stored primary keys of `scan`, as a function that gives the next n of them, fewer at the end: no generator runs for each entry."""
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        if reverse or behind is not None or low is None:
+            entries = self.scan_built(txn, low, high, reverse=reverse, behind=behind)
+            return lambda count: [primary for _, primary in islice(entries, count)]
+        try:
+            cursor = txn.cursor(self.handle)
+            if high is not None and len(high) == len(low) + 1 and high == after(low):
+                found = cursor.set_key(low)
+                keys = cursor.iternext_dup() if found else iter(())
+                high = None
+            else:
+                found = cursor.set_range(low)
+                keys = None
+            items = cursor.iternext() if found else iter(())
+        except LmdbError as error:
+            raise store_problem(error, self.env.path) from error
+
+        def take(count: int) -> list[bytes]:
+            try:
+                if keys is not None:
+                    return list(islice(keys, count))
+                # The end of a range is noticed behind it: most ranges that have one are short, so the first look is.
+                some = list(islice(items, count if high is None or count < _LOOK else _LOOK))
+                while high is not None and some and some[-1][0] < high and len(some) < count:
+                    more = list(islice(items, min(len(some), count - len(some))))
+                    if not more:
+                        break
+                    some += more
+            except LmdbError as error:
+                raise store_problem(error, self.env.path) from error
+            if high is not None and some and some[-1][0] >= high:
+                del some[bisect_left(some, high, key=_key_of) :]
+            return [primary for _, primary in some]
+
+        return take
+
     def values(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """(index key, number of its entries) with low <= index key < high, in order. One step for each different key."""
         if self.progress is not None:
@@ -201,19 +253,19 @@ class Index:
         except LmdbError as error:
             raise store_problem(error, self.env.path) from error
 
-    def count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
+    def count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None, most: int = COUNT_CAP) -> int:
         """The number of entries with low <= index key < high. O(log n) for one value or with the cache, and exact.
 
-        For a range without the cache the counting stops after COUNT_CAP entries: what it returns is then a lower bound.
+        For a range without the cache the counting stops after `most` entries: what it returns is then a lower bound.
         """
-        return self._count(txn, low, high)[0]
+        return self._count(txn, low, high, most)[0]
 
     def exact_count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int | None:
         """The same if that is no lower bound, else None."""
-        count, is_exact = self._count(txn, low, high)
+        count, is_exact = self._count(txn, low, high, COUNT_CAP)
         return count if is_exact else None
 
-    def _count(self, txn: Txn, low: bytes | None, high: bytes | None) -> tuple[int, bool]:
+    def _count(self, txn: Txn, low: bytes | None, high: bytes | None, most: int) -> tuple[int, bool]:
         if self.progress is not None:
             raise IndexRebuilding(self.attribute)
         if low is None and high is None:
@@ -222,7 +274,7 @@ class Index:
             cache = self._cache_for(txn)
             if cache is not None:
                 return cache.count(low, high), True
-        return self._count_stored(txn, low, high)
+        return self._count_stored(txn, low, high, most)
 
     def scan_built(
         self,
@@ -255,15 +307,15 @@ class Index:
 
     def count_stored(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
         """`count` from LMDB: one step for each value in the range."""
-        return self._count_stored(txn, low, high)[0]
+        return self._count_stored(txn, low, high, COUNT_CAP)[0]
 
-    def _count_stored(self, txn: Txn, low: bytes | None, high: bytes | None) -> tuple[int, bool]:
+    def _count_stored(self, txn: Txn, low: bytes | None, high: bytes | None, most: int) -> tuple[int, bool]:
         try:
             cursor = txn.cursor(self.handle)
             found = cursor.first() if low is None else cursor.set_range(low)
             total = 0
             while found and (high is None or cursor.key() < high):
-                if total >= COUNT_CAP:
+                if total >= most:
                     return total, False
                 total += cursor.count()
                 found = cursor.next_nodup()

@@ -253,6 +253,10 @@ class Table:
         """The whole encoded key of a record that is stored under `stored`."""
         return encode_key(record[self.primary_key]) if is_hashed(stored) else stored
 
+    def entry_count(self, txn: Txn) -> int:
+        """The number of records, those included that have expired and are not yet removed. O(1)."""
+        return txn.stat(self.primary)["entries"]
+
     def record_count(self, txn: Txn | None = None) -> int:
         """The exact number of records. O(1), but for records that have expired and are not yet removed: these are counted off."""
         txn = self.database.env.snapshot() if txn is None else txn

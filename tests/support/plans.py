@@ -176,5 +176,5 @@ class AnyFigures:
         self._seed = source.random()
         self.record_count = source.choice([0, 3, 1000])
 
-    def count(self, attribute: str, low: bytes | None, high: bytes | None) -> int:
+    def count(self, attribute: str, low: bytes | None, high: bytes | None, most: int = 0) -> int:
         return random.Random(f"{self._seed} {attribute} {low!r} {high!r}").choice([0, 1, 5, self.record_count])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from types import SimpleNamespace
 
@@ -34,11 +34,15 @@ class FakeIndex:
             self.scanned += 1
             yield entry
 
+    def primaries(self, txn, low=None, high=None, *, reverse=False, behind=None):
+        entries = self.scan(txn, low, high, reverse=reverse, behind=behind)
+        return lambda count: [primary for _, primary in islice(entries, count)]
+
     def values(self, txn, low=None, high=None):
         for key, entries in groupby(self._slice(low, high), key=itemgetter(0)):
             yield key, len(list(entries))
 
-    def count(self, txn, low, high):
+    def count(self, txn, low, high, most=None):
         return len(self._slice(low, high))
 
     exact_count = count
@@ -90,6 +94,8 @@ class FakeTable:
 
     def record_count(self, txn=None):
         return len(self.raws)
+
+    entry_count = record_count
 
 
 def product_definition() -> TableDefinition:

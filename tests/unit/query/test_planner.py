@@ -23,7 +23,7 @@ class Figures:
         self.record_count = records
         self.asked = []
 
-    def count(self, attribute, low, high):
+    def count(self, attribute, low, high, most=None):
         self.asked.append(attribute)
         return self.counts.get(attribute, self.record_count)
 

@@ -258,3 +258,29 @@ def test_values_with_their_counts(price: Index, seats: Table) -> None:
     assert [(decode_key(key), count) for key, count in price.values(txn)] == [(None, 2), (2.5, 1), (5, 2), ("x", 1)]
     assert [(decode_key(key), count) for key, count in price.values(txn, index_key(3), index_key("x"))] == [(5, 2)]
     assert list(price.values(txn, index_key("y"), None)) == []
+
+
+@pytest.mark.parametrize("count", [1, 7, 24, 25, 100, 1000])
+def test_primary_keys_are_those_of_a_scan(seats: Table, count: int) -> None:
+    fill(seats, {f"k{number:03}": {"price": number // 30} for number in range(200)})
+    index, txn = seats.indexes["price"], seats.database.snapshot()
+    places: list[tuple[bytes, bytes] | None] = [None, (index_key(2), encode_key("k070"))]
+    for low, high in (
+        (None, None),
+        (index_key(1), None),
+        (index_key(2), after(index_key(2))),
+        (index_key(1), index_key(4)),
+        (index_key(9), None),
+    ):
+        for reverse in (False, True):
+            for behind in places if low is None or low <= index_key(2) else [None]:
+                expected = [stored for _, stored in index.scan(txn, low, high, reverse=reverse, behind=behind)]
+                take, found = index.primaries(txn, low, high, reverse=reverse, behind=behind), []
+                while True:
+                    some = take(count)
+                    found += some
+                    if len(some) < count:
+                        break
+                assert found == expected
+                assert take(count) == []
+    assert index.primaries(txn, index_key(7.5), after(index_key(7.5)))(5) == []

@@ -1,0 +1,52 @@
+"""What is made from the definitions of tables, and holds as long as these do: plans, and functions of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from svc.query.tables import AnyTable
+
+MOST = 512  # entries, after which a memo starts anew
+
+
+class Definitions:
+    """The definitions that a plan for `table` may depend on: its own and, if it has relationships, all of its database."""
+
+    __slots__ = ("_is_related", "_parts", "_table")
+
+    def __init__(self, table: AnyTable) -> None:
+        self._table = table
+        self._is_related = any(attribute.relationship is not None for attribute in table.attributes.values())
+        self._parts = self._current()
+
+    def hold(self, table: AnyTable) -> bool:
+        """Whether they are still those of `table`."""
+        return self._table is table and self._parts == self._current()
+
+    def _current(self) -> list[object]:
+        table = self._table
+        if not self._is_related:
+            return [table.definition, table.computed]
+        return [part for other in table.database.tables.values() for part in (other.definition, other.computed)]
+
+
+class Memo:
+    """Functions that were made for a table, by table and key."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, Hashable], tuple[Definitions, Any]] = {}
+
+    def get(self, table: AnyTable, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returned when it was asked for with this key last, as long as the definitions hold."""
+        place = (id(table), key)
+        found = self._entries.get(place)
+        if found is not None and found[0].hold(table):
+            return found[1]
+        made = make()
+        if len(self._entries) >= MOST:
+            self._entries.clear()
+        self._entries[place] = (Definitions(table), made)
+        return made
