@@ -178,7 +178,11 @@ class Dispatcher:
             request.transaction = None
             exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
 
-        exchange.request.transaction.on_done = committed
+        transaction = exchange.request.transaction
+        if transaction.outcome is None:
+            transaction.on_done = committed
+        else:  # the answer took longer to make than the commit
+            committed(*transaction.outcome)
 
     async def _wait_for(self, exchange: Exchange, result: Any) -> None:
         """A handler that waits. Its first step already ran inside this task."""

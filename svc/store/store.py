@@ -267,6 +267,7 @@ class Store:
         finished, self._finished = self._finished, []
         for transaction, problem in finished:
             told, transaction.on_done = transaction.on_done, None
+            transaction.outcome = (problem,)
             if told is not None:
                 try:
                     told(problem)

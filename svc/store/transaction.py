@@ -41,7 +41,7 @@ class Transaction:
     """Made by `Store.begin`. `user`: the name that the log shows. `version`: ms, the same for all writes, given by `apply`.
 
     `on_done` is called once after each `apply` that succeeded, at the end of the turn: with None when the writes are on disk, else with
-    the problem that undid them. After it the object may be used for further writes.
+    the problem that undid them. After it the object may be used for further writes, and `outcome` is what it was called with; None before.
     """
 
     __slots__ = (
@@ -54,6 +54,7 @@ class Transaction:
         "deleted",
         "on_done",
         "operation",
+        "outcome",
         "unsaved",
         "user",
         "version",
@@ -71,6 +72,7 @@ class Transaction:
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
         self.version = 0.0
+        self.outcome: tuple[Problem | None] | None = None
         self.on_done: Callable[[Problem | None], None] | None = None
 
     @property
@@ -213,6 +215,7 @@ class Transaction:
         if not self._writes:
             self.databases = ()
             self.deleted = 0
+            self.outcome = None
             store.applied(self)
             return
         databases = self._databases()
@@ -246,6 +249,7 @@ class Transaction:
                 raise
         self.databases = databases
         self.deleted = deleted
+        self.outcome = None
         store.applied(self)
 
     async def apply_in_turn(self) -> None:

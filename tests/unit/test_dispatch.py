@@ -22,6 +22,7 @@ from svc.rest.problems import problem_response
 class FakeTransaction:
     def __init__(self) -> None:
         self.on_done: Any = None
+        self.outcome: Any = None
         self.aborted = False
 
     def abort(self) -> None:
@@ -188,6 +189,21 @@ def test_the_answer_to_a_write_waits_for_its_commit(world: World) -> None:
     exchange, _ = world.ask(run)
     transaction.on_done(Problem("No space left for this write", 507))
     assert [a.status for a in exchange.answers] == [507]
+
+
+@pytest.mark.parametrize(("problem", "status"), [(None, 204), (Problem("No space left for this write", 507), 507)])
+def test_an_answer_that_takes_longer_to_make_than_the_commit(world: World, problem: Problem | None, status: int) -> None:
+    transaction = FakeTransaction()
+
+    async def slow(request: Request) -> Response:
+        request.transaction = transaction
+        await asyncio.sleep(0)
+        transaction.outcome = (problem,)  # and nobody has asked to be told
+        return Response(status=204)
+
+    exchange, _ = world.ask(slow)
+    world.loop.run_until_complete(exchange.task)
+    assert [a.status for a in exchange.answers] == [status]
 
 
 def test_a_handler_that_waits_is_answered_later(world: World) -> None:
