@@ -43,7 +43,7 @@ MAX_EXPIRED = 512  # entries counted off; with more of them the records are read
 SLICE = 1024  # records in one step
 SLICE_WITH_LOOKUPS = 128
 VALUES_SLICE = 4096  # keys of an index in one step
-ROWS_SLICE = 512  # rows of the result made in one step
+ROWS_SLICE = 128  # rows of the result made in one step
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max")
 

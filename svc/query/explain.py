@@ -242,7 +242,7 @@ def _estimated_rows(plan: Plan, txn: object) -> int | None:
     """The records that the access finds, thinned out by each condition that is left as far as its matches can be estimated (§11.2)."""
     table = plan.table
     estimated = estimated_cost(plan.access, table, txn)
-    total = max(table.record_count(txn), 1)
+    total = max(table.entry_count(txn), 1)
     for member in iter_members(plan.filter):
         matches = None if member in plan.served else estimated_matches(member, table, txn)
         if matches is not None:

@@ -57,10 +57,17 @@ class Sum:
     def result(self) -> int | float:
         if not self._floats and type(self._exact) is int:
             return self._exact
+        if type(self._exact) is int and -_EXACT <= self._exact <= _EXACT:
+            try:
+                return plain_number(fsum([*self._floats, self._exact]))  # type: ignore[no-any-return]
+            except OverflowError:
+                pass
         return _rounded(self.total())
 
     def total(self) -> int | Fraction:
         """Exactly."""
+        if len(self._floats) > 2:
+            self._compress()
         return self._exact + sum(map(Fraction, self._floats)) if self._floats else self._exact
 
     def _compress(self) -> None:
@@ -70,7 +77,7 @@ class Sum:
             while part := fsum([*self._floats, *[-value for value in found]]):
                 found.append(part)
         except OverflowError:
-            self._exact = self.total()
+            self._exact += sum(map(Fraction, self._floats))
             found = []
         self._floats = found
 
@@ -81,7 +88,12 @@ class Average(Sum):
     __slots__ = ()
 
     def result(self) -> int | float | None:  # type: ignore[override]
-        return _rounded(Fraction(self.total()) / self.count) if self.count else None
+        total = self.total()  # which leaves few floats, or none
+        if not self.count:
+            return None
+        if not self._exact and len(self._floats) == 1:
+            return plain_number(self._floats[0] / self.count)  # type: ignore[no-any-return]
+        return _rounded(Fraction(total) / self.count)
 
 
 class Extreme:

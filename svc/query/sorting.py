@@ -64,7 +64,7 @@ class Collector:
         unsorted = self._unsorted
         unsorted.sort(key=_key)
         runs = [run for run in (*self._runs, unsorted) if run]
-        found = iter(runs[0]) if len(runs) == 1 else merge(*runs, key=_key)
+        found = iter(runs[0]) if len(runs) == 1 else merge(*map(_drain, runs), key=_key)
         return found if self._keep is None else islice(found, self._keep)
 
     def take(self, count: int) -> list[Any]:
@@ -87,3 +87,10 @@ class Collector:
         self._unsorted = []
         if keep is not None and sum(map(len, self._runs)) >= 2 * keep:
             self._merging = merge(*self._runs, key=_key)
+
+
+def _drain(run: list[Entry]) -> Iterator[Entry]:
+    """The entries, each let go when it is given out: to free very many of them at the end would take longer than a slice."""
+    run.reverse()
+    while run:
+        yield run.pop()

@@ -96,3 +96,28 @@ def test_a_table_that_may_not_be_read_is_left_out() -> None:
         narrowed("select(show)", Seat=True)
     with pytest.raises(AccessViolation):
         narrowed("show.title=x", Seat=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["count()", "facet(price)", "group(price;count,sum(price))&sort(-sum.price)", "group(show.title;max(price))"]
+)
+def test_aggregates_of_what_may_be_read(text: str) -> None:
+    assert narrowed(text, Seat=("price", "show"), Show=("title",)).aggregate is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "facet(cost)",
+        "group(cost)",
+        "group(price,cost)",
+        "group(price;sum(cost))",
+        "group(price;count,max(show.secret))",
+        "facet(show.secret)",
+        "group(show.hall.address)",
+        "cost=5&count()",
+    ],
+)
+def test_aggregates_tell_nothing_of_what_may_not_be_read(text: str) -> None:
+    with pytest.raises(AccessViolation):
+        narrowed(text, Seat=("price", "show"), Show=("title", "hall"))
