@@ -10,7 +10,7 @@ from typing import Any
 
 import cbor2
 import lmdb
-import msgpack
+import msgspec
 import pytest
 
 from svc.rest.answers import next_page
@@ -50,7 +50,7 @@ def dechunked(content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("accept", "loads"),
-    [("application/json", json.loads), ("application/cbor", cbor2.loads), ("application/x-msgpack", msgpack.loads)],
+    [("application/json", json.loads), ("application/cbor", cbor2.loads), ("application/x-msgpack", msgspec.msgpack.decode)],
     ids=["json", "cbor", "msgpack"],
 )
 def test_every_type_tells_the_same(node: Node, accept: str, loads: Any) -> None:
