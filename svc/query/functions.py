@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from svc.errors import BadValue
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
 from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Predicate, Related, iter_members
 from svc.query.relations import Link, Links, Lookups, Pair, memo_key
 from svc.query.tables import AnyTable
-from svc.store.keys import index_keys
+from svc.store.keys import encode_key, index_keys
 from svc.store.records import MISSING, decode_payload_json, encode_payload, projection
 
 Filter = Callable[[list[Pair], Lookups], list[Pair]]
@@ -231,7 +232,17 @@ def _sort_part(key: SortKey, table: AnyTable, links: Links) -> Encoded:
         return _related_part(key, table, links)
     values_of = values_reader(table, (key.path[0],))
     encode = _encoder(key)
-    return lambda pairs, lookups: [encode(values_of(pair[1])[0]) for pair in pairs]
+    if len(key.path) > 1 or key.path[0] in table.computed:
+        return lambda pairs, lookups: [encode(values_of(pair[1])[0]) for pair in pairs]
+    value_of = projection((key.path[0],), default=None)
+
+    def encoded(pairs: list[Pair], lookups: Lookups) -> list[bytes]:
+        try:
+            return [encode_key(value_of(raw)[0]) for _, raw in pairs]
+        except BadValue:  # an object among them
+            return [encode(values_of(raw)[0]) for _, raw in pairs]
+
+    return encoded
 
 
 def _encoder(key: SortKey) -> Callable[[object], bytes]:

@@ -237,7 +237,8 @@ class Stored:
             database = self.store.open_database(f"d{number}")
             self.databases.append((definitions, {name: database.define_table(made) for name, made in definitions.items()}, database))
 
-    def fill(self, number, data):
+    def fill(self, number, data, source):
+        """The records of `data`, and some that have expired but are still in the indexes."""
         definitions, tables, database = self.databases[number]
         transaction = self.store.begin()
         for table in tables.values():
@@ -249,6 +250,8 @@ class Stored:
         for name, table in tables.items():
             for record in data[name]:
                 transaction.put(table, record["id"], dict(record))
+            for key in ("B/gone", "bb/gone", "h/gone"):
+                transaction.put(table, key, plans.record(source, key), expires_at=1000.0)
         transaction.apply()
         self.store.commit_turn()
         return definitions, tables, database
@@ -287,7 +290,7 @@ def set_caches(tables, txn, mode, source):
 def test_the_store_finds_what_brute_force_finds(stored, mode, seed):
     source = random.Random(seed)
     data = plans.records(source)
-    definitions, tables, database = stored.fill(source.randrange(4), data)
+    definitions, tables, database = stored.fill(source.randrange(4), data, source)
     brute = Brute(definitions, data)
     txn = database.snapshot()
     set_caches(tables, txn, mode, source)
