@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from svc.store.env import Environment
 
 FIRST_PACE = 100e-6  # seconds that one write of a long one takes, its share of commit included: until it is known
+PACE_FROM = 1000  # writes from which on a long write tells the pace: what a shorter one takes is mostly its commit, and chance
 _FOREIGN_PAUSE = 0.005  # seconds between two looks at what another process does
 
 
@@ -111,7 +112,7 @@ class WriteQueue:
     def leave(self) -> None:
         """The long write inside has ended: the next ones come in."""
         inside, self._inside = self._inside, None
-        if inside is not None and inside.size:
+        if inside is not None and inside.size >= PACE_FROM:
             self._pace = (self._pace + (self._now() - self._started) / inside.size) / 2
         self._call()
 

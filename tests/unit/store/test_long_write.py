@@ -33,15 +33,17 @@ from tests.unit.store.conftest import SEAT
 class Turns:
     """A loop whose turns are taken one by one, and end as the server's do."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, pause: float = 0.0) -> None:
+        """`pause`: seconds that a turn waits for other threads."""
         self.store = store
+        self.pause = pause
         self.loop = asyncio.new_event_loop()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         return self.loop.create_task(work)
 
     def turn(self) -> None:
-        self.loop.call_soon(self.loop.stop)
+        self.loop.call_later(self.pause, self.loop.stop)
         self.loop.run_forever()
         if self.store.has_pending:
             self.store.commit_turn()
@@ -516,7 +518,7 @@ def test_closing_the_store_undoes_it(open_store: Callable[..., Store], helper: H
 def test_the_real_helper_is_a_thread(open_store: Callable[..., Store]) -> None:
     store = open_store()
     seats = store.open_database("data").define_table(SEAT)
-    turns = Turns(store)
+    turns = Turns(store, pause=0.001)
     try:
         turns.finish(many(store, seats, 300).apply_long())
         turns.finish(many(store, seats, 200, place="y").apply_long())
