@@ -28,11 +28,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from svc.errors import Overloaded, Problem
 from svc.store.env import LmdbError, Txn, store_problem
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 logger = logging.getLogger("svc.store")
+
+T = TypeVar("T")
 
 RESTARTS = 5
 CACHE_CHANGES = 20_000  # index entries that are entered into caches; with more of them the caches are dropped, and loaded again on demand
@@ -170,13 +172,16 @@ class LongWrite:
             await slices.take()
             if self.stage is not Stage.WRITING:
                 return False
-            try:
-                self._env.run_long(self._write_slice)
-            except LmdbError as error:
-                raise store_problem(error, self._env.path) from error
+            self._run(self._write_slice)
             self._note_changes()
-        self._announced = self._env.run_long(lambda _: self._set.end_long())
+        self._announced = self._run(lambda _: self._set.end_long())
         return True
+
+    def _run(self, work: Callable[[Txn], T]) -> T:
+        try:
+            return self._env.run_long(work)
+        except LmdbError as error:
+            raise store_problem(error, self._env.path) from error
 
     def _write_slice(self, txn: Txn) -> None:
         writes, write_set, now = self._writes, self._set, self._now
@@ -243,9 +248,22 @@ class LongWrite:
                 await self._store.slices.take()
             except asyncio.CancelledError:
                 cancelled = True
-            if self.stage is Stage.COMMITTED and self._store.slices.run(self._after):
-                self._enter(Stage.DONE)
+            if self.stage is Stage.COMMITTED:
+                self._follow_up(self._store.slices.run)
         return cancelled
+
+    def _follow_up(self, run: Callable[[Iterator[None]], bool]) -> None:
+        """Let `run` take steps of what follows the commit."""
+        try:
+            done = run(self._after)
+        except Exception:  # a defect; what is committed is committed
+            logger.exception("what follows a commit failed in %s", self._database.name)
+            for index in self._changed.union(change[0] for change in self._changes or ()):
+                index.drop_cache()
+            self._env.caches_are_behind = False
+            done = True
+        if done:
+            self._enter(Stage.DONE)
 
     def _steps_after(self) -> Iterator[None]:
         for count, file in enumerate(self._files, 1):
@@ -279,9 +297,7 @@ class LongWrite:
         if self.stage is Stage.COMMITTING:
             self.finish()
         if self.stage is Stage.COMMITTED:
-            for _ in self._after:
-                pass
-            self._enter(Stage.DONE)
+            self._follow_up(lambda steps: all(True for _ in steps))
         elif self.stage is Stage.WRITING:
             self._restarts += 1
             self._undo()

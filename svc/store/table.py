@@ -304,7 +304,7 @@ class Table:
         if self._key_type in _NUMBER_KEYS and not prefix:
             return self._key_sequence().next_keys(count)
         first = self.new_key(prefix)
-        return chain((first,), (self.new_key(prefix) for _ in range(count - 1)))
+        return iter((first,)) if count == 1 else chain((first,), (self.new_key(prefix) for _ in range(count - 1)))
 
     # -- writing, for `writes` and `load`
 

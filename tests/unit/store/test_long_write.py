@@ -206,6 +206,23 @@ def test_index_caches_follow(turns: Turns, store: Store, seats: Table, monkeypat
 # -- failures
 
 
+def test_a_defect_after_the_commit_does_not_undo_it(
+    turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns.finish(many(store, seats).apply_long())
+    index = seats.indexes["price"]
+    assert index.count(seats.database.snapshot(), None, b"\xff") == 100
+    monkeypatch.setattr(Database, "enter_in_caches", lambda *arguments: 1 / 0)
+    removal = store.begin()
+    for number in range(60):
+        removal.delete(seats, f"s{number:03}")
+    turns.finish(removal.apply_long())
+    monkeypatch.undo()
+    assert "ZeroDivisionError" in caplog.text and seats.record_count() == 40
+    assert index.count(seats.database.snapshot(), None, b"\xff") == 40
+    store.check()
+
+
 def failing(store: Store, table: Table, problem: str) -> Transaction:
     transaction = many(store, table)
     if problem == "exists":
