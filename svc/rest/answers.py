@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -223,7 +222,7 @@ class Answers:
         """What takes longer than a slice. The peer going away cancels this, and with it the work."""
         try:
             while True:
-                await sleep(0)
+                await execution.give_way()
                 if execution.gather():
                     break
             count = None
@@ -231,7 +230,7 @@ class Answers:
                 count_slice = execution.count()
                 count = count_slice()
                 while count is None:
-                    await sleep(0)
+                    await execution.give_way()
                     count = count_slice()
             return self._begun(request, rows, execution, writer, count)
         except BaseException:
@@ -279,7 +278,7 @@ class Answers:
                 scan += self._now() - moment
                 if done:
                     break
-                await sleep(0)
+                await rows.table.database.store.slices.take()
             result = explanation.result() | {
                 "planMilliseconds": round(rows.plan_seconds * 1000, 3),
                 "scanMilliseconds": round(scan * 1000, 3),

@@ -8,7 +8,6 @@ A failure after the first byte becomes the last element of the document where it
 
 from __future__ import annotations
 
-from asyncio import sleep
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -82,6 +81,10 @@ class Execution:
             database = self._rows.table.database
             self._held = database.store.snapshots.hold(database)
 
+    async def give_way(self) -> None:
+        """Wait for the next slice: of all long work one gets it in each turn."""
+        await self._rows.table.database.store.slices.take()
+
     def step(self) -> list[Any]:
         """Some more rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if that was too long ago."""
         assert self._held is not None, "the snapshot must be kept"
@@ -133,7 +136,7 @@ class Execution:
                         yield value
                     if self.done:
                         return
-                await sleep(0)
+                await self.give_way()
         finally:
             self.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.connection import HIGH_WATER
+from svc.rest.execution import Execution
 from svc.store.snapshots import IDLE
 from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
@@ -164,6 +165,33 @@ def test_a_long_search_ends_with_its_client(tmp_path: Path) -> None:
         node.turn()
         node.turn()
         assert node.store.databases["data"].env.open_snapshots() == 0 and not node.turn()
+    finally:
+        node.close()
+    assert not node.errors
+
+
+def test_many_long_searches_share_the_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten of them delay others no longer than one does."""
+    node = make_node(tmp_path, TickingClock(looks_a_slice=4))
+    slices: list[Execution] = []
+    gather = Execution.gather
+
+    def gather_one(self: Execution) -> bool:
+        slices.append(self)
+        return gather(self)
+
+    monkeypatch.setattr(Execution, "gather", gather_one)
+    wires = [node.connect() for _ in range(10)]
+    try:
+        for wire in wires:
+            wire.sock.incoming.append(b"GET /Note/?n=ge=0&text=nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            node.connections.loop.readers[wire.sock]()  # type: ignore[attr-defined]
+        while not all(wire.sock.sent for wire in wires):
+            slices.clear()
+            node.turn()
+            assert len(slices) <= 1
+        while node.turn():
+            pass
     finally:
         node.close()
     assert not node.errors
