@@ -99,6 +99,16 @@ class Follower(Protocol):
         """The stored keys of these records; some may belong to none."""
 
 
+class Memo(dict[Any, Any]):
+    """What was found, by `memo_key`. `size`: bytes of the records it was made from, if these are what takes the space."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+
 class Lookups:
     """What one execution has looked up: its transaction, and a bounded memory of what was found."""
 
@@ -108,7 +118,7 @@ class Lookups:
         self.txn = txn
         self.examined = 0  # related records
         self._followers: dict[tuple[str, str], Follower] = {}
-        self._memos: dict[object, dict[Any, Any]] = {}
+        self._memos: dict[object, Memo] = {}
 
     def follower(self, link: Link) -> Follower:
         found = self._followers.get(link.end)
@@ -123,13 +133,14 @@ class Lookups:
             return follower.firsts(values)
         return [pairs[0] if pairs else None for pairs in follower.pairs(values)]
 
-    def memo(self, owner: object) -> dict[Any, Any]:
-        """A dictionary that lives as long as the execution; emptied here when it has become large."""
+    def memo(self, owner: object) -> Memo:
+        """A memo that lives as long as the execution; emptied here when it has become large."""
         found = self._memos.get(owner)
         if found is None:
-            found = self._memos[owner] = {}
-        elif len(found) > MEMO_ENTRIES:
+            found = self._memos[owner] = Memo()
+        elif len(found) > MEMO_ENTRIES or found.size > MEMO_BYTES:
             found.clear()
+            found.size = 0
         return found
 
     def preparation(self, links: Iterable[Link]) -> Iterator[None]:

@@ -14,7 +14,7 @@ from svc.errors import QueryError
 from svc.query.functions import Column, Filter, filter_of, sort_keys, values_reader
 from svc.query.nodes import Query, Select, SelectItem, SortKey
 from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
-from svc.query.relations import Links, Lookups, Pair, memo_key
+from svc.query.relations import Link, Links, Lookups, Pair, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.tables import AnyTable
 from svc.store.records import (
@@ -271,7 +271,7 @@ def _related_column(
         value_of = dict(zip(used, shape(list(used.values()), lookups), strict=True))
         return [[value_of[key] for key, _ in pairs] for pairs in lists]
 
-    if link.many:
+    if link.many and link.source == table.primary_key:
 
         def lists_of(raws: list[bytes], lookups: Lookups) -> Column:
             lists = lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
@@ -281,17 +281,30 @@ def _related_column(
     owner = object()
 
     def values(raws: list[bytes], lookups: Lookups) -> Column:
+        """Several records may lead to the same ones: what was shaped is remembered."""
         memo = lookups.memo(owner)
         sources = [values_of(raw)[0] for raw in raws]
         places = [source if type(source) is str else memo_key(source) for source in sources]
         unknown = {place: source for place, source in zip(places, sources, strict=True) if place is not None and place not in memo}
         if unknown:
-            pairs = lookups.firsts(link, list(unknown.values()))
-            found = shaped_lists([[] if pair is None else [pair] for pair in pairs], lookups)
-            memo.update(zip(unknown, [some[0] if some else MISSING for some in found], strict=True))
+            lists = _lists_of(link, list(unknown.values()), lookups)
+            memo.size += sum([len(pair[1]) for pairs in lists for pair in pairs])
+            found = shaped_lists(lists, lookups)
+            if link.many:
+                memo.update(zip(unknown, [[_or_null(value) for value in some] for some in found], strict=True))
+            else:
+                memo.update(zip(unknown, [some[0] if some else MISSING for some in found], strict=True))
+        if link.many:
+            return [[] if place is None else memo[place] for place in places]
         return [MISSING if place is None else memo[place] for place in places]
 
     return values
+
+
+def _lists_of(link: Link, sources: list[object], lookups: Lookups) -> list[list[Pair]]:
+    if link.many:
+        return lookups.follower(link).pairs(sources)
+    return [[] if pair is None else [pair] for pair in lookups.firsts(link, sources)]
 
 
 def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> set[bytes]:
