@@ -69,7 +69,8 @@ JSON = st.recursive(
 BODIES = st.one_of(JSON.map(lambda value: json.dumps(value).encode()), st.binary(max_size=40), st.just(b""))
 FIELDS = st.dictionaries(
     st.sampled_from(
-        ["Content-Type", "Content-Encoding", "Accept", "Accept-Encoding", "Prefer", "Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Origin", "Authorization", "Expect", "X-A"]
+        ["Content-Type", "Content-Encoding", "Accept", "Accept-Encoding", "Prefer", "Range", "If-Match", "If-None-Match", "If-Modified-Since",
+         "If-Unmodified-Since", "Origin", "Authorization", "Expect", "X-A"]
     ),
     st.sampled_from(
         [
