@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
 from svc.auth.system import SYSTEM
-from svc.errors import AccessViolation, BadBody, ClientError, ValidationError
+from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
 from svc.query import AnyRows, QueryCache, plan_query
 from svc.query.mapping import query_from_mapping
@@ -20,9 +20,8 @@ from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table, Transaction, WriterBusy
-from svc.store.conversion import refusal
 from svc.store.env import Txn
-from svc.store.schema import Attribute, TableDefinition, key_type
+from svc.store.schema import Attribute, key_type
 from svc.store.transaction import LONG_WRITES
 from svc.store.validation import check_key, key_from_text
 
@@ -264,7 +263,7 @@ class TableResource(Resource):
             record = cls._one_record(data)
             if cls.table.primary_key not in record:
                 raise ClientError(f"The body has no {cls.table.primary_key}")
-            cls._put(transaction, key_of_body(cls.table.definition, record[cls.table.primary_key]), record, target, request)
+            cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
             return cls.commit(transaction, request)
         return cls._commit_all(cls._put_each(transaction, data, target, request), data, transaction, request)
 
@@ -279,7 +278,7 @@ class TableResource(Resource):
                 raise ClientError(f"Element {number} has no {primary_key}")
             if check is not None:
                 check(record)
-            cls._put(transaction, key_of_body(definition, record[primary_key]), record, target, request)
+            cls._put(transaction, check_key(definition, record[primary_key]), record, target, request)
             yield
 
     @classmethod
@@ -389,7 +388,7 @@ class TableResource(Resource):
         if given is None:
             key = next(new_keys)
         else:
-            key = key_of_body(table.definition, given)
+            key = check_key(table.definition, given)
             if prefix and not str(key).startswith(prefix):
                 key = check_key(table.definition, prefix + str(key))
         record[table.primary_key] = key
@@ -452,14 +451,6 @@ class TableResource(Resource):
 
 def _deleted(transaction: Transaction) -> Response:
     return Response(None, 204, pairs=[(DELETED_COUNT, str(transaction.deleted))])
-
-
-def key_of_body(definition: TableDefinition, value: object) -> Any:
-    """The key that a body gives. Raises ValidationError; also for the empty text, to which no address leads."""
-    key = check_key(definition, value)
-    if key == "":
-        raise ValidationError(refusal(key, definition.primary_key, "a string that is not empty"))
-    return key
 
 
 def source_of(request: Request) -> str:

@@ -442,10 +442,3 @@ def test_cors(client: httpx.Client, anonymous: httpx.Client) -> None:
     for response in (client.get("/Product", headers={"Origin": origin}), client.get("/Nothing", headers={"Origin": origin})):
         assert response.headers["access-control-allow-origin"] == origin
         assert "Origin" in response.headers["vary"]
-
-
-def test_no_record_gets_the_empty_key(client: httpx.Client) -> None:
-    for method, body in (("POST", {"id": "", "name": "x"}), ("POST", [{"id": ""}]), ("PUT", [{"id": ""}]), ("PUT", {"id": ""})):
-        answered = client.request(method, "/Product/", json=body)
-        assert (answered.status_code, answered.json()["code"]) == (400, "VALIDATION"), answered.text
-        assert "must be a string that is not empty" in answered.json()["detail"]
