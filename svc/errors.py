@@ -69,6 +69,14 @@ class AccessViolation(Problem):
         super().__init__(message or ("Must login" if user is None else "Unauthorized access to resource"), 401 if user is None else 403)
 
 
+class Refusal(Problem):
+    """An answer of the operations API whose body the contract fixes as a whole (operations §5, security §6)."""
+
+    def __init__(self, body: dict[str, object], status_code: int = 403) -> None:
+        super().__init__(str(body.get("error", "")), status_code)
+        self.body = body
+
+
 class BadBody(ClientError):
     code = "BAD_BODY"
 

@@ -1,0 +1,7 @@
+"""Reading the aggregated analytics (contract: operations §14)."""
+
+from __future__ import annotations
+
+from svc.operations.operation import Operation
+
+OPERATIONS: tuple[Operation, ...] = ()

@@ -1,0 +1,146 @@
+"""One call of an operation, as its handler sees it.
+
+A handler returns the 200 body: a text (becomes `{"message": text}`), any value, `Rows` of a query (streamed), or a `Response` as it is; or an
+awaitable of one of these. What it wrote is answered when it is on the disk: `return call.commit(transaction, lambda: {...})`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from svc.auth.permissions import ALL_RIGHTS, TableRights
+from svc.auth.users import User
+from svc.errors import ClientError, NotFound
+from svc.messages import Request
+from svc.operations.node import Node
+from svc.operations.operation import Operation
+from svc.store import Database, Table, Transaction, WriterBusy
+
+LONG_CONTENT = 1 << 18  # bytes of a body after which its commit takes too long for a turn
+
+
+class Call:
+    """`name`: of the operation as sent. `body`: as sent, not to be changed. `arguments`: the checked fields by canonical name.
+
+    `user`: with whose rights it runs; None only where nobody has to log in. `caller`: who sent it; another than `user` under impersonation.
+    `rights`: on the table of the call. `authorized`: whether rights are checked at all (not for `server.operation` without `authorize`).
+    `request`: None for calls from code.
+    """
+
+    __slots__ = (
+        "_database", "_table", "arguments", "authorized", "body", "caller", "name", "node", "operation", "request", "rights", "transaction",
+        "user",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node: Node,
+        operation: Operation,
+        name: str,
+        body: Mapping[str, Any],
+        arguments: dict[str, Any],
+        user: User | None,
+        *,
+        caller: User | None = None,
+        request: Request | None = None,
+        authorized: bool = True,
+    ) -> None:
+        self.node = node
+        self.operation = operation
+        self.name = name
+        self.body = body
+        self.arguments = arguments
+        self.user = user
+        self.caller = user if caller is None else caller
+        self.request = request
+        self.authorized = authorized
+        self.rights: TableRights = ALL_RIGHTS
+        self.transaction: Transaction | None = None  # applied; the answer waits for its commit
+        self._database: Database | None = None
+        self._table: Table | None = None
+
+    def __getitem__(self, field: str) -> Any:
+        """The argument of this name."""
+        return self.arguments[field]
+
+    @property
+    def username(self) -> str | None:
+        """Whom the log of the store names."""
+        return None if self.user is None else self.user.username
+
+    @property
+    def is_super_user(self) -> bool:
+        return not self.authorized or (self.user is not None and self.user.super_user)
+
+    @property
+    def database(self) -> Database:
+        """The database the call names. Raises the contract's 404 (400 for writes of records)."""
+        if self._database is None:
+            self._database = find_database(self.node, self.arguments["database"], self.operation.missing_status)
+        return self._database
+
+    @property
+    def table(self) -> Table:
+        """The table the call names. Raises as `database`."""
+        if self._table is None:
+            self._table = find_table(self.node, self.arguments["database"], self.arguments["table"], self.operation.missing_status)
+        return self._table
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def begin(self, operation: int = 0) -> Transaction:
+        """A transaction in the name of the user. `operation`: one of `store.log.OPERATIONS`."""
+        return Transaction(self.node.store, self.username, operation)
+
+    def commit(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
+        """Apply the writes and answer `result()` once they are on the disk. `result` is called when the transaction has been applied:
+        `transaction.version` is known. Raises the Problem that prevents it."""
+        if transaction.unsaved or transaction.is_long or (self._is_large and transaction.has_writes):
+            return self._commit_long(transaction, result)
+        try:
+            transaction.apply(wait=False)
+        except WriterBusy:
+            return self._apply_in_turn(transaction, result)
+        self.transaction = transaction
+        return result()
+
+    @property
+    def _is_large(self) -> bool:
+        return self.request is not None and len(self.request.content) > LONG_CONTENT
+
+    async def _commit_long(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
+        await transaction.save_blobs()
+        if transaction.is_long or self._is_large:
+            await transaction.apply_long()
+            return result()
+        return await self._apply_in_turn(transaction, result)
+
+    async def _apply_in_turn(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
+        await transaction.apply_in_turn()
+        self.transaction = transaction
+        return result()
+
+    # --- what blocks -----------------------------------------------------------------------------------------------------------------
+
+    def on_helper(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        """Run what blocks on a helper thread."""
+        return self.node.loop.run_in_executor(self.node.executor, work)
+
+
+def find_database(node: Node, name: str, missing_status: int = 404) -> Database:
+    database = node.store.databases.get(name)
+    if database is None:
+        raise _missing(f"database '{name}' does not exist", missing_status)
+    return database
+
+
+def find_table(node: Node, database: str, table: str, missing_status: int = 404) -> Table:
+    found = find_database(node, database, missing_status).tables.get(table)
+    if found is None:
+        raise _missing(f"Table '{database}.{table}' does not exist", missing_status)
+    return found
+
+
+def _missing(text: str, status: int) -> ClientError:
+    return NotFound(text) if status == 404 else ClientError(text, status, "NOT_FOUND")

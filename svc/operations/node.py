@@ -1,0 +1,57 @@
+"""What operations work on: the parts of the running node, by name. Made by `server`, and by tests without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from svc.clock import Clock
+
+if TYPE_CHECKING:
+    from svc.analytics import Analytics
+    from svc.apps import App
+    from svc.auth.sessions import Sessions
+    from svc.auth.tokens import Tokens
+    from svc.auth.users import UserDirectory
+    from svc.auth.verifier import Verifier
+    from svc.config import Config
+    from svc.content.registry import ContentTypes
+    from svc.logs import Logs
+    from svc.operations.jobs import Jobs
+    from svc.operations.status import StatusBoard
+    from svc.resources import Resources
+    from svc.store import Store
+
+
+@dataclass(slots=True)
+class Node:
+    """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
+    listeners. `apps`: live list of the loaded applications. `instance`: number of this one."""
+
+    store: Store
+    config: Config
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    executor: Executor
+    logs: Logs
+    directory: UserDirectory
+    verifier: Verifier
+    resources: Resources
+    types: ContentTypes
+    tokens: Tokens
+    sessions: Sessions
+    jobs: Jobs
+    status: StatusBoard
+    analytics: Analytics | None = None
+    apps: Sequence[App] = ()
+    restart: Callable[[bool], None] = lambda in_place: None
+    instance: int = 0
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of this node (`node.hostname`)."""
+        return str(self.config["node.hostname"])

@@ -1,0 +1,92 @@
+"""What a row says of an operation. Dispatch, validation, permissions, help, OpenAPI and docs/operations.md are derived from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from svc.operations.fields import Field
+
+if TYPE_CHECKING:
+    from svc.operations.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Who may run an operation (operations, head; security §5.4).
+
+    `kind`: `none` nobody has to log in; `any` every active user with a role; `super_user`; `structure` a structure user of the database too;
+    `table` whoever has the rights on the table. `grantable`: a role's `operations` list may give it to others.
+    """
+
+    kind: str
+    rights: tuple[str, ...] = ()
+    grantable: bool = True
+
+
+NO_LOGIN = Permission("none")
+ANYONE = Permission("any")
+SUPER_USER = Permission("super_user")
+STRUCTURE = Permission("structure")
+READ = Permission("table", ("read",))
+INSERT = Permission("table", ("insert",))
+UPDATE = Permission("table", ("update",))
+UPSERT = Permission("table", ("insert", "update"))
+DELETE = Permission("table", ("delete",))
+
+Handler = Callable[["Call"], Any]
+"""Takes the checked call, returns what is answered (see `Call`), or an awaitable of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`summary`: one line. `notes`: Markdown for the reference. `returns`: what a 200 body is, one line. `example`: a body without `operation`;
+    `example_answer` what it is answered with. `missing_status`: of a database or table that does not exist. `starts_job`: the work goes on after
+    the answer. `logged`: an info line tells of each call. `closes`: the connection ends after the answer."""
+
+    name: str
+    category: str
+    summary: str
+    permission: Permission
+    handler: Handler
+    fields: tuple[Field, ...] = ()
+    aliases: tuple[str, ...] = ()
+    returns: str = ""
+    notes: str = ""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    example_answer: Any = None
+    missing_status: int = 404
+    starts_job: bool = False
+    logged: bool = True
+    closes: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The fields whose values no log shows."""
+        return frozenset(name for field in self.fields if field.secret for name in field.names)
+
+
+CATEGORIES: Mapping[str, str] = {
+    "databases": "Databases and tables",
+    "records": "Records",
+    "searches": "Searches",
+    "bulk": "Bulk loads and exports",
+    "jobs": "Jobs",
+    "users": "Users and roles",
+    "tokens": "Tokens and sessions",
+    "configuration": "Configuration",
+    "system": "System",
+    "logs": "Logs",
+    "backups": "Backups",
+    "certificates": "Certificates",
+    "components": "Components",
+    "clustering": "Clustering",
+    "registration": "Registration",
+    "analytics": "Analytics",
+}
+"""Key of a category -> its title, in the order of the reference."""

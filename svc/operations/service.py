@@ -1,0 +1,116 @@
+"""From an operation body to its result: who asks, which row, may they, are the fields right, run (contract: operations §1.2, §16).
+
+The order of the checks is the contract's: shape of the body, login, name of the operation, role, fields, existence, execution.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from svc.auth.permissions import ALL_RIGHTS, rights
+from svc.auth.users import User
+from svc.errors import AccessViolation, ClientError, Problem
+from svc.messages import Request
+from svc.operations.call import Call
+from svc.operations.fields import DATABASE, TABLE, given, read_fields
+from svc.operations.impersonation import impersonated
+from svc.operations.node import Node
+from svc.operations.operation import Operation
+from svc.operations.permissions import authorize
+from svc.operations.registry import by_name
+
+NEVER_FROM_CLIENTS = ("svc_user", "bypass_auth", "parsed_sql_object")
+"""Fields that carry internal state; a client's are dropped."""
+
+
+class Operations:
+    """Runs operations on a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def find(self, body: Any) -> tuple[str, Operation | None]:
+        """The name a body asks for, and its row. Raises 400 for a body without one."""
+        if not isinstance(body, Mapping) or not body:
+            raise ClientError("Invalid JSON.", code="BAD_BODY")
+        name = body.get("operation")
+        if not isinstance(name, str) or not name:
+            raise ClientError("Request body must include an 'operation' property.", code="BAD_BODY")
+        return name, by_name().get(name)
+
+    def prepare(self, body: Any, user: User | None, request: Request | None = None, *, authorized: bool = True) -> Call:
+        """Every check up to the fields; nothing has happened yet. `user`: who sent it. Raises Problem.
+
+        `request`: the client's, None for calls from code. `authorized`: whether rights are checked.
+        """
+        name, row = self.find(body)
+        if request is not None:
+            body = {key: value for key, value in body.items() if key not in NEVER_FROM_CLIENTS}
+        if authorized and user is None and (row is None or not self._needs_no_login(row, body)):
+            raise AccessViolation(None)
+        if row is None:
+            raise ClientError(f"Operation '{name[:250]}' not found", code="NOT_FOUND")
+        caller = user
+        if authorized and user is not None:
+            if body.get("impersonate") is not None:
+                user = impersonated(body["impersonate"], user, name, self.node)
+            if row.permission.kind != "none":
+                authorize(row, name, body, user, self.node)
+        call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
+        table = given(body, TABLE)
+        if authorized and isinstance(table, str):
+            database = given(body, DATABASE) or DATABASE.default
+            call.rights = rights(user, database, table) if isinstance(database, str) else ALL_RIGHTS
+        return call
+
+    @staticmethod
+    def _needs_no_login(row: Operation, body: Mapping[str, Any]) -> bool:
+        if row.permission.kind != "none":
+            return False
+        return row.name != "create_authentication_tokens" or body.get("username") is not None or body.get("password") is not None
+
+    def run(self, call: Call) -> Any:
+        """What the handler returns, a text as the message it stands for; or an awaitable of that."""
+        result = call.operation.handler(call)
+        if inspect.isawaitable(result):
+            return self._awaited(result)
+        return {"message": result} if isinstance(result, str) else result
+
+    @staticmethod
+    async def _awaited(result: Any) -> Any:
+        while inspect.isawaitable(result):
+            result = await result
+        return {"message": result} if isinstance(result, str) else result
+
+    async def perform(self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False) -> Any:
+        """`server.operation`: the 200 body as a Python value, once what was written is on the disk. Raises Problem; its `body`, if it has one,
+        is what a client would have got. The mapping is not modified."""
+        call = self.prepare(dict(body), user, authorized=authorize)
+        result = self.run(call)
+        if inspect.isawaitable(result):
+            result = await result
+        if call.transaction is not None:
+            await committed(call)
+        return result
+
+
+async def committed(call: Call) -> None:
+    """Wait until the turn that a call's writes belong to is on the disk. Raises the Problem that undid them."""
+    transaction = call.transaction
+    if transaction is None:
+        return
+    if transaction.outcome is None:
+        done = call.node.loop.create_future()
+
+        def told(problem: Problem | None) -> None:
+            if not done.done():
+                done.set_result(problem)
+
+        transaction.on_done = told
+        problem = await done
+    else:
+        problem = transaction.outcome[0]
+    if problem is not None:
+        raise problem

@@ -1,0 +1,7 @@
+"""Users (contract: operations §5)."""
+
+from __future__ import annotations
+
+from svc.operations.operation import Operation
+
+OPERATIONS: tuple[Operation, ...] = ()

@@ -1,0 +1,145 @@
+"""A node for tests of operations: real store, users and configuration on a loop of its own; no sockets, no process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from svc.auth.install import ensure_first_super_user
+from svc.auth.permissions import Role
+from svc.auth.system import ensure_system
+from svc.auth.users import User, UserDirectory
+from svc.auth.verifier import Verifier
+from svc.clock import FakeClock
+from svc.config import Config
+from svc.content.registry import ContentTypes
+from svc.logs import Logs
+from svc.loop import new_loop
+from svc.operations.node import Node
+from svc.operations.service import Operations, committed
+from svc.resources import Resources, Rows
+from svc.store import Store
+
+
+class OperationsNode:
+    """`run("insert", table=..., records=...)` does what a request of `user` does (default: the super user) and returns the 200 body.
+
+    A Problem is raised as it is: `.status_code`, `.message`, a Refusal's `.body`. Use as a context manager, or call `close`.
+    """
+
+    def __init__(self, path: Path, *, clock: FakeClock | None = None, settings: dict[str, Any] | None = None) -> None:
+        self.clock = FakeClock() if clock is None else clock
+        self.root = path
+        self.config = Config.from_document(settings or {}, path)
+        self.loop, selector = new_loop(self.clock)
+        self.executor = ThreadPoolExecutor(2)
+        self.store = Store(path / "database", clock=self.clock)
+        ensure_system(self.store)
+        ensure_first_super_user(self.store, "admin", "password")
+        self.directory = UserDirectory(self.store)
+        admin = self.directory.get_user("admin")
+        assert admin is not None
+        self.admin: User = admin
+        self.logs = Logs(self.clock)
+        self.node = Node(
+            store=self.store,
+            config=self.config,
+            clock=self.clock,
+            loop=self.loop,
+            executor=self.executor,
+            logs=self.logs,
+            directory=self.directory,
+            verifier=Verifier(self.directory, clock=self.clock),
+            resources=Resources(),
+            types=ContentTypes.built_in(),
+            tokens=None,  # type: ignore[arg-type]
+            sessions=None,  # type: ignore[arg-type]
+            jobs=None,  # type: ignore[arg-type]
+            status=None,  # type: ignore[arg-type]
+        )
+        with suppress(ImportError):
+            from svc.auth.tokens import Tokens
+
+            self.node.tokens = Tokens.from_config(self.config, self.directory, self.clock)
+        with suppress(ImportError):
+            from svc.auth.sessions import Sessions
+
+            self.node.sessions = Sessions.from_config(self.config, self.store, self.directory, self.clock)
+        with suppress(ImportError):
+            from svc.operations.jobs import Jobs
+
+            self.node.jobs = Jobs(self.node)
+        with suppress(ImportError):
+            from svc.operations.status import StatusBoard
+
+            self.node.status = StatusBoard(self.clock)
+        self.operations = Operations(self.node)
+
+        def end_turn() -> bool:
+            if self.store.has_pending:
+                self.store.commit_turn()
+            self.store.end_turn()
+            return self.store.has_pending
+
+        selector.end_turn = end_turn
+
+    def __enter__(self) -> OperationsNode:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self._end_tasks())
+        self.loop.close()
+        self.store.close()
+        self.executor.shutdown()
+
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- asking ------------------------------------------------------------------------------------------------------------------------
+
+    def run(self, operation: str, user: User | None = None, **fields: Any) -> Any:
+        return self.send({"operation": operation, **fields}, self.admin if user is None else user)
+
+    def send(self, body: Any, user: User | None) -> Any:
+        """The result for a whole body; `user` None: nobody has logged in. Rows of a query come as a list."""
+        return self.wait(lambda: self._send(body, user))
+
+    async def _send(self, body: Any, user: User | None) -> Any:
+        call = self.operations.prepare(body, user)
+        result = self.operations.run(call)
+        if inspect.isawaitable(result):
+            result = await result
+        await committed(call)
+        if isinstance(result, Rows):
+            run = result.plan.run(result.table.database.snapshot(), self.clock.wall() * 1000, json=True)
+            found: list[Any] = []
+            while not run.done:
+                found += run.step(1000)
+            run.close()
+            from svc.store.records import decode_json
+
+            return [decode_json(row) if isinstance(row, bytes) else row for row in found]
+        return result
+
+    def wait(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Run something on the node's loop until it is done."""
+
+        async def run() -> Any:
+            return await work()
+
+        return self.loop.run_until_complete(run())
+
+    def user(self, name: str, permission: dict[str, Any], *, active: bool = True) -> User:
+        """A user with a role of this permission, without storing either."""
+        return User(name, active, Role(name, name, permission, databases=self.store.databases))
