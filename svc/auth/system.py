@@ -1,4 +1,4 @@
-"""The tables of the system database (contract: security §5.1, analytics §1, http §11.3)."""
+"""The tables of the system database (contract: security §5.1, analytics §1, http §11.3, operations §4, §7, §11, cluster §2)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ SESSION_TABLE = "svc_session"
 INFO_TABLE = "svc_info"
 RAW_ANALYTICS_TABLE = "svc_raw_analytics"
 ANALYTICS_TABLE = "svc_analytics"
+ANALYTICS_HOST_TABLE = "svc_analytics_hostname"
+JOB_TABLE = "svc_job"
+NODE_TABLE = "svc_nodes"
+CERTIFICATE_TABLE = "svc_certificate"
+LICENSE_TABLE = "svc_license"
+STATUS_TABLE = "svc_status"
+DEPLOYMENT_TABLE = "svc_deployment"
+LOADER_TABLE = "svc_dataloader_hash"
 
 # Never part of any answer, whoever asks (security §1.3).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token"})
@@ -74,6 +82,72 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("node", "String"),
         replicate=False,
     ),
+    _table(ANALYTICS_HOST_TABLE, _key("id", "Any"), Attribute("hostname", "String"), audit=False),
+    _table(
+        JOB_TABLE,
+        _key("id"),
+        Attribute("type", "String"),
+        Attribute("status", "String", indexed=True),
+        Attribute("user", "String"),
+        Attribute("created_datetime", "Float", indexed=True),  # this and the others: ms
+        Attribute("start_datetime", "Float"),
+        Attribute("end_datetime", "Float"),
+        Attribute("message"),
+        Attribute("result"),
+        Attribute("progress"),
+        Attribute("request"),
+        Attribute("instance", "Int"),
+        audit=False,
+        replicate=False,
+    ),
+    _table(
+        NODE_TABLE,
+        _key("name"),
+        Attribute("url", "String"),
+        Attribute("routes"),
+        Attribute("shard"),
+        Attribute("subscriptions"),
+        Attribute("replicates"),
+        Attribute("revoked_certificates"),
+        Attribute("start_time", "Float"),
+        Attribute("system_info"),
+        *_TIMES,
+    ),
+    # Public halves only: private keys are files (operations §11).
+    _table(
+        CERTIFICATE_TABLE,
+        _key("name"),
+        Attribute("certificate", "String"),
+        Attribute("private_key_name", "String"),
+        Attribute("is_authority", "Boolean"),
+        Attribute("is_self_signed", "Boolean"),
+        Attribute("details"),
+        Attribute("hosts"),
+        Attribute("uses"),
+        Attribute("ciphers", "String"),
+        *_TIMES,
+    ),
+    _table(LICENSE_TABLE, _key("id")),
+    _table(STATUS_TABLE, _key("id"), Attribute("status"), *_TIMES, audit=False, replicate=False),
+    _table(
+        DEPLOYMENT_TABLE,
+        _key("deployment_id"),
+        Attribute("project", "String", indexed=True),
+        Attribute("package_identifier", "String"),
+        Attribute("status", "String", indexed=True),
+        Attribute("phase", "String"),
+        Attribute("event_log"),
+        Attribute("peer_results"),
+        Attribute("payload_hash", "String"),
+        Attribute("payload_size", "Long"),
+        Attribute("started_at", "Float", indexed=True),
+        Attribute("completed_at", "Float"),
+        Attribute("user", "String"),
+        Attribute("rollback_of", "String"),
+        Attribute("error"),
+        audit=False,
+    ),
+    _table(LOADER_TABLE, _key("id"), Attribute("hash", "String"), audit=False, replicate=False),
 )
 
 
