@@ -1,0 +1,133 @@
+"""Status texts, and what waits for a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.apps.app import App, EntryStatus
+from svc.clock import FakeClock
+from svc.errors import Problem
+from svc.operations.status import StatusBoard
+from tests.support.operations import OperationsNode
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    with OperationsNode(tmp_path) as node:
+        yield node
+
+
+def refused(node: OperationsNode, operation: str, **fields: Any) -> tuple[int, str]:
+    with pytest.raises(Problem) as caught:
+        node.run(operation, **fields)
+    return caught.value.status_code, caught.value.message
+
+
+def test_the_board_keeps_the_time_of_the_first_text() -> None:
+    clock = FakeClock()
+    board = StatusBoard(clock)
+    first = board.set("primary", "a")
+    assert first == {"id": "primary", "status": "a", "__createdtime__": 1767225600000, "__updatedtime__": 1767225600000}
+    clock.advance(1)
+    assert board.set("primary", "b")["__createdtime__"] == 1767225600000
+    record = board.get("primary")
+    assert record == {"id": "primary", "status": "b", "__createdtime__": 1767225600000, "__updatedtime__": 1767225601000}
+    record["status"] = "changed"
+    assert board.records()[0]["status"] == "b"
+    assert board.clear("primary")
+    assert not board.clear("primary")
+    assert board.get("primary") is None
+
+
+def test_reasons_for_a_restart_are_kept_once() -> None:
+    board = StatusBoard(FakeClock())
+    assert not board.restart_required
+    board.require_restart("http.port", "shop")
+    board.require_restart("http.port")
+    assert board.restart_reasons == ["http.port", "shop"]
+
+
+def test_a_text_is_set_read_and_cleared(node: OperationsNode) -> None:
+    record = node.run("set_status", status="busy")
+    assert record["id"] == "primary"
+    assert node.run("get_status", id="primary") == record
+    assert node.run("get_status") == {"systemStatus": [record], "componentStatus": [], "restartRequired": False}
+    assert node.run("clear_status", id="primary") == {"message": "Status successfully cleared"}
+    assert node.run("clear_status", id="primary") == {"message": "Status successfully cleared"}
+    assert node.run("get_status")["systemStatus"] == []
+
+
+def test_availability_takes_two_values(node: OperationsNode) -> None:
+    assert node.run("set_status", id="availability", status="Available")["status"] == "Available"
+    assert refused(node, "set_status", id="availability", status="down") == (
+        400,
+        'Status "availability" only accepts these values: Available, Unavailable',
+    )
+    assert node.run("get_status", id="availability")["status"] == "Available"
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "status", "message"),
+    [
+        ("set_status", {}, 400, "'status' is required"),
+        ("set_status", {"status": ""}, 400, "'status' is not allowed to be empty"),
+        ("set_status", {"status": 5}, 400, "'status' must be a string"),
+        ("set_status", {"status": "x" * 513}, 400, "'status' length must be less than or equal to 512 characters long"),
+        ("set_status", {"id": "x", "status": "y"}, 400, "'id' must be one of [primary, maintenance, availability]"),
+        ("set_status", {"id": ["primary"], "status": "y"}, 400, "'id' must be one of [primary, maintenance, availability]"),
+        ("clear_status", {}, 400, "'id' is required"),
+        ("clear_status", {"id": "x"}, 400, "'id' must be one of [primary, maintenance, availability]"),
+        ("get_status", {"id": "maintenance"}, 404, "Status 'maintenance' is not set"),
+        ("get_status", {"id": "x"}, 404, "Status 'x' is not set"),
+        ("get_status", {"id": 5}, 400, "'id' must be a string"),
+        ("get_status", {"id": {}}, 400, "'id' must be a string"),
+    ],
+)
+def test_faults(node: OperationsNode, operation: str, fields: dict[str, Any], status: int, message: str) -> None:
+    assert refused(node, operation, **fields) == (status, message)
+
+
+def test_the_longest_text(node: OperationsNode) -> None:
+    assert len(node.run("set_status", status="x" * 512)["status"]) == 512
+
+
+def test_components_say_how_they_were_loaded(node: OperationsNode, tmp_path: Path) -> None:
+    bad = EntryStatus()
+    bad.warn("first")
+    bad.fail("second")
+    odd = EntryStatus()
+    odd.warn("odd")
+    app = App("shop", tmp_path, {}, {"config": EntryStatus(), "graphqlSchema": bad, "static": odd})
+    node.node.apps = [app]
+    checked = {"workers": {"0": 1767225600000}}
+    assert node.run("get_status")["componentStatus"] == [
+        {"name": "shop.config", "componentName": "shop", "status": "healthy", "lastChecked": checked},
+        {
+            "name": "shop.graphqlSchema",
+            "componentName": "shop",
+            "status": "error",
+            "lastChecked": checked,
+            "latestMessage": "second",
+            "error": "first; second",
+        },
+        {"name": "shop.static", "componentName": "shop", "status": "warning", "lastChecked": checked, "latestMessage": "odd"},
+    ]
+
+
+def test_what_waits_for_a_restart_is_named(node: OperationsNode) -> None:
+    node.node.status.require_restart("http.port")
+    found = node.run("get_status")
+    assert found["restartRequired"] is True
+    assert found["restartReasons"] == ["http.port"]
+
+
+def test_status_is_for_super_users(node: OperationsNode) -> None:
+    user = node.user("ann", {"super_user": False})
+    for operation in ("set_status", "get_status", "clear_status"):
+        with pytest.raises(Problem) as caught:
+            node.run(operation, user, id="primary", status="x")
+        assert caught.value.status_code == 403
