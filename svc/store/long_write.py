@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from svc.store.blobs import BlobFile
     from svc.store.database import Database
     from svc.store.index import Index
+    from svc.store.keys import Key
     from svc.store.schema import TableDefinition
     from svc.store.store import Store
     from svc.store.table import Table
@@ -78,7 +79,7 @@ _NEXT = {
 class LongWrite:
     """`writes`: all of one database, in order; not changed meanwhile. `tables`: the definitions by which they were checked.
 
-    `version`, `deleted` (records that were there): after `run`.
+    `version`, `deleted` (records that were there), `skipped` (see `Transaction`): after `run`.
     """
 
     def __init__(self, store: Store, writes: list[Write], tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
@@ -106,6 +107,7 @@ class LongWrite:
         self._announced = False  # readers of the definitions have to read them again
         self.version = 0.0
         self.deleted = 0
+        self.skipped: list[Key] = []
 
     def _enter(self, stage: Stage) -> None:
         assert stage in _NEXT[self.stage], f"a long write went from {self.stage.name} to {stage.name}"
@@ -160,6 +162,7 @@ class LongWrite:
         self._wall_ms = store.clock.wall() * 1000
         self._set = env.run_long(self._open)
         self._files = self._set.new_files
+        self.skipped = self._set.skipped
         return True
 
     def _open(self, txn: Txn) -> WriteSet:

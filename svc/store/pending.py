@@ -16,10 +16,15 @@ else:
     Table = Any
 
 
+INSERT, UPDATE = 101, 102  # a put of what is not there, a patch of what is; else nothing happens. The log knows them as PUT and PATCH
+_CONDITIONAL = frozenset((INSERT, UPDATE))
+_WHOLE = frozenset((PUT, INSERT))
+
+
 class Write(msgspec.Struct, gc=False):
     """`data`: the record, the changes, or None for a delete. It takes 72 bytes, and the garbage collector need not look at it."""
 
-    kind: int
+    kind: int  # PUT, PATCH, DELETE, INSERT, UPDATE
     table: Table
     key: bytes  # encoded, whole
     id: Key | None  # the same decoded; None where nobody asks for it
@@ -29,11 +34,18 @@ class Write(msgspec.Struct, gc=False):
 
 
 def carry_out(write: Write, write_set: WriteSet) -> bool:
-    """Write it; True if that removed a record. Raises what prevents it."""
-    if write.data is None:
-        return write_set.delete(write.table, write.key, write.precondition)
-    if write.kind == PUT:
-        write_set.put(write.table, write.key, write.data, write.precondition, write.expires_at)
+    """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
+    kind, table, key, data = write.kind, write.table, write.key, write.data
+    if data is None:
+        if write_set.delete(table, key, write.precondition):
+            return True
+        if write.id is not None:
+            write_set.skipped.append(write.id)
+    elif kind in _CONDITIONAL and write_set.has(table, key) is (kind == INSERT):
+        assert write.id is not None
+        write_set.skipped.append(write.id)
+    elif kind in _WHOLE:
+        write_set.put(table, key, data, write.precondition, write.expires_at)
     else:
-        write_set.patch(write.table, write.key, write.id, write.data, write.precondition)
+        write_set.patch(table, key, write.id, data, write.precondition, write.expires_at)
     return False

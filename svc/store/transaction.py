@@ -24,7 +24,7 @@ from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.keys import Key, encode_primary, is_hashed
 from svc.store.log import DELETE, PATCH, PUT
 from svc.store.long_write import LongWrite
-from svc.store.pending import Write, carry_out
+from svc.store.pending import INSERT, UPDATE, Write, carry_out
 from svc.store.records import decode, encode
 from svc.store.writes import CREATE, Precondition, WriteSet, merge
 
@@ -55,6 +55,7 @@ class Transaction:
         "on_done",
         "operation",
         "outcome",
+        "skipped",
         "unsaved",
         "user",
         "version",
@@ -68,6 +69,7 @@ class Transaction:
         self._aborted = False
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
+        self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
@@ -110,8 +112,28 @@ class Transaction:
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
         self._collect(PATCH, table, key, changes, precondition, None)
 
+    def insert(self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None) -> Key:
+        """Make a record, under a new key if `key` is None; returns the key. If there is such a record, the key is `skipped`."""
+        if key is None:
+            key = self.new_key(table)
+        self._collect(INSERT, table, key, record, None, expires_at)
+        return key
+
+    def update(self, table: Table, key: Key, changes: dict[str, Any], *, expires_at: float | None = None) -> None:
+        """Set these attributes of a record and leave the others. If there is no such record, the key is `skipped`."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(UPDATE, table, key, changes, None, expires_at)
+
+    def upsert(self, table: Table, key: Key | None, changes: dict[str, Any], *, expires_at: float | None = None) -> Key:
+        """`update`, or `insert` if there is no such record: then `changes` are all of it, and `apply` checks it as such. Returns the key."""
+        if key is None:
+            key = self.new_key(table)
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(PATCH, table, key, changes, None, expires_at)
+        return key
+
     def delete(self, table: Table, key: Key, precondition: Precondition | None = None) -> None:
-        """Remove the record if there is one."""
+        """Remove the record if there is one; if not, the key is `skipped`."""
         self._collect(DELETE, table, key, None, precondition, None)
 
     def delete_stored(self, table: Table, stored: bytes, raw: bytes) -> None:
@@ -150,9 +172,9 @@ class Transaction:
             table.database.learn_attributes(table, data)
         if data is not None and Unsaved.alive:
             self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
-        if kind == PUT and data is not None:
+        if data is not None and kind not in (PATCH, UPDATE):
             data[table.primary_key] = list(key) if type(key) is tuple else key
-        self._add(Write(kind, table, encoded, key if kind == PATCH else None, data, precondition, expires_at))
+        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at))
 
     def _add(self, write: Write) -> None:
         table = write.table
@@ -178,8 +200,10 @@ class Transaction:
             if write.data is None:
                 raw = None
                 continue
+            if raw is None if write.kind == UPDATE else raw is not None and write.kind == INSERT:
+                continue
             record = write.data
-            if write.kind == PATCH:
+            if write.kind == PATCH or write.kind == UPDATE:
                 record = merge({} if raw is None else decode(raw), record)
                 record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
             raw = encode(record, self.version, 0, write.expires_at)
@@ -214,7 +238,7 @@ class Transaction:
             self._save_blobs_now()
         if not self._writes:
             self.databases = ()
-            self.deleted = 0
+            self.deleted, self.skipped = 0, []
             self.outcome = None
             store.applied(self)
             return
@@ -240,6 +264,7 @@ class Transaction:
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
             raise
+        skipped = sets[0].skipped if len(sets) == 1 else [key for write_set in sets for key in write_set.skipped]
         while sets:
             try:
                 sets.pop(0).keep()
@@ -248,7 +273,7 @@ class Transaction:
                     write_set.undo()
                 raise
         self.databases = databases
-        self.deleted = deleted
+        self.deleted, self.skipped = deleted, skipped
         self.outcome = None
         store.applied(self)
 
@@ -276,7 +301,7 @@ class Transaction:
         long_write = LongWrite(self._store, self._take(), tables, self.user, self.operation)
         await long_write.run()
         self.databases = databases
-        self.version, self.deleted = long_write.version, long_write.deleted
+        self.version, self.deleted, self.skipped = long_write.version, long_write.deleted, long_write.skipped
 
     @property
     def _is_in_one_database(self) -> bool:

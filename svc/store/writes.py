@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from svc.errors import ClientError, PreconditionFailed, RecordExists
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
-from svc.store.keys import MAX_STORED, index_key, index_keys, storage_key
+from svc.store.keys import MAX_STORED, Key, index_key, index_keys, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.records import HAS_FILES, decode, encode, etag_of, expiry_of, lsn_of, version_of
 from svc.store.validation import Add
@@ -74,6 +74,7 @@ class WriteSet:
         "index_changes",
         "new_files",
         "operation",
+        "skipped",
         "txn",
         "user",
         "version",
@@ -94,6 +95,7 @@ class WriteSet:
         self.operation = operation
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
+        self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
         self._outdated: dict[Index, None] = {}
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
@@ -127,6 +129,11 @@ class WriteSet:
 
     # -- the kinds of write
 
+    def has(self, table: Table, key: bytes) -> bool:
+        """Whether there is a record under this encoded key, as of the writes before."""
+        raw = self.txn.get(key if len(key) < MAX_STORED else storage_key(key), None, table.primary)
+        return raw is not None and not self._is_expired(raw)
+
     def put(
         self, table: Table, key: bytes, record: dict[str, Any], precondition: Precondition | None, expires_at: float | None = None
     ) -> None:
@@ -142,7 +149,15 @@ class WriteSet:
         expiry = self._expiry(table, record, expires_at)
         self._write(table, PUT, key, stored, old_raw, old, record, None, expiry)
 
-    def patch(self, table: Table, key: bytes, id: Any, changes: Mapping[str, Any], precondition: Precondition | None) -> None:
+    def patch(
+        self,
+        table: Table,
+        key: bytes,
+        id: Any,
+        changes: Mapping[str, Any],
+        precondition: Precondition | None,
+        expires_at: float | None = None,
+    ) -> None:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
@@ -156,7 +171,7 @@ class WriteSet:
             record = table.validator.record(record, source="native")
             if table.stamps:
                 table.validator.stamp(record, self.version, None)
-            self._write(table, PATCH, key, stored, old_raw, old, record, record, self._expiry(table, record, None))
+            self._write(table, PATCH, key, stored, old_raw, old, record, record, self._expiry(table, record, expires_at))
             return
         record = merge(old, changes)
         record[table.primary_key] = old[table.primary_key]
@@ -165,7 +180,7 @@ class WriteSet:
             table.validator.merged(record, increments)
         if table.stamps:
             table.validator.stamp(record, self.version, old)
-        expiry = self._expiry(table, record, None)
+        expiry = self._expiry(table, record, expires_at)
         if expiry is None and not table.expires_by_attribute and old_raw is not None:
             expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
         logged = {name: {"__op__": "add", "value": value.value} if type(value) is Add else value for name, value in changes.items()}

@@ -171,6 +171,26 @@ def test_all_kinds_of_write_in_their_order(turns: Turns, store: Store, seats: Ta
     store.check()
 
 
+def test_what_is_skipped_is_known_afterwards(turns: Turns, store: Store, seats: Table) -> None:
+    put(store, seats, "s003", price=1)
+    transaction = Transaction(store, "anna", 1)
+    for number in range(60):
+        transaction.insert(seats, f"s{number:03}", {"price": number})
+    transaction.insert(seats, "s007", {"price": 7})
+    transaction.update(seats, "s007", {"place": "y"})
+    transaction.update(seats, "s999", {"place": "y"})
+    task = turns.start(transaction.apply_long())
+    writing(turns, seats)
+    put(store, seats, "s004", price=2)  # cannot wait: it begins again
+    turns.until(task.done)
+    task.result()
+    assert transaction.skipped == ["s003", "s004", "s007", "s999"]
+    raw = seats.get_raw("s007")
+    assert raw is not None and decode(raw) == {"price": 7, "place": "y", "code": "s007"}
+    assert {entry.operation for entry in seats.database.log.read(seats.database.snapshot()) if entry.user == "anna"} == {1}
+    store.check()
+
+
 def test_nothing_to_write_is_no_commit(turns: Turns, store: Store, seats: Table) -> None:
     transaction = store.begin()
     for number in range(100):

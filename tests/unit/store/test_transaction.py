@@ -9,6 +9,7 @@ from svc.clock import FakeClock
 from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, ValidationError
 from svc.store import Precondition, Store, Table, Transaction
 from svc.store.keys import index_key
+from svc.store.log import DELETE, PATCH, PUT
 from svc.store.records import decode, etag_of, version_of
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
@@ -429,6 +430,132 @@ def test_many_records_keep_their_creation_time(open_store: Callable[..., Store],
     made = stored(table, "7")
     assert made is not None
     assert made["made"] < clock.wall() * 1000 - 15_000
+
+
+# -- writes that are skipped
+
+
+def test_insert_makes_only_new_records(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1)
+    transaction, _ = begin(store)
+    assert transaction.insert(seats, "A1", {"price": 2}) == "A1"
+    assert transaction.insert(seats, "B1", {"price": 3}) == "B1"
+    assert transaction.insert(seats, "B1", {"price": 4}) == "B1"
+    made = transaction.insert(seats, None, {"price": 5})
+    transaction.apply()
+    assert transaction.skipped == ["A1", "B1"], "in the order in which they were asked for"
+    store.commit_turn()
+    assert [stored(seats, key) for key in ("A1", "B1", made)] == [
+        {"price": 1, "code": "A1"},
+        {"price": 3, "code": "B1"},
+        {"price": 5, "code": made},
+    ]
+    transaction.apply()
+    assert transaction.skipped == []
+    store.check()
+
+
+def test_update_merges_into_what_is_there(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1, place="x")
+    transaction, _ = begin(store)
+    transaction.update(seats, "A1", {"code": "ignored", "price": 2})
+    transaction.update(seats, "B1", {"price": 3})
+    transaction.insert(seats, "C1", {"price": 4})
+    transaction.update(seats, "C1", {"place": "y"})
+    transaction.delete(seats, "C1")
+    transaction.update(seats, "C1", {"place": "z"})
+    transaction.apply()
+    store.commit_turn()
+    assert transaction.skipped == ["B1", "C1"] and transaction.deleted == 1
+    assert stored(seats, "A1") == {"price": 2, "place": "x", "code": "A1"} and stored(seats, "B1") is stored(seats, "C1") is None
+    store.check()
+
+
+def test_upsert_merges_or_makes(store: Store) -> None:
+    definition = TableDefinition(
+        "T", attributes=(Attribute("id", primary_key=True), Attribute("a", "Int", required=True), Attribute("b", "Int"))
+    )
+    table = store.open_database("data").define_table(definition)
+    transaction, _ = begin(store)
+    first = transaction.upsert(table, None, {"a": 1})
+    second = transaction.upsert(table, None, {"a": 2})
+    assert first + 1 == second  # type: ignore[operator]
+    transaction.upsert(table, first, {"b": 3})
+    transaction.apply()
+    store.commit_turn()
+    assert transaction.skipped == []
+    assert stored(table, first) == {"a": 1, "b": 3, "id": first}
+    transaction, _ = begin(store)
+    transaction.upsert(table, second, {"b": 4})
+    transaction.upsert(table, "new", {"b": 5})
+    with pytest.raises(ValidationError, match="a is required"):
+        transaction.apply()
+    assert stored(table, second) == {"a": 2, "id": second}
+    store.check()
+
+
+def test_an_expired_record_is_no_record(store: Store, seats: Table, clock: FakeClock) -> None:
+    soon = clock.wall() * 1000 + 1000
+    transaction, _ = begin(store)
+    for key in ("A1", "B1", "C1"):
+        transaction.insert(seats, key, {"price": 1, "place": "x"}, expires_at=soon)
+    transaction.apply()
+    store.commit_turn()
+    transaction.update(seats, "C1", {"price": 2}, expires_at=soon + 5000)
+    transaction.apply()
+    store.commit_turn()
+    clock.advance(2)
+    transaction.insert(seats, "A1", {"price": 3})
+    transaction.update(seats, "B1", {"price": 3})
+    transaction.upsert(seats, "C1", {"price": 3})
+    transaction.apply()
+    store.commit_turn()
+    assert transaction.skipped == ["B1"]
+    assert [stored(seats, key) for key in ("A1", "B1", "C1")] == [
+        {"price": 3, "code": "A1"},
+        None,
+        {"price": 3, "place": "x", "code": "C1"},
+    ]
+    clock.advance(5)
+    assert stored(seats, "C1") is None, "an update without an expiry keeps the one there is"
+    store.check()
+
+
+def test_what_will_be_skipped_is_not_seen(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1)
+    transaction, _ = begin(store)
+    transaction.insert(seats, "A1", {"price": 2})
+    transaction.update(seats, "B1", {"price": 3})
+    raw = transaction.get_raw(seats, "A1")
+    assert raw is not None and decode(raw)["price"] == 1 and transaction.get_raw(seats, "B1") is None
+    transaction.insert(seats, "B1", {"price": 4})
+    transaction.update(seats, "B1", {"place": "y"})
+    raw = transaction.get_raw(seats, "B1")
+    assert raw is not None and decode(raw) == {"price": 4, "code": "B1", "place": "y"}
+    transaction.abort()
+
+
+def test_deleting_what_is_not_there_is_noted(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1)
+    transaction, _ = begin(store)
+    transaction.delete(seats, "B1")
+    transaction.delete(seats, "A1")
+    transaction.delete(seats, "A1")
+    transaction.apply()
+    store.commit_turn()
+    assert transaction.skipped == ["B1", "A1"] and transaction.deleted == 1
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_log_tells_which_operation_it_was(store: Store, seats: Table, number: int) -> None:
+    transaction = Transaction(store, "anna", number)
+    transaction.insert(seats, "A1", {"price": 1})
+    transaction.update(seats, "A1", {"price": 2})
+    transaction.delete(seats, "A1")
+    transaction.apply()
+    store.commit_turn()
+    entries = list(seats.database.log.read(seats.database.snapshot()))
+    assert [(entry.kind, entry.operation) for entry in entries] == [(PUT, number), (PATCH, number), (DELETE, number)]
 
 
 def test_long_lists_are_compared_in_linear_time(store: Store, seats: Table) -> None:
