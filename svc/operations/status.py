@@ -59,6 +59,12 @@ class StatusBoard:
             self._awaited[reason] = None
 
     @property
+    def is_unavailable(self) -> bool:
+        """Whether an operator took this node out of service for load balancers."""
+        record = self._records.get("availability")
+        return record is not None and record["status"] == "Unavailable"
+
+    @property
     def restart_reasons(self) -> list[str]:
         """What waits for a restart, each once."""
         return list(self._awaited)
