@@ -53,7 +53,7 @@ class RequestLog(Protocol):
 
 
 class Dispatcher:
-    """The `Application` of an application port."""
+    """The `Application` of a port."""
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class Dispatcher:
         executor: Executor,
         log_error: Callable[[str, BaseException | None], None],
         access: RequestLog | None = None,
+        recorded_method: str = "",
     ) -> None:
+        """`recorded_method`: what the figures of requests have as their method, if not that of HTTP (analytics §3)."""
         self._handler = handler
         self._handle = handler.handle
         self._identify = identifier.identify
@@ -77,6 +79,7 @@ class Dispatcher:
         self._executor = executor
         self._log_error = log_error
         self._access = access
+        self._recorded_method = recorded_method
         self._defects = 0
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ class Dispatcher:
         answered = request.answered
         self._request_done(
             request.handler_path,
-            request.method,
+            self._recorded_method or request.method,
             (answered - request.arrived) * 1000.0,
             exchange.status < 400,
             exchange.body_bytes,

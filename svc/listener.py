@@ -1,13 +1,16 @@
-"""A listening socket: accepts in batches and backs off at the descriptor limit."""
+"""A listening socket, of a port or of a path: accepts in batches and backs off at the descriptor limit."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from svc.connection import Connections
+from svc.messages import UNIX_PEER
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
 BACKLOG = 1024
@@ -33,14 +36,36 @@ def listen_on(port: int, host: str | None = None) -> socket.socket:
     return sock
 
 
+def listen_at(path: Path) -> socket.socket:
+    """A non-blocking listening socket at a path that only its owner may use; what a killed server left there is replaced. Raises OSError.
+
+    It is bound under another name and then renamed, so that it never exists with wider permissions.
+    """
+    bound = path.with_name(f".{path.name[:20]}.{os.getpid()}")
+    bound.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(bound))
+        bound.chmod(0o600)
+        sock.listen(BACKLOG)
+        bound.rename(path)
+    except OSError:
+        sock.close()
+        bound.unlink(missing_ok=True)
+        raise
+    sock.setblocking(False)
+    return sock
+
+
 def peer_address(address: object) -> str:
-    """The host part of a peer's address; IPv4-mapped IPv6 as plain IPv4."""
-    host = address[0] if isinstance(address, tuple) else str(address)
-    return str(host).removeprefix("::ffff:")
+    """The host part of a peer's address; IPv4-mapped IPv6 as plain IPv4. Peers on a Unix socket have none."""
+    if not isinstance(address, tuple):
+        return UNIX_PEER
+    return str(address[0]).removeprefix("::ffff:")
 
 
 class Listener:
-    """Feeds accepted sockets of one port to `connections`.
+    """Feeds accepted sockets of one port or path to `connections`.
 
     `routed(at_once)` is told of each: True if it was taken in the first turn it was seen in, False if an earlier batch left it waiting.
     """
@@ -53,9 +78,13 @@ class Listener:
         routed: Callable[[bool], None],
         warn: Callable[[str], None],
         scheme: str = "http",
+        *,
+        path: Path | None = None,
     ) -> None:
+        """`path`: of a Unix socket, which is removed with the listener."""
         self.sock = sock
-        self.port: int = sock.getsockname()[1]
+        self.path = path
+        self.port: int = sock.getsockname()[1] if path is None else 0
         self._connections = connections
         self._loop = loop
         self._routed = routed
@@ -81,13 +110,14 @@ class Listener:
                     return
                 continue  # the peer gave up while it waited (ECONNABORTED)
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.path is None:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections.accept(sock, peer_address(address), self._scheme)
             self._routed(not self._waited)
         self._waited = True
 
     def _back_off(self, error: OSError) -> None:
-        self._warn(f"port {self.port}: {error.strerror}; no new connections for {BACK_OFF} s, {len(self._connections.open)} are open")
+        self._warn(f"{self.path or f'port {self.port}'}: {error.strerror}; no new connections for {BACK_OFF} s, {len(self._connections.open)} are open")
         self._waited = True
         self._loop.remove_reader(self.sock)
         self._loop.call_later(BACK_OFF, self._resume)
@@ -101,3 +131,5 @@ class Listener:
             self._listening = False
             self._loop.remove_reader(self.sock)
             self.sock.close()
+            if self.path is not None:
+                self.path.unlink(missing_ok=True)

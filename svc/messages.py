@@ -12,6 +12,9 @@ from typing import Any, Final, Protocol
 
 HeaderPairs = list[tuple[str, str]]
 
+UNIX_PEER = "unix"
+"""The address of peers on the Unix socket of the operations API."""
+
 _UNDECODED: Final = object()
 
 

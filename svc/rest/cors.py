@@ -9,6 +9,7 @@ from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
 METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY"
 EXPOSED = "ETag, Last-Modified, Link, Location, Server-Timing, X-Deleted-Count, X-Svc-Session"
+OPERATIONS_METHODS = "POST, GET, PUT, DELETE, PATCH, OPTIONS"
 MAX_AGE = "600"  # seconds a browser may keep a preflight's answer
 
 
@@ -20,12 +21,15 @@ class Cors:
     origins: frozenset[str] | None = None
     allow_headers: str = "Accept, Content-Type, Authorization"
     credentials: bool = True
+    methods: str = METHODS
 
     @classmethod
-    def from_list(cls, enabled: bool, access_list: Sequence[str | None] | None, allow_headers: str, credentials: bool) -> Cors:
+    def from_list(
+        cls, enabled: bool, access_list: Sequence[str | None] | None, allow_headers: str, credentials: bool, methods: str = METHODS
+    ) -> Cors:
         """`access_list` null, `[null]` or with `*`: every origin."""
         every = not access_list or list(access_list) == [None] or "*" in access_list
-        return cls(enabled, None if every else frozenset(str(o) for o in access_list or ()), allow_headers, credentials)
+        return cls(enabled, None if every else frozenset(str(o) for o in access_list or ()), allow_headers, credentials, methods)
 
     def admits(self, origin: str) -> bool:
         return self.enabled and (self.origins is None or origin in self.origins)
@@ -42,7 +46,7 @@ class Cors:
         if self.credentials:
             pairs.append(("Access-Control-Allow-Credentials", "true"))
         pairs += [
-            ("Access-Control-Allow-Methods", METHODS),
+            ("Access-Control-Allow-Methods", self.methods),
             ("Access-Control-Allow-Headers", self.allow_headers),
             ("Access-Control-Max-Age", MAX_AGE),
             ("Vary", "Origin"),
