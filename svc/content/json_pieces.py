@@ -58,6 +58,49 @@ def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[N
     return values + rest
 
 
+def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
+    """`decode(body)` of an object whose array `member` is long, with a step for each piece of that array. Raises the same BadBody.
+
+    What stands before the array must itself be an object up to there: then the array is a member of the body and not of something inside it. Of
+    two members of that name the last one would count, so with a second one, or what looks like one, the body is decoded as a whole.
+    """
+    name = b'"' + member.encode() + b'"'
+    found = re.compile(re.escape(name) + rb"[ \t\r\n]*:[ \t\r\n]*\[").search(body)
+    if found is None or body.find(name, found.end()) >= 0 or not _is_object(body[: found.end()] + b"]}", decode):
+        return decode(body)
+    prefix = body[: found.end()]
+    begin = found.end()
+    values: list[Any] = []
+    position, size = begin, PIECE
+    signature = _signature(body, position)
+    while len(body) - position > size and size <= MAX_PIECE:
+        for cut in _cuts(body, position, position + size, signature):
+            piece = _decode_piece(body, position, cut, len(values), decode)
+            if piece:
+                values += piece
+                position, size = cut + 1, PIECE
+                break
+        else:
+            size *= 2
+        yield
+    try:
+        whole = decode(prefix + body[position:])
+    except BadBody as error:
+        raise _moved(error, position - begin, 0) from None
+    rest = whole[member]
+    if not rest and values:  # the comma at which we cut last had nothing behind it
+        return decode(body)
+    whole[member] = values + rest
+    return whole
+
+
+def _is_object(body: bytes, decode: Callable[[bytes], Any]) -> bool:
+    try:
+        return isinstance(decode(body), dict)
+    except BadBody:
+        return False
+
+
 def _decode_piece(body: bytes, begin: int, end: int, before: int, decode: Callable[[bytes], Any]) -> list[Any]:
     """The elements between, none if the end is no place to cut. `before`: the number of elements before them."""
     piece = b"".join((b"[", body[begin:end], b"]"))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices
-from svc.content.json_pieces import decode_in_pieces
+from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
 from svc.store.records import decode_json as decode_stored
@@ -52,6 +52,13 @@ def decode_json_slices(body: bytes) -> Slices:
     if len(body) <= SLICE_BYTES:
         return decode_json(body)
     return (yield from decode_in_pieces(body, decode_json))
+
+
+def decode_json_object_slices(body: bytes, member: str) -> Slices:
+    """An object is decoded a few elements of its array `member` at a time."""
+    if len(body) <= SLICE_BYTES:
+        return decode_json(body)
+    return (yield from decode_member_in_pieces(body, member, decode_json))
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
