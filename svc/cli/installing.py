@@ -1,0 +1,85 @@
+"""`svc install`: only the first run, asking on a terminal for what is not given (contract: configuration §4)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from svc import __version__
+from svc.cli.arguments import FAILED, RUNNING, Arguments, place_of
+from svc.cli.serving import load_config
+
+if TYPE_CHECKING:
+    from svc.config import Config
+    from svc.install import Administrator, Place
+
+
+def install(arguments: Arguments) -> int:
+    from svc.errors import ConfigError, Problem
+    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, install, make_directories, take_administrator
+
+    arguments.no_words()
+    try:
+        place = place_of(arguments)
+        if place.installed:
+            print("svc is already installed.")
+            return 0
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            _ask_missing(place, arguments)
+            place = place_of(arguments)
+        administrator = take_administrator(os.environ, arguments.options)
+        check_user(place)
+        place = install(place, os.environ, arguments.options)
+        with RootLock(place.root):
+            config = load_config(place, arguments)
+            make_directories(place.root, config)
+            _create_system(config, administrator)
+    except AlreadyRunning as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return RUNNING
+    except (ConfigError, WrongUser, Problem) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return FAILED
+    print(f"svc {__version__} is installed in {place.root}. Start it with: svc")
+    return 0
+
+
+def _ask_missing(place: Place, arguments: Arguments) -> None:
+    """Ask for what neither the environment nor the command line gives; Enter takes the default."""
+    import getpass
+
+    given = {name.lower() for name in (*os.environ, *arguments.options)}
+    if "rootpath" not in given:
+        arguments.options["ROOTPATH"] = input(f"Root directory [{place.root}]: ").strip() or str(place.root)
+    if "svc_admin_username" not in given:
+        arguments.options["SVC_ADMIN_USERNAME"] = input("Name of the first super user [admin]: ").strip() or "admin"
+    if "svc_admin_password" not in given:
+        password = getpass.getpass("Password (empty: one is made up and shown once): ")
+        if password:
+            arguments.options["SVC_ADMIN_PASSWORD"] = password
+    if "node_hostname" not in given:
+        arguments.options["NODE_HOSTNAME"] = input("Name of this node [localhost]: ").strip() or "localhost"
+
+
+def _create_system(config: Config, administrator: Administrator) -> None:
+    """The system database, the role `super_user` and the first super user, as the server's start makes them."""
+    from svc.auth.install import ensure_first_super_user
+    from svc.auth.system import ensure_system
+    from svc.install import PASSWORD_FILE, keep_initial_password
+    from svc.store import Store
+
+    store = Store(config["storage.path"], node=config["node.hostname"])
+    try:
+        ensure_system(store)
+        first = ensure_first_super_user(
+            store,
+            administrator.username,
+            administrator.password,
+            password_file=config.root / PASSWORD_FILE,
+            hash_function=config["authentication.hashFunction"],
+        )
+    finally:
+        store.close()
+    if first is not None and first.password is not None:
+        keep_initial_password(config.root, first.username, first.password, sys.stderr)

@@ -1,0 +1,131 @@
+"""`svc`, `svc run`, `svc dev`: install if needed, lock the root, run the server in this process until it ends (contract: configuration §4, §6.1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svc import __version__
+from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, named_directory, place_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from svc.config import Config
+    from svc.install import Place, Terminal
+
+
+def run(arguments: Arguments) -> int:
+    apps = [named_directory(word) for word in arguments.words]
+    return serve(arguments, apps, dev=False, terminal=sys.stderr)
+
+
+def dev(arguments: Arguments) -> int:
+    if not arguments.words:
+        raise UsageError("svc dev needs the directory of the application, for example: svc dev .")
+    apps = [named_directory(word) for word in arguments.words]
+    os.environ["DEV_MODE"] = "true"
+    return serve(arguments, apps, dev=True, terminal=sys.stderr)
+
+
+def demo(arguments: Arguments) -> int:
+    from svc.demo import main
+
+    return main(arguments.words)
+
+
+def in_session(arguments: Arguments) -> int:
+    """What `svc start` runs in its own session: as `run`, with its user behind a pipe."""
+    from svc.background import ready_pipe
+
+    apps = [named_directory(word) for word in arguments.words]
+    with ready_pipe() as (terminal, on_ready):
+        try:
+            return serve(arguments, apps, dev=False, terminal=terminal, on_ready=on_ready)
+        except UsageError as error:
+            print(error, file=terminal)
+            return FAILED
+
+
+def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Terminal, on_ready: Callable[[], None] | None = None) -> int:
+    """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`."""
+    from svc.errors import ConfigError, Problem
+    from svc.install import (
+        AlreadyRunning,
+        RootLock,
+        WrongUser,
+        check_user,
+        install,
+        keep_initial_password,
+        make_directories,
+        take_administrator,
+    )
+
+    try:
+        administrator = take_administrator(os.environ, arguments.options)
+        place = place_of(arguments)
+        check_user(place)
+        place = install(place, os.environ, arguments.options)
+        with RootLock(place.root):
+            config = load_config(place, arguments, dev=dev)
+            make_directories(place.root, config)
+            _log_notes(config)
+            from svc.server import Server
+
+            server = Server(
+                config,
+                apps,
+                dev,
+                on_ready=lambda _: on_ready() if on_ready is not None else _tell_ready(config),
+                on_first_super_user=lambda first: (
+                    keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
+                ),
+                username=administrator.username,
+                password=administrator.password,
+            )
+            return server.run()
+    except AlreadyRunning as error:
+        print(f"Error: {error}", file=terminal)
+        return RUNNING
+    except (ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
+        print(f"Error: {error}", file=terminal)
+        return FAILED
+
+
+def _tell_ready(config: Config) -> None:
+    """Who started the server by hand sees that it runs; everything else is in the log."""
+    if sys.stderr.isatty() and not config["logging.stdStreams"]:
+        print(
+            f"svc {__version__} answers on port {config['http.port']}, its log is {config['logging.path']}. Ctrl+C stops it.",
+            file=sys.stderr,
+        )
+
+
+def load_config(place: Place, arguments: Arguments, *, dev: bool = False) -> Config:
+    """The configuration of this place with all overrides. Raises UsageError with the contract's text if it is not valid."""
+    from svc.config import Config
+    from svc.errors import ConfigError
+
+    try:
+        return Config.load(place.root, environ=os.environ, options=arguments.options, dev=dev, file=place.file)
+    except ConfigError as error:
+        raise UsageError(f"svc config file validation error: {error}") from error
+
+
+def _log_notes(config: Config) -> None:
+    """Log what was odd about the configuration, and where the initial password lies as long as it has not been changed."""
+    from svc.install import initial_password_notice
+
+    notice = initial_password_notice(config.root)
+    if not config.notes and notice is None:
+        return
+    from svc.logs import Logs
+
+    logs = Logs.from_config(config)
+    for level, sentence in config.notes:
+        logs.logger.log(level, sentence)
+    if notice is not None:
+        logs.logger.notify(notice)
+    logs.close()
