@@ -130,6 +130,10 @@ class Listener:
         if self._listening:
             self._listening = False
             self._loop.remove_reader(self.sock)
-            self.sock.close()
-            if self.path is not None:
-                self.path.unlink(missing_ok=True)
+            self.discard()
+
+    def discard(self) -> None:
+        """Close what was never started."""
+        self.sock.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

@@ -26,6 +26,9 @@ from svc.dispatch import Dispatcher
 from svc.listener import Listener, listen_on
 from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging
 from svc.loop import new_loop
+from svc.operations.node import Node
+from svc.operations.status import StatusBoard
+from svc.operations_port import OperationsPort
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.resources import Resources
@@ -49,7 +52,6 @@ GC_THRESHOLD = 20_000  # objects more than before until the collector looks: req
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 UNSERVED_PORTS = (
     "http.securePort",
-    "operationsApi.network.port",
     "operationsApi.network.securePort",
     "mqtt.network.port",
     "mqtt.network.securePort",
@@ -143,7 +145,7 @@ class Server:
             storage_interval=config["analytics.storageInterval"],
             executor=self._executor,
         )
-        identifier = Identifier(
+        self.identifier = identifier = Identifier(
             self.directory,
             cache_ttl=config["authentication.cacheTTL"],
             clock=clock,
@@ -178,16 +180,19 @@ class Server:
             self._log_error,
             AccessLog.from_config(config, self.logs),
         )
+        date = HttpDate(clock)
         self.connections = Connections(
             self.loop,
             self.dispatcher,
             clock,
             limits=Limits(config["http.maxHeaderSize"], config["http.maxRequestBodySize"]),
             timeouts=Timeouts(config["http.headersTimeout"], config["http.timeout"], config["http.keepAliveTimeout"]),
-            date=HttpDate(clock),
+            date=date,
             log_error=self._log_error,
         )
         self.listeners: list[Listener] = []
+        self.restart_wanted = False
+        self.operations_port = self._make_operations_port(rest, date)
         self._selector.end_turn = self._end_turn
 
     # --- building ------------------------------------------------------------------------------------------------------------------
@@ -213,6 +218,37 @@ class Server:
     def _rest_option(self, name: str) -> bool:
         return any(isinstance(app.config.get("rest"), dict) and app.config["rest"].get(name) for app in self.apps)
 
+    def _make_operations_port(self, rest: Rest, date: HttpDate) -> OperationsPort:
+        node = Node(
+            store=self.store,
+            config=self.config,
+            clock=self.clock,
+            loop=self.loop,
+            executor=self._executor,
+            logs=self.logs,
+            directory=self.directory,
+            verifier=self.identifier.verifier,
+            resources=self.resources,
+            types=rest.types,
+            tokens=None,
+            sessions=None,
+            jobs=None,  # type: ignore[arg-type]
+            status=StatusBoard(self.clock),
+            analytics=self.analytics,
+            apps=self.apps,
+            restart=self.restart,
+        )
+        identifier = Identifier(self.directory, clock=self.clock, verifier=self.identifier.verifier)
+        return OperationsPort(
+            node,
+            identifier,
+            self.analytics.recorder,
+            date=date,
+            log_error=self._log_error,
+            access=None,
+            routed=self._routed,
+        )
+
     def listen(self) -> None:
         """Open every port or raise OSError with none open. `listeners[n].port` tells the real ones."""
         unserved = [f"{name} {self.config[name]}" for name in UNSERVED_PORTS if self.config[name] is not None]
@@ -224,14 +260,19 @@ class Server:
                 "also those of a proxy on it that adds no X-Forwarded-For",
             )
         port = self.config["http.port"]
-        if port is None:
-            return
+        if port is not None:
+            try:
+                sock = listen_on(port)
+            except OSError as error:
+                raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
+            self.listeners.append(Listener(sock, self.connections, self.loop, self._routed, self.logger.warn))
         try:
-            sock = listen_on(port)
-        except OSError as error:
-            raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
-        listener = Listener(sock, self.connections, self.loop, self._routed, self.logger.warn)
-        self.listeners.append(listener)
+            self.operations_port.listen()
+        except OSError:
+            for listener in self.listeners:
+                listener.discard()
+            self.listeners.clear()
+            raise
 
     # --- running -------------------------------------------------------------------------------------------------------------------
 
@@ -247,6 +288,7 @@ class Server:
                 return 1
             for listener in self.listeners:
                 listener.start()
+            self.operations_port.start()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self.stop)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
@@ -276,15 +318,26 @@ class Server:
             self.loop.stop()
             return
         self.logger.notify("Stopping svc.")
+        self.operations_port.announce_stop()
         for listener in self.listeners:
             listener.stop()
         self.connections.drain()
         self._wait_until_drained(self.clock.monotonic() + DRAIN_SECONDS)
 
+    def restart(self, in_place: bool = False) -> None:
+        """Stop as `stop` does, once the answers under way are sent; who started `run` starts anew (`restart_wanted`)."""
+        self.logger.notify("Restarting svc.")
+        self.restart_wanted = True
+        self.loop.call_soon(self.stop)
+
     def _wait_until_drained(self, deadline: float) -> None:
+        """The application's connections end first: until then the operations port tells load balancers that this instance is leaving."""
         if self._closing:
             return
-        if not self.connections.open or self.clock.monotonic() >= deadline:
+        late = self.clock.monotonic() >= deadline
+        if late or not self.connections.open:
+            self.operations_port.stop()
+        if late or not (self.connections.open or self.operations_port.connections.open):
             self.loop.stop()
         else:
             self.loop.call_later(0.02, self._wait_until_drained, deadline)
@@ -293,10 +346,13 @@ class Server:
         self._closing = True
         for listener in self.listeners:
             listener.stop()
+        self.operations_port.stop()
         if self.store.has_pending:
             self.store.commit_turn()
             self.connections.end_turn()
+            self.operations_port.connections.end_turn()
         self.connections.close_all()
+        self.operations_port.connections.close_all()
         self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()
         self._selector.end_turn = lambda: False
@@ -333,6 +389,7 @@ class Server:
                 self._commit_deferred = False
                 store.commit_turn()  # first: its outcome decides what the held answers say
         more = self.connections.end_turn()  # encode and send, which may take up pipelined requests
+        more = self.operations_port.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
         return more or store.has_pending
 
@@ -340,7 +397,9 @@ class Server:
 
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
-        self.connections.sweep(self.clock.monotonic())
+        now = self.clock.monotonic()
+        self.connections.sweep(now)
+        self.operations_port.connections.sweep(now)
         self.store.snapshots.abort_idle()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):
@@ -348,7 +407,8 @@ class Server:
 
     def _record_socket_bytes(self) -> None:
         """What all sockets together took in and gave out in the last second, heads included; nothing for an idle second."""
-        now = (self.connections.bytes_received, self.connections.bytes_sent)
+        both = (self.connections, self.operations_port.connections)
+        now = (sum(each.bytes_received for each in both), sum(each.bytes_sent for each in both))
         for direction, before, count in zip(("received", "sent"), self._socket_bytes, now, strict=True):
             if count > before:
                 self.analytics.recorder.record(count - before, "socket-bytes", type=direction)

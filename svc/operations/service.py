@@ -51,7 +51,7 @@ class Operations:
         if authorized and user is None and (row is None or not self._needs_no_login(row, body)):
             raise AccessViolation(None)
         if row is None:
-            raise ClientError(f"Operation '{name[:250]}' not found", code="NOT_FOUND")
+            raise ClientError(f"Operation '{name[:250]}' not found")
         caller = user
         if authorized and user is not None:
             if body.get("impersonate") is not None:

@@ -35,7 +35,10 @@ PAGE_ROWS = 1000  # a query with a limit up to this is answered as a whole, with
 
 @dataclass(frozen=True)
 class RestOptions:
+    """`pages`: pages of a query name the address of the next one."""
+
     last_modified: bool = False
+    pages: bool = True
 
 
 class Answers:
@@ -255,7 +258,7 @@ class Answers:
             found = execution.found
             row_writer = writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
-        if rows.plan.limit:
+        if rows.plan.limit and self._options.pages:
             cursor = execution.run.next_cursor()
             if cursor is not None:
                 pairs.append(("Link", f'<{next_page(request.target, cursor, rows.plan.limit)}>; rel="next"'))

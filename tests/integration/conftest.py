@@ -33,6 +33,7 @@ class Process:
     def __init__(self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None) -> None:
         self.root = root
         self.port = free_port()
+        self.operations_port = free_port()
         self.log = root.parent / f"{root.name}-output.txt"
         self._env = {
             "PATH": os.environ["PATH"],
@@ -40,7 +41,7 @@ class Process:
             "ROOTPATH": str(root),
             "HTTP_PORT": str(self.port),
             "HTTP_SECUREPORT": "null",
-            "OPERATIONSAPI_NETWORK_PORT": "null",
+            "OPERATIONSAPI_NETWORK_PORT": str(self.operations_port),
             "MQTT_NETWORK_PORT": "null",
             "MQTT_NETWORK_SECUREPORT": "null",
             "SVC_ADMIN_PASSWORD": PASSWORD,
@@ -53,6 +54,10 @@ class Process:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def operations_url(self) -> str:
+        return f"http://127.0.0.1:{self.operations_port}"
 
     @property
     def pid(self) -> int:
@@ -92,6 +97,10 @@ class Process:
 
     def client(self, **options: object) -> httpx.Client:
         return httpx.Client(base_url=self.url, auth=("admin", PASSWORD), timeout=30, **options)  # type: ignore[arg-type]
+
+    def operate(self, operation: str, auth: tuple[str, str] | None = ("admin", PASSWORD), **fields: object) -> httpx.Response:
+        """One operation over HTTP."""
+        return httpx.post(self.operations_url, auth=auth, timeout=60, json={"operation": operation, **fields})
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from svc.listener import ACCEPT_BATCH, BACK_OFF, Listener, peer_address
+from svc.messages import UNIX_PEER
 from tests.support.fakes import FakeLoop
 
 
@@ -130,4 +131,4 @@ def test_after_stop_nothing_comes_back(world: World) -> None:
 def test_addresses() -> None:
     assert peer_address(("::1", 1, 0, 0)) == "::1"
     assert peer_address(("127.0.0.1", 1)) == "127.0.0.1"
-    assert peer_address("") == ""
+    assert peer_address("") == UNIX_PEER

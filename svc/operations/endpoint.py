@@ -1,0 +1,290 @@
+"""The operations server: `POST /` runs an operation, a few GETs for people and load balancers (contract: operations §1).
+
+`Endpoint` is the `Handler` of a `Dispatcher`. Exceptions become answers in `problem`, in the form that clients of operations know:
+`{"error": text, "code": code}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from svc import __version__
+from svc.auth.identify import host_name
+from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
+from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
+from svc.messages import Headers, Request, Response
+from svc.operations.call import Call
+from svc.operations.openapi import operations_document
+from svc.operations.service import Operations
+from svc.resources import RequestTarget
+from svc.rest.answers import Answers, RestOptions
+from svc.rest.bodies import media_type_of, parameters_of
+from svc.rest.compression import Compression
+from svc.rest.decoding import RequestDecoder
+from svc.rest.openapi.document import EncodedDocument
+
+if TYPE_CHECKING:
+    from svc.operations.node import Node
+
+BODY_TYPES = frozenset(("application/json", "application/cbor", "application/x-msgpack", "application/msgpack"))
+LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
+LONG_MEMBER = "records"  # the only field that makes a body long and is no text
+ANONYMOUS_BODY = 1 << 20  # bytes that somebody without credentials may send
+UNEXPECTED = "There was an error processing your request. Check logs and try again."
+
+_BINARY = frozenset(("application/cbor", "application/x-msgpack", "application/msgpack"))
+_TARGET = RequestTarget()
+
+_PAGE = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>svc</title></head>
+<body><h1>svc is running.</h1><p>Version {__version__}. Operations are posted to this address as JSON, for example
+<code>{{"operation": "describe_all"}}</code>. What there is: <code>svc help operations</code>, or <a href="/api/openapi/operations">OpenAPI</a>.</p>
+</body></html>
+"""
+
+
+class Endpoint:
+    """`is_ready`: whether requests are welcome; False while the server starts or stops."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        *,
+        compression: Compression,
+        decoder: RequestDecoder,
+        report: Callable[[BaseException], None],
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        node = operations.node
+        self._operations = operations
+        self._node: Node = node
+        self._types = node.types
+        self._slices = node.store.slices
+        self._decoder = decoder
+        self._compression = compression
+        self._answers = Answers(node.types, compression, node.clock, report, RestOptions(pages=False))
+        self._logger = node.logs.logger.with_tag("operation")
+        self._is_ready = is_ready
+        self._gets: Mapping[str, Callable[[Request], Any]] = {
+            "/": self._page,
+            "/health": self._health,
+            "/ready": self._ready,
+            "/api/openapi/rest": self._rest_openapi,
+            "/api/openapi/operations": self._operations_openapi,
+        }
+
+    # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
+
+    def handle(self, request: Request) -> Any:
+        """A Response, or an awaitable of one. Raises Problem."""
+        get = self._gets.get(request.pathname)
+        if request.method == "POST" and request.pathname == "/":
+            return self._operate(request)
+        if get is None or request.method not in ("GET", "HEAD"):
+            raise NotFound("Not found")
+        return get(request)
+
+    def receive(self, request: Request) -> Any:
+        """A body that is not here yet is collected; a long one only for somebody known."""
+        if request.user is None and refresh_token_of(request) is None:
+            length = request.block.get("content-length")
+            if length is None or len(length) > 9 or int(length) > ANONYMOUS_BODY:
+                raise AccessViolation(None)
+        return None
+
+    def options(self, request: Request) -> Response:
+        """OPTIONS that is no preflight."""
+        if request.pathname not in self._gets:
+            raise NotFound("Not found")
+        return Response(status=204, pairs=[("Allow", ", ".join(self._allowed(request.pathname)))])
+
+    def decode_content(self, request: Request) -> Any:
+        return self._body(request)
+
+    def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
+        """Any error as an answer (operations §1.5)."""
+        body: dict[str, Any]
+        if isinstance(error, Refusal):
+            body = error.body
+        elif error.status_code == 500:
+            body = {"error": UNEXPECTED if request_id else error.message, "code": error.code}
+        else:
+            body = {"error": error.message, "code": error.code}
+            if isinstance(error, QueryError) and error.position is not None:
+                body["position"] = error.position
+        if request is not None and self._logger.is_enabled("info"):
+            self._logger.info(request.handler_path or request.pathname[:200], error.status_code, body["error"])
+        writer = self._types.named("application/json")
+        accept = None if request is None else request.block.get("accept")
+        if accept is not None and "json" not in accept[:16]:
+            try:
+                preferred = self._types.writer(accept)
+                writer = preferred if preferred.name in _BINARY else writer
+            except NotAcceptable:
+                pass  # then it is JSON all the same
+        assert writer is not None
+        encoded = writer.encode(body)
+        return Response(
+            encoded if isinstance(encoded, bytes) else encode_json(body),
+            error.status_code,
+            Headers([("Content-Type", writer.content_type), *error.headers]),
+        )
+
+    def _allowed(self, pathname: str) -> tuple[str, ...]:
+        return ("GET", "HEAD", "POST", "OPTIONS") if pathname == "/" else ("GET", "HEAD", "OPTIONS")
+
+    # --- operations ------------------------------------------------------------------------------------------------------------------
+
+    def _operate(self, request: Request) -> Any:
+        if not self._is_ready():
+            raise Overloaded("svc is stopping")
+        body = self._body(request)
+        return self._operate_later(request, body) if inspect.isawaitable(body) else self._perform(request, body)
+
+    async def _operate_later(self, request: Request, body: Awaitable[Any]) -> Any:
+        return self._perform(request, await body)
+
+    def _perform(self, request: Request, body: Any) -> Any:
+        _, row = self._operations.find(body)
+        if row is not None:
+            request.handler_path = row.name
+        token = refresh_token_of(request)
+        if token is not None and (row is None or row.name != "refresh_operation_token"):
+            raise Problem("invalid token", 401)
+        wishes = self._answers.wishes(request)
+        if wishes.writer is None:
+            raise NotAcceptable(wishes.refusal)  # before any work is done
+        call = self._operations.prepare(body, request.user, request)
+        if call.operation.logged and self._logger.is_enabled("info"):
+            self._logger.info({"operation": call.name, "user": call.username})
+        result = self._operations.run(call)
+        if inspect.isawaitable(result):
+            return self._finish_later(request, call, result)
+        return self._finish(request, call, result)
+
+    async def _finish_later(self, request: Request, call: Call, result: Awaitable[Any]) -> Any:
+        return self._finish(request, call, await result)
+
+    def _finish(self, request: Request, call: Call, result: Any) -> Any:
+        """The answer; the dispatcher holds it back until what was written is on the disk."""
+        if call.transaction is not None:
+            request.transaction = call.transaction
+        if result is None:
+            result = {}
+        answer = self._answers.answer(request, _TARGET, result)
+        if inspect.isawaitable(answer):
+            return self._complete_later(request, call, answer)
+        return self._complete(request, call, answer)
+
+    async def _complete_later(self, request: Request, call: Call, answer: Awaitable[Response]) -> Response:
+        return self._complete(request, call, await answer)
+
+    def _complete(self, request: Request, call: Call, response: Response) -> Response:
+        if call.operation.closes:
+            response.pairs.append(("Connection", "close"))
+        wishes = self._answers.wishes(request)
+        if wishes.writer is not None and wishes.writer.name == "text/csv" and response.status == 200:
+            response.pairs.append(("Content-Disposition", 'attachment; filename="data.csv"'))
+        return response
+
+    # --- bodies ----------------------------------------------------------------------------------------------------------------------
+
+    def _body(self, request: Request) -> Any:
+        """The value of the body, or an awaitable of it if it is long. Raises Problem 400, 413 or 415."""
+        if not request.content:
+            raise ClientError("Invalid JSON.", code="BAD_BODY")
+        content_type = request.block.get("content-type")
+        media_type = media_type_of(content_type)
+        if media_type not in BODY_TYPES and (media_type or _is_cross_origin(request)):
+            raise ClientError(
+                f"{media_type[:100] or 'A body without a type'} is not read here; send application/json, application/cbor or"
+                " application/x-msgpack",
+                415,
+            )
+        coding = request.block.fields.get("content-encoding")
+        if coding is not None and not request.is_decoded:
+            content = self._decoder.decode(coding, request.content)
+            if not isinstance(content, bytes):
+                return self._uncoded(request, content)
+            request.content, request.is_decoded = content, True
+        return self._value(request, media_type or "application/json", content_type)
+
+    async def _uncoded(self, request: Request, content: Awaitable[bytes]) -> Any:
+        request.content, request.is_decoded = await content, True
+        value = self._body(request)
+        return await value if inspect.isawaitable(value) else value
+
+    def _value(self, request: Request, media_type: str, content_type: str | None) -> Any:
+        reader = self._types.reader(media_type)
+        if reader is None:
+            raise ClientError(f"{media_type} is not read here", 415)
+        request.native_body = reader.native and not reader.text_bodies
+        body = request.content
+        if len(body) <= LONG_BODY:
+            return reader.decode(body, parameters_of(content_type or ""), None)
+        if isinstance(reader, JsonType):
+            return self._slices.result(decode_json_object_slices(body, LONG_MEMBER))
+        return self._slices.result(reader.decode_slices(body, parameters_of(content_type or ""), None))
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def _page(self, request: Request) -> Response:
+        return Response(_PAGE, 200, pairs=[("Content-Type", "text/html; charset=utf-8")])
+
+    def _health(self, request: Request) -> Response:
+        """The process answers."""
+        return _text("svc is running.")
+
+    def _ready(self, request: Request) -> Response:
+        """Whether a load balancer should send requests here: not while starting or stopping, nor when an operator said so."""
+        if not self._is_ready():
+            return _text("svc is stopping.", 503)
+        if self._node.status.is_unavailable:
+            return _text("svc was set unavailable.", 503)
+        return _text("svc is ready.")
+
+    def _rest_openapi(self, request: Request) -> Any:
+        _require_super_user(request)
+        return self._rest_document(request)
+
+    async def _rest_document(self, request: Request) -> Response:
+        document = EncodedDocument(self._node.resources, __version__, self._types)
+        for _ in document:
+            await sleep(0)
+        config = self._node.config
+        port = config["http.port"]
+        host = host_name(request.host) or "localhost"
+        return _json(document.body(f"http://{host}:{port}" if port is not None else "/"))
+
+    def _operations_openapi(self, request: Request) -> Response:
+        if request.user is None:
+            raise AccessViolation(None)
+        return _json(operations_document(f"{request.scheme}://{request.host}" if request.host else "/"))
+
+
+def refresh_token_of(request: Request) -> str | None:
+    """The refresh token that a request shows in place of an operation token."""
+    return getattr(request, "refresh_token", None)
+
+
+def _require_super_user(request: Request) -> None:
+    if request.user is None:
+        raise AccessViolation(None)
+    if not request.user.super_user:
+        raise AccessViolation(request.user, "Forbidden")
+
+
+def _is_cross_origin(request: Request) -> bool:
+    origin = request.block.get("origin")
+    return origin is not None and origin.partition("://")[2].lower() != request.host.lower()
+
+
+def _text(text: str, status: int = 200) -> Response:
+    return Response(text, status, pairs=[("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, 200, pairs=[("Content-Type", "application/json"), ("Cache-Control", "private, no-cache")])

@@ -1,0 +1,129 @@
+"""The operations server of an instance: its port, its Unix socket, and what answers there (contract: operations §1, configuration §2.3).
+
+It outlives the application's ports while the server stops, so that a load balancer can ask and is told to go elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+
+from svc.auth.identify import Identifier
+from svc.clock import Clock
+from svc.config import Config
+from svc.connection import Connections, Timeouts
+from svc.dispatch import Dispatcher, RequestLog, RequestRecorder
+from svc.listener import Listener, listen_at, listen_on
+from svc.operations.endpoint import Endpoint
+from svc.operations.node import Node
+from svc.operations.service import Operations
+from svc.operations_socket import make_private_directory, socket_path
+from svc.protocol.http1 import Limits
+from svc.rest.compression import Compression
+from svc.rest.cors import OPERATIONS_METHODS, Cors
+from svc.rest.decoding import RequestDecoder
+
+RECORDED_METHOD = "operation"  # of every request here, in the figures (analytics §3)
+
+
+class OperationsPort:
+    """`operations`: for calls from code. `ports`: the listening ones, as opened."""
+
+    def __init__(
+        self,
+        node: Node,
+        identifier: Identifier,
+        recorder: RequestRecorder,
+        *,
+        date: Callable[[], str],
+        log_error: Callable[[str, BaseException | None], None],
+        access: RequestLog | None,
+        routed: Callable[[bool], None],
+    ) -> None:
+        config: Config = node.config
+        loop: asyncio.AbstractEventLoop = node.loop
+        executor: Executor = node.executor
+        clock: Clock = node.clock
+        max_body = config["http.maxRequestBodySize"]
+        self._config = config
+        self._loop = loop
+        self._routed = routed
+        self._warn = node.logs.logger.warn
+        self._is_ready = False
+        self.operations = Operations(node)
+        endpoint = Endpoint(
+            self.operations,
+            compression=Compression(config["http.compressionThreshold"]),
+            decoder=RequestDecoder(max_body, max_body),
+            report=lambda error: log_error("while streaming an answer", error),
+            is_ready=lambda: self._is_ready,
+        )
+        cors = Cors.from_list(
+            config["operationsApi.network.cors"],
+            config["operationsApi.network.corsAccessList"],
+            config["http.corsAccessControlAllowHeaders"],
+            config["authentication.enableSessions"],
+            OPERATIONS_METHODS,
+        )
+        dispatcher = Dispatcher(endpoint, identifier, cors, recorder, clock, loop, executor, log_error, access, RECORDED_METHOD)
+        network = "operationsApi.network"
+        self.connections = Connections(
+            loop,
+            dispatcher,
+            clock,
+            limits=Limits(config["http.maxHeaderSize"], max_body),
+            timeouts=Timeouts(config[f"{network}.headersTimeout"], config[f"{network}.timeout"], config[f"{network}.keepAliveTimeout"]),
+            date=date,
+            log_error=log_error,
+        )
+        self.listeners: list[Listener] = []
+
+    @property
+    def ports(self) -> list[int]:
+        return [listener.port for listener in self.listeners if listener.path is None]
+
+    @property
+    def socket(self) -> Path | None:
+        """The path of the Unix socket, None if there is none."""
+        return next((listener.path for listener in self.listeners if listener.path is not None), None)
+
+    def listen(self) -> None:
+        """Open port and socket, or raise OSError, which says which, with none open."""
+        port = self._config["operationsApi.network.port"]
+        path = self._config["operationsApi.network.domainSocket"]
+        what = f"operationsApi.network.port {port}"
+        try:
+            if port is not None:
+                self._add(Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn))
+            what = f"operationsApi.network.domainSocket {path}"
+            place = socket_path(path)
+            if place is not None:
+                if place != path:
+                    make_private_directory(place.parent)
+                self._add(Listener(listen_at(place), self.connections, self._loop, self._routed, self._warn, path=place))
+        except OSError as error:
+            for listener in self.listeners:
+                listener.discard()
+            self.listeners.clear()
+            raise OSError(error.errno, f"{what}: {error.strerror}") from None
+
+    def _add(self, listener: Listener) -> None:
+        self.listeners.append(listener)
+
+    def start(self) -> None:
+        self._is_ready = True
+        for listener in self.listeners:
+            listener.start()
+
+    def announce_stop(self) -> None:
+        """From now on `/ready` says no, and no operation begins; the connections stay."""
+        self._is_ready = False
+
+    def stop(self) -> None:
+        """Stop accepting; connections end after their current answer."""
+        self._is_ready = False
+        for listener in self.listeners:
+            listener.stop()
+        self.connections.drain()
