@@ -101,10 +101,12 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`shape`: "value" (one bare value), "object" or "array" (http §6.8)."""
+    """`shape`: "value" (one bare value), "object" or "array" (http §6.8). `nulls`: an object has null for what a record does not have
+    (operations §3.2), else leaves it out."""
 
     items: tuple[SelectItem, ...]
     shape: str = "object"
+    nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,14 +100,16 @@ def compile_select(
     names = tuple([".".join(item.path) for item in items])
     if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
         given = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
-        selected = json_selector(names, given)
+        selected = json_selector(names, given, None if select.nulls else MISSING)
         if selected is not None:
             columns = [_column(items[at], table, links, json, where, sort) for at in given]
             if not columns:
                 return lambda raws, lookups: selected(raws, [])
+            if select.nulls:
+                return lambda raws, lookups: selected(raws, [list(map(_or_null, column(raws, lookups))) for column in columns])
             return lambda raws, lookups: selected(raws, [column(raws, lookups) for column in columns])
     if all(_is_plain(item, table) for item in items):
-        return _plain(tuple([item.path[0] for item in items]), select.shape, json)
+        return _plain(tuple([item.path[0] for item in items]), select, json)
     columns = [_column(item, table, links, json, where, sort) for item in items]
     if select.shape == "value":
         column = columns[0]
@@ -116,6 +118,8 @@ def compile_select(
         return lambda raws, lookups: [
             [_or_null(value) for value in values] for values in zip(*[column(raws, lookups) for column in columns], strict=True)
         ]
+
+    nulls = select.nulls
 
     def shape(raws: list[bytes], lookups: Lookups) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -126,6 +130,8 @@ def compile_select(
                     result.update(value)
                 elif value is not MISSING:
                     result[name] = value
+                elif nulls:
+                    result[name] = None
             found.append(result)
         return found
 
@@ -159,6 +165,8 @@ def select_from(value: object, nested: Select) -> object:
         found = _at_path(value, item.path)
         if found is not MISSING:
             result[".".join(item.path)] = found if item.nested is None else select_from(found, item.nested)
+        elif nested.nulls:
+            result[".".join(item.path)] = None
     return result
 
 
@@ -193,11 +201,14 @@ def _is_plain(item: SelectItem, table: AnyTable) -> bool:
     return attribute is None or attribute.stored
 
 
-def _plain(names: tuple[str, ...], shape: str, json: bool) -> Shape:
+def _plain(names: tuple[str, ...], select: Select, json: bool) -> Shape:
+    if select.shape == "object" and select.nulls:
+        filled = projection(names, json, None)
+        return lambda raws, lookups: [dict(zip(names, filled(raw), strict=True)) for raw in raws]
     values_of = projection(names, json)
-    if shape == "value":
+    if select.shape == "value":
         return lambda raws, lookups: [_or_null(values_of(raw)[0]) for raw in raws]
-    if shape == "array":
+    if select.shape == "array":
         return lambda raws, lookups: [[None if value is MISSING else value for value in values_of(raw)] for raw in raws]
     return lambda raws, lookups: [
         {name: value for name, value in zip(names, values_of(raw), strict=True) if value is not MISSING} for raw in raws
