@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from math import isfinite
 
-from svc.errors import QueryError
+from svc.errors import BadValue, QueryError
 from svc.query.calls import MAX_CURSOR, MAX_DEPTH, MAX_PATH, is_cursor
 from svc.query.hints import did_you_mean
 from svc.query.nodes import (
@@ -71,7 +71,7 @@ def _camel_case(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-_COMPARATORS: dict[str, Comparator] = {
+COMPARATORS: dict[str, Comparator] = {
     **{str(comparator): comparator for comparator in Comparator},
     **{_camel_case(comparator): comparator for comparator in Comparator},
     **dict.fromkeys(("equal", "eq", "=", "==", "==="), Comparator.EQUALS),
@@ -220,32 +220,17 @@ class _Reader:
     def _value(self, value: object, at: str, path: tuple[str, ...]) -> object:
         """The value of a condition, with a type that nodes have: a list is a tuple, and so on."""
         self._add(at)
-        kind = type(value)
-        if kind is bool or value is None:
-            return value
-        if isinstance(value, str):
-            if is_encodable(value):
-                return str.__str__(value)
-        elif isinstance(value, int):
-            if value.bit_length() <= MAX_BITS:
-                return int(value)
-        elif isinstance(value, float):
-            if isfinite(value):
-                return float(value)
-        elif isinstance(value, (bytes, bytearray, memoryview)):
-            return bytes(value)
-        elif isinstance(value, date):  # a datetime is one too
-            moment = to_date(value)
-            if moment is not None:
-                return moment
-        elif isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)):
             self._enter(at)
             elements = tuple([self._value(element, f"{at}[{number}]", path) for number, element in enumerate(value)])
             self._depth -= 1
             return elements
-        raise QueryError(
-            f"Invalid value for attribute {printable('.'.join(path))}: {shown(value)}, '{at}' must be a plain value", code="BAD_VALUE"
-        )
+        try:
+            return plain_value(value)
+        except BadValue:
+            raise QueryError(
+                f"Invalid value for attribute {printable('.'.join(path))}: {shown(value)}, '{at}' must be a plain value", code="BAD_VALUE"
+            ) from None
 
     def _related_query(self, members: dict[str, object], at: str) -> Query:
         where, sort, offset, limit = self.level(members, at)
@@ -380,6 +365,29 @@ class _Reader:
             raise _fault(at, f"is beyond the {MAX_NODES} conditions, names and values that a query may have")
 
 
+def plain_value(value: object) -> object:
+    """A value that is no list, with a type that nodes have: a date is a datetime, and so on. Raises BadValue for what cannot be compared."""
+    kind = type(value)
+    if kind is bool or value is None:
+        return value
+    if isinstance(value, str):
+        if is_encodable(value):
+            return str.__str__(value)
+    elif isinstance(value, int):
+        if value.bit_length() <= MAX_BITS:
+            return int(value)
+    elif isinstance(value, float):
+        if isfinite(value):
+            return float(value)
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    elif isinstance(value, date):  # a datetime is one too
+        moment = to_date(value)
+        if moment is not None:
+            return moment
+    raise BadValue(f"{shown(value)} is no plain value")
+
+
 def _members(data: object, known: Collection[str], at: str) -> dict[str, object]:
     """The members that are given, under their snake_case names. A null is not given, unless it is a value."""
     if not isinstance(data, Mapping):
@@ -427,9 +435,9 @@ def _unknown(name: object, known: Collection[str], at: str) -> QueryError:
 def _comparator(given: object, at: str, path: tuple[str, ...]) -> Comparator:
     if given is None:
         return Comparator.EQUALS
-    found = _COMPARATORS.get(given) if isinstance(given, str) else None
+    found = COMPARATORS.get(given) if isinstance(given, str) else None
     if found is None:
-        hint = did_you_mean(given, _COMPARATORS) if isinstance(given, str) else ""
+        hint = did_you_mean(given, COMPARATORS) if isinstance(given, str) else ""
         message = f"Unknown query comparator {shown(given)}, '{at}' must be one of {_listed(Comparator)}" + (f" ({hint})" if hint else "")
         raise QueryError(message, code="UNUSABLE_OPERATOR")
     return found
