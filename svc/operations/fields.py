@@ -29,6 +29,7 @@ class Field:
 
     `shown_as`: the name in messages, where the contract has another than the field's. `missing`: the whole text when a required field is absent,
     default `'<name>' is required`. `low`, `high`: of numbers, both allowed. `check`: a further test, after that of the kind.
+    `nullable`: null is a value that can be sent, not the same as nothing. `preferred`: the alias that wins over the name itself.
     `secret`: never in a log, a job record or an example.
     """
 
@@ -45,6 +46,8 @@ class Field:
     missing: str = ""
     secret: bool = False
     check: Check | None = None
+    nullable: bool = False
+    preferred: str = ""
 
     @property
     def label(self) -> str:
@@ -53,6 +56,8 @@ class Field:
     @property
     def names(self) -> tuple[str, ...]:
         """All names it may be sent under, the winning one first."""
+        if self.preferred:
+            return (self.preferred, *[name for name in (self.name, *self.aliases) if name != self.preferred])
         return (self.name, *self.aliases)
 
     def but(self, **changes: Any) -> Field:
@@ -198,7 +203,7 @@ def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, A
         value = given(body, field)
         if value is None:
             arguments[field.name] = field.default
-            if field.required:
+            if field.required and not (field.nullable and any(name in body for name in field.names)):
                 faults.append(field.missing or f"'{field.label}' is required")
             continue
         fault = fault_of(value, field)
@@ -219,6 +224,7 @@ GET_ATTRIBUTES = Field(
     "filled list",
     'Attributes to return: names, `"*"`, or `{"name": "owner", "select": ["name"]}` for related records.',
     aliases=("select",),
+    preferred="select",
 )
 REPLICATED = Field("replicated", "bool", "Also on the other nodes of the cluster.", default=False)
 IMPERSONATE = Field("impersonate", "object", "Run with the rights of another user or role; super users only.")
