@@ -1,6 +1,6 @@
 """`svc demo`: fills a fresh data directory with real tables and serves them.
 
-    svc demo [--dir DIRECTORY] [--port PORT]
+    svc demo [--dir DIRECTORY] [--port PORT] [--operations-port PORT]
 
 The directory is made complete or not at all: the records are loaded into a directory beside it, which takes its name when it is done. A directory that
 exists is served as it is, with whatever was changed in it.
@@ -46,7 +46,8 @@ def main(args: Sequence[str]) -> int:
     """Returns the exit status: 1 if the directory, the configuration or the port cannot be used, 4 if the demo runs already."""
     options = _parse(args)
     root: Path = options.dir.expanduser().absolute()
-    settings = {} if options.port is None else {"HTTP_PORT": str(options.port)}
+    ports = {"HTTP_PORT": options.port, "OPERATIONSAPI_NETWORK_PORT": options.operations_port}
+    settings = {name: str(port) for name, port in ports.items() if port is not None}
     try:
         if not is_filled(root):
             make_directory(root)
@@ -75,12 +76,12 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
         apps=[APP],
         username=administrator.username,
         password=administrator.password,
-        on_ready=lambda ready: print(introduction(root, ready.listeners[0].port), flush=True),
+        on_ready=lambda ready: print(introduction(root, ready.listeners[0].port, ready.operations_port.ports), flush=True),
     )
     return server.run()
 
 
-def introduction(root: Path, port: int) -> str:
+def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) -> str:
     """Who may log in, and what to try: lines to copy into another terminal."""
     try:
         password = (root / PASSWORD_FILE).read_text("utf-8").rstrip("\n")
@@ -94,6 +95,10 @@ def introduction(root: Path, port: int) -> str:
     login = f"{DEFAULT_ADMIN}:{password or 'PASSWORD'}"
     for title, target in EXAMPLES:
         lines += [f"\n# {title}", f"curl -gu '{login}' 'http://localhost:{port}{target}'"]
+    for operations_port in operations_ports:
+        body = '{"operation":"describe_table","table":"Flight"}'
+        lines += ["\n# operations, on a port of their own"]
+        lines += [f"curl -su '{login}' http://localhost:{operations_port}/ -H 'Content-Type: application/json' -d '{body}'"]
     lines.append("\nCtrl-C stops it. The next start goes on with the same data.")
     return "\n".join(lines)
 
@@ -107,4 +112,5 @@ def _parse(args: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="svc demo", description="Serve real tables to try things on: flights from New York, early 2013.")
     parser.add_argument("--dir", type=Path, default=default_directory(), help="the data directory; default: %(default)s")
     parser.add_argument("--port", type=int, help="of the HTTP server; default: 9926, or as configured")
+    parser.add_argument("--operations-port", type=int, help="of the operations API; default: 9925, or as configured")
     return parser.parse_args(args)
