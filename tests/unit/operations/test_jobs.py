@@ -1,0 +1,427 @@
+"""Jobs: their way through the states, what their records keep, cancelling, interruption, retention."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.auth.system import JOB_TABLE
+from svc.errors import ClientError, NoSpace, Overloaded, Problem, Refusal
+from svc.operations import jobs as module
+from svc.operations.call import Call
+from svc.operations.fields import Field
+from svc.operations.jobs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
+from svc.operations.operation import SUPER_USER, Operation
+from svc.store.records import decode
+from tests.support.operations import OperationsNode
+
+ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "text", "", secret=True),))
+Work = Callable[[Job], Awaitable[Any]]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    with OperationsNode(tmp_path) as node:
+        yield node
+
+
+def call_of(node: OperationsNode, user: Any = None, **body: Any) -> Call:
+    return Call(node.node, ROW, "work", {"operation": "work", **body}, {}, node.admin if user is None else user)
+
+
+def start(node: OperationsNode, work: Work, user: Any = None, **body: Any) -> str:
+    """The id of a job that has been answered."""
+
+    async def begin() -> Any:
+        return await node.node.jobs.start(call_of(node, user, **body), work)
+
+    answer = node.wait(begin)
+    assert answer == {"message": f"Starting job with id {answer['job_id']}", "job_id": answer["job_id"]}
+    return str(answer["job_id"])
+
+
+def stored(node: OperationsNode, job_id: str) -> dict[str, Any]:
+    raw = node.store.databases["system"].tables[JOB_TABLE].get_raw(job_id)
+    assert raw is not None
+    return decode(raw)
+
+
+def shown(node: OperationsNode, job_id: str) -> dict[str, Any]:
+    [record] = node.run("get_job", id=job_id)
+    return record  # type: ignore[no-any-return]
+
+
+def end(node: OperationsNode) -> None:
+    """Let all jobs come to their end."""
+
+    async def wait() -> None:
+        while node.node.jobs:
+            await asyncio.sleep(0)
+
+    node.wait(wait)
+
+
+def run(node: OperationsNode, work: Work) -> dict[str, Any]:
+    job_id = start(node, work)
+    end(node)
+    return shown(node, job_id)
+
+
+async def forever(_: Job) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+# --- states ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", TRANSITIONS)
+@pytest.mark.parametrize("after", TRANSITIONS)
+def test_only_the_transitions_of_the_table_are_possible(node: OperationsNode, before: str, after: str) -> None:
+    job = Job(node.node.jobs, {"id": "1", "type": "work", "status": before})
+    if after in TRANSITIONS[before]:
+        job.enter(after)
+        assert job.status == after
+    else:
+        with pytest.raises(AssertionError):
+            job.enter(after)
+
+
+def test_the_answer_comes_with_the_record_on_disk_before_the_work(node: OperationsNode) -> None:
+    async def work(job: Job) -> str:
+        seen.append(stored(node, job.id)["status"])
+        return "done"
+
+    seen: list[str] = []
+    job_id = start(node, work)
+    assert stored(node, job_id)["status"] in (CREATED, IN_PROGRESS)
+    end(node)
+    assert seen == [IN_PROGRESS]
+    assert shown(node, job_id) == {
+        "id": job_id,
+        "type": "work",
+        "status": COMPLETE,
+        "user": "admin",
+        "created_datetime": 1767225600000,
+        "start_datetime": 1767225600000,
+        "end_datetime": 1767225600000,
+        "start_datetime_converted": "2026-01-01T00:00:00.000Z",
+        "end_datetime_converted": "2026-01-01T00:00:00.000Z",
+        "message": "done",
+    }
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (JobFailed("no"), "no"),
+        (JobFailed({"error": "no", "unauthorized_access": []}), {"error": "no", "unauthorized_access": []}),
+        (ClientError("bad"), "bad"),
+        (Refusal({"error": "may not", "unauthorized_access": ["x"]}), {"error": "may not", "unauthorized_access": ["x"]}),
+        (ZeroDivisionError("secret detail"), module.UNEXPECTED),
+    ],
+)
+def test_a_failure_is_the_message_of_an_error(node: OperationsNode, failure: Exception, message: object) -> None:
+    async def work(_: Job) -> None:
+        raise failure
+
+    record = run(node, work)
+    assert (record["status"], record["message"]) == (ERROR, message)
+
+
+def test_what_work_returns(node: OperationsNode) -> None:
+    async def pair(_: Job) -> tuple[str, dict[str, int]]:
+        return "fine", {"n": 1}
+
+    async def nothing(job: Job) -> None:
+        job.result = [1]
+
+    record = run(node, pair)
+    assert (record["message"], record["result"]) == ("fine", {"n": 1})
+    record = run(node, nothing)
+    assert (record["message"], record["result"]) == (f"Successfully completed job: {record['id']}", [1])
+
+
+def test_a_message_that_cannot_be_stored_does_not_keep_the_job_from_ending(node: OperationsNode) -> None:
+    async def work(_: Job) -> tuple[str, object]:
+        return "\ud800", {"a": "\ud800"}
+
+    record = run(node, work)
+    assert (record["status"], record["message"]) == (COMPLETE, module.UNEXPECTED)
+    assert "result" not in record
+
+
+# --- the record ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_request_is_kept_without_secrets_and_bulk_and_never_shown(node: OperationsNode) -> None:
+    async def work(_: Job) -> None: ...
+
+    job_id = start(
+        node,
+        work,
+        key="secret",
+        data="id\n1",
+        records=[{}],
+        payload="x",
+        table="dog",
+        s3={"aws_secret_access_key": "secret", "aws_access_key_id": "secret", "bucket": "b"},
+        passthrough_headers={"Authorization": "secret"},
+        csv_url="https://user:secret@example.com/a.csv?sig=secret#secret",
+        text="x" * 5000,
+    )
+    request = stored(node, job_id)["request"]
+    assert request == {
+        "operation": "work",
+        "table": "dog",
+        "s3": {"bucket": "b"},
+        "csv_url": "https://example.com/a.csv",
+        "text": "x" * 1000,
+    }
+    assert "request" not in shown(node, job_id)
+
+
+def test_a_request_that_cannot_be_stored_is_answered(node: OperationsNode) -> None:
+    async def work(_: Job) -> str:
+        return "done"
+
+    job_id = start(node, work, table="\ud800")
+    end(node)
+    assert shown(node, job_id)["message"] == "done"
+
+
+def test_progress_is_written_once_a_second_and_at_the_end(node: OperationsNode) -> None:
+    async def work(job: Job) -> str:
+        for done in range(1, 8):
+            node.clock.advance(0.3)
+            await job.progress(done, 10, f"{done} so far")
+            await asyncio.sleep(0)
+            written.append(stored(node, job.id).get("progress", {}).get("done"))
+            [seen] = await get(job.id)
+            assert (seen["progress"], seen["message"]) == ({"done": done, "total": 10}, f"{done} so far")
+        return "all"
+
+    async def get(job_id: str) -> Any:
+        return node.operations.run(node.operations.prepare({"operation": "get_job", "id": job_id}, node.admin))
+
+    written: list[int | None] = []
+    record = run(node, work)
+    assert set(written) == {1, 5}, "the first one, and the first after a second"
+    assert (record["progress"], record["message"]) == ({"done": 7, "total": 10}, "all")
+
+
+def test_jobs_are_found_by_their_date(node: OperationsNode) -> None:
+    async def work(_: Job) -> None: ...
+
+    ids = []
+    for _ in range(3):
+        ids.append(start(node, work))
+        end(node)
+        node.clock.advance(86400)
+
+    def found(first: str, last: str) -> list[int]:
+        return [ids.index(record["id"]) for record in node.run("search_jobs_by_start_date", from_date=first, to_date=last)]
+
+    assert found("2026-01-01", "2026-01-31") == [0, 1, 2]
+    assert found("2026-01-02", "2026-01-02") == [1], "a day is the whole day"
+    assert found("2026-01-02T00:00:00.000Z", "2026-01-02T23:59:59Z") == [1]
+    assert found("2026-01-01T00:00:00.001Z", "2026-01-02T00:00:00.000+0000") == [1]
+    assert found("2026-01-04", "2026-01-01") == []
+    assert found("0001-01-01", "9999-12-31") == [0, 1, 2]
+    assert "start_datetime_converted" in node.run("search_jobs_by_start_date", from_date="2026-01-01", to_date="2026-01-31")[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"from_date": "soon", "to_date": "2026-01-01"}, "Invalid 'from' date, must be in ISO-8601 format (YYYY-MM-DD)."),
+        ({"from_date": "2026-01-01", "to_date": "2026-13-01"}, "Invalid 'to' date, must be in ISO-8601 format (YYYY-MM-DD)."),
+        ({"to_date": "2026-01-01"}, "'from_date' is required"),
+        ({"from_date": 5, "to_date": "2026-01-01"}, "'from_date' must be a string"),
+    ],
+)
+def test_bad_dates_are_refused(node: OperationsNode, fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(Problem) as caught:
+        node.run("search_jobs_by_start_date", **fields)
+    assert (caught.value.status_code, caught.value.message) == (400, text)
+
+
+def test_an_unknown_job_is_an_empty_list(node: OperationsNode) -> None:
+    assert node.run("get_job", id="nobody") == []
+    assert node.run("get_job", id="\ud800") == []
+    assert node.run("get_job", id="x" * 5000) == []
+    with pytest.raises(Problem, match="'id' is required"):
+        node.run("get_job")
+
+
+# --- how many ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_few_run_at_once_and_the_others_wait_in_order(node: OperationsNode) -> None:
+    running: list[str] = []
+    go_on = node.loop.create_future()
+
+    async def work(job: Job) -> str:
+        running.append(job.id)
+        await go_on
+        return "done"
+
+    ids = [start(node, work) for _ in range(module.RUNNING + 2)]
+    node.wait(lambda: asyncio.sleep(0))
+    assert running == ids[: module.RUNNING]
+    assert {shown(node, job_id)["status"] for job_id in ids[module.RUNNING :]} == {CREATED}
+    go_on.set_result(None)
+    end(node)
+    assert running == ids
+    assert {shown(node, job_id)["status"] for job_id in ids} == {COMPLETE}
+
+
+def test_too_many_are_refused(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING", 1)
+    for _ in range(module.RUNNING + 1):
+        start(node, forever)
+    with pytest.raises(Overloaded):
+        start(node, forever)
+
+
+# --- ends before their time ------------------------------------------------------------------------------------------------------------------
+
+
+def test_ones_own_job_can_be_cancelled(node: OperationsNode) -> None:
+    carl = node.user("carl", {"super_user": False})
+    job_id = start(node, forever, carl)
+    waiting = [start(node, forever, carl) for _ in range(module.RUNNING)][-1]
+    other = node.user("other", {"super_user": False})
+    with pytest.raises(Refusal) as caught:
+        node.run("cancel_job", other, id=job_id)
+    assert caught.value.body["unauthorized_access"] == [f"Job '{job_id}' was started by another user"]
+    node.run("cancel_job", id=waiting)
+    assert node.run("cancel_job", carl, id=job_id) == {"message": f"Cancelling job with id {job_id}"}
+    node.wait(lambda: settle(node, job_id, waiting))
+    record = shown(node, job_id)
+    assert (record["status"], record["message"]) == (ERROR, "cancelled by carl")
+    record = shown(node, waiting)
+    assert (record["status"], record["message"]) == (ERROR, "cancelled by admin")
+    assert "start_datetime" not in record
+    with pytest.raises(Problem, match="has ended already"):
+        node.run("cancel_job", id=job_id)
+    with pytest.raises(Problem, match="does not exist"):
+        node.run("cancel_job", id="nobody")
+
+
+async def settle(node: OperationsNode, *ids: str) -> None:
+    while any(stored(node, job_id)["status"] in (CREATED, IN_PROGRESS) for job_id in ids):
+        await asyncio.sleep(0)
+
+
+def test_work_hears_of_it_at_its_next_report(node: OperationsNode) -> None:
+    async def work(job: Job) -> str:
+        job.cancelled_by = "admin"
+        await job.progress(1)
+        return "not reached"
+
+    assert run(node, work)["message"] == "cancelled by admin"
+
+
+def test_a_job_of_another_instance_is_cancelled_through_its_record(node: OperationsNode) -> None:
+    job_id = start(node, forever)
+    node.wait(lambda: asyncio.sleep(0))
+    other = Jobs(node.node)
+    assert node.wait(lambda: other.cancel(job_id, "eve")) is True
+    node.node.jobs.look()
+    node.wait(lambda: settle(node, job_id))
+    record = shown(node, job_id)
+    assert (record["status"], record["message"]) == (ERROR, "cancelled by eve")
+    assert "cancelled_by" not in record
+
+
+def test_the_end_of_the_server_interrupts(node: OperationsNode) -> None:
+    job_id = start(node, forever)
+    node.wait(node.node.jobs.stop)
+    record = shown(node, job_id)
+    assert (record["status"], record["message"]) == (ERROR, "interrupted by restart")
+
+
+def test_jobs_left_behind_are_reported_at_the_next_start(tmp_path: Path) -> None:
+    with OperationsNode(tmp_path) as node:
+        table = node.store.databases["system"].tables[JOB_TABLE]
+
+        async def leave() -> None:
+            transaction = node.store.begin()
+            for number, (status, instance) in enumerate(
+                [(CREATED, 0), (IN_PROGRESS, 0), (COMPLETE, 0), (IN_PROGRESS, 1), (IN_PROGRESS, 7)]
+            ):
+                transaction.put(table, str(number), {"status": status, "instance": instance, "type": "work", "created_datetime": 1})
+            await transaction.apply_in_turn()
+
+        node.wait(leave)
+        node.config = node.node.config
+    with OperationsNode(tmp_path, settings={"instances": 2}) as node:
+        assert node.node.jobs.recover() == 3
+        statuses = {number: shown(node, str(number))["status"] for number in range(5)}
+        assert statuses == {0: ERROR, 1: ERROR, 2: COMPLETE, 3: IN_PROGRESS, 4: ERROR}
+        assert shown(node, "1")["message"] == "interrupted by restart"
+        assert node.node.jobs.recover() == 0
+
+
+def test_the_end_is_written_once_the_store_takes_it(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_PAUSE", 0)
+    jobs = node.node.jobs
+    patch, failures = jobs._patch, [NoSpace(), NoSpace()]
+
+    async def failing(job: Job, changes: dict[str, Any]) -> None:
+        if changes["status"] == COMPLETE and failures:
+            raise failures.pop()
+        await patch(job, changes)
+
+    monkeypatch.setattr(jobs, "_patch", failing)
+
+    async def work(_: Job) -> str:
+        return "done"
+
+    assert run(node, work)["message"] == "done"
+    assert not failures
+
+
+def test_without_a_record_there_is_no_job(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: Job) -> None:
+        raise AssertionError
+
+    async def full(*_: Any) -> None:
+        raise NoSpace
+
+    monkeypatch.setattr(node.node.jobs, "_write", full)
+    with pytest.raises(NoSpace):
+        start(node, work)
+    assert not node.node.jobs
+
+
+# --- old records ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_old_records_and_those_of_too_many_jobs_are_removed(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: Job) -> None: ...
+
+    old = start(node, work)
+    end(node)
+    running = start(node, forever)
+    node.clock.advance(module.KEPT_SECONDS + 1)
+    young = [start(node, work) for _ in range(3)]
+    node.wait(lambda: settle(node, *young))
+    node.wait(lambda: removed(node, old))
+    assert shown(node, running)["status"] == IN_PROGRESS
+    assert all(node.run("get_job", id=job_id) for job_id in young)
+    monkeypatch.setattr(module, "KEPT_JOBS", 3)
+    monkeypatch.setattr(module, "_BATCH", 1)
+    more = [start(node, work) for _ in range(3)]
+    node.wait(lambda: removed(node, *young))
+    assert [bool(node.run("get_job", id=job_id)) for job_id in (running, *more)] == [True, False, True, True]
+
+
+async def removed(node: OperationsNode, *ids: str) -> None:
+    table = node.store.databases["system"].tables[JOB_TABLE]
+    while any(table.get_raw(job_id) for job_id in ids):
+        await asyncio.sleep(0)
