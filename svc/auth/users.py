@@ -59,7 +59,7 @@ class UserDirectory:
 
     def __init__(self, store: Store) -> None:
         """`store`: with its system database defined (`ensure_system`)."""
-        self._store = store
+        self.store = store
         self._users: dict[str, User] = {}  # existing ones only: a guesser of names cannot make it grow
         self._roles: dict[str, Role] = {}
         self._first_super_user: User | None = None
@@ -89,7 +89,7 @@ class UserDirectory:
                 str(record.get("role") or role_id),
                 permission if isinstance(permission, dict) else {},
                 record.get("access"),
-                self._store.databases,
+                self.store.databases,
             )
         return role
 
@@ -100,6 +100,12 @@ class UserDirectory:
             return None
         return Credentials(record["password"], record.get("hash_function"))
 
+    def refresh_hash(self, username: str) -> str | None:
+        """The hash of the user's newest refresh token, as it is stored now; None without one."""
+        record = self._record(username)
+        found = None if record is None else record.get("refresh_token")
+        return found if isinstance(found, str) else None
+
     def first_super_user(self) -> User | None:
         """The first active user, in key order, whose role is a super user's."""
         if not self._knows_first:
@@ -109,7 +115,7 @@ class UserDirectory:
 
     def store_hash(self, username: str, stored: str) -> None:
         """Keep a better hash of the password the user has already: same secret, so nothing else about the user changes."""
-        transaction = self._store.begin(username)
+        transaction = self.store.begin(username)
         transaction.patch(self._table(USER_TABLE), username, {"password": stored, "hash_function": hash_function_of(stored)})
         transaction.apply()
 
@@ -137,7 +143,7 @@ class UserDirectory:
         return None if raw is None else decode(raw)
 
     def _table(self, name: str) -> Table:
-        return self._store.databases[SYSTEM].tables[name]
+        return self.store.databases[SYSTEM].tables[name]
 
 
 def is_username(name: str) -> bool:

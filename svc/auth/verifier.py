@@ -6,7 +6,7 @@
 
 A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
 again: the same hash means the same password, and only the rights are read anew. Thus a change takes effect with the next request, and one changed
-user among thousands does not make all others pay for a password hash.
+user among thousands does not make all others pay for a password hash. Tokens are remembered here too: for them the user has to be there and active.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from hashlib import blake2b
+from typing import Any, Protocol
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
 from svc.auth.throttle import FailureDelays
@@ -37,11 +38,11 @@ def login_failed() -> Problem:
 
 
 class Verified:
-    """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched."""
+    """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched, None for a token."""
 
     __slots__ = ("expires", "generation", "stored", "user", "username")
 
-    def __init__(self, username: str, stored: str, user: User, generation: int, expires: float) -> None:
+    def __init__(self, username: str, stored: str | None, user: User, generation: int, expires: float) -> None:
         self.username = username
         self.stored = stored
         self.user = user
@@ -49,33 +50,51 @@ class Verified:
         self.expires = expires  # clock.monotonic()
 
 
+class Owner(Protocol):
+    """Who began a `Pending`, and knows what its result means."""
+
+    def finish(self, pending: Pending, result: Any) -> User | None: ...
+
+    def release(self, pending: Pending) -> None: ...
+
+
 class Pending:
     """A verification to be run elsewhere. All requests with the same credential get the same object.
 
     Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
-    loop's thread, once; if there will be no result, call `abandon()`.
+    loop's thread, once; if there will be no result, call `abandon()`. `report` is told the outcome once, before those who wait.
     """
 
-    __slots__ = ("_task", "_verifier", "attempt", "delay", "digest", "stored", "username", "work")
+    __slots__ = ("_owner", "_task", "attempt", "delay", "digest", "report", "stored", "username", "work")
 
-    def __init__(self, verifier: Verifier, digest: bytes, attempt: bytes, username: str, stored: str | None, delay: float) -> None:
-        self._verifier = verifier
-        self._task: asyncio.Task[User | Problem] | None = None
+    def __init__(
+        self, owner: Owner, digest: bytes, work: Callable[[], Any], *, attempt: bytes = b"", username: str = "", stored: str | None = None
+    ) -> None:
+        self._owner = owner
+        self._task: asyncio.Task[User | Problem | None] | None = None
         self.digest = digest
+        self.work = work
+        self.delay = 0.0
         self.attempt = attempt  # user name and address, as `FailureDelays` counts them
         self.username = username
         self.stored = stored
-        self.delay = delay
-        self.work: Callable[[], Verification]
+        self.report: Callable[[User | Problem | None], None] | None = None
 
-    def finish(self, result: Verification) -> User:
-        """The user, or Problem: 401 for a wrong password or an inactive user, 503 if the stored password changed in the meantime."""
-        return self._verifier.finish(self, result)
+    def finish(self, result: Any) -> User | None:
+        """The user, None for a credential that leaves the caller anonymous, or Problem: 401 for a wrong password or an inactive user, 503 if the
+        stored password changed in the meantime."""
+        try:
+            user = self._owner.finish(self, result)
+        except Problem as problem:
+            self._tell(problem)
+            raise
+        self._tell(user)
+        return user
 
     def abandon(self) -> None:
-        self._verifier.release(self)
+        self._owner.release(self)
 
-    async def wait(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> User:
+    async def wait(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | None:
         """Run it, or wait for the run under way. A waiter that is cancelled leaves the others alone."""
         if self._task is None:
             self._task = loop.create_task(self._run(loop, executor))
@@ -84,7 +103,7 @@ class Pending:
             raise outcome.with_traceback(None)
         return outcome
 
-    async def _run(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> User | Problem:
+    async def _run(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | Problem | None:
         try:
             if self.delay:
                 await asyncio.sleep(self.delay)
@@ -93,6 +112,11 @@ class Pending:
             return problem
         finally:
             self.abandon()
+
+    def _tell(self, outcome: User | Problem | None) -> None:
+        report, self.report = self.report, None
+        if report is not None:
+            report(outcome)
 
 
 class Verifier:
@@ -143,14 +167,34 @@ class Verifier:
             raise Overloaded("Too many logins at the same time")
         credentials = self.directory.credentials(username)
         stored = None if credentials is None else credentials.password
-        delay = 0.0 if self._delays is None else self._delays.delay(attempt)
-        pending = Pending(self, digest, attempt, username, stored, delay)
-        pending.work = partial(
-            verify_password, password, stored, None if credentials is None else credentials.hash_function, self._hash_function
-        )
+        work = partial(verify_password, password, stored, None if credentials is None else credentials.hash_function, self._hash_function)
+        pending = Pending(self, digest, work, attempt=attempt, username=username, stored=stored)
+        if self._delays is not None:
+            pending.delay = self._delays.delay(attempt)
         self._pending[digest] = pending
         self._attempts[attempt] = outstanding + 1
         return pending
+
+    async def verify(self, username: str, password: str, address: str, executor: Executor | None = None) -> User:
+        """The user, for a password that comes otherwise than in a header. Raises as `Pending.finish` does."""
+        digest = self.digest(f"{username}\0{password}")
+        verified = self.known(digest)
+        if verified is not None:
+            return verified.user
+        user = await self.begin(digest, username, password, address).wait(asyncio.get_running_loop(), executor)
+        assert user is not None
+        return user
+
+    def remember(self, digest: bytes, user: User, stored: str | None, seconds: float) -> Verified | None:
+        """Keep a verified credential for at most `seconds`; None if nothing is kept. `stored`: the hash it matched, None for a token."""
+        life = min(seconds, self._cache_ttl)
+        if life <= 0:
+            return None
+        while len(self._verified) >= CACHE_ENTRIES:
+            del self._verified[next(iter(self._verified))]
+        verified = Verified(user.username, stored, user, self.directory.generation, self._now() + life)
+        self._verified[digest] = verified
+        return verified
 
     def finish(self, pending: Pending, result: Verification) -> User:
         self.release(pending)
@@ -170,10 +214,7 @@ class Verifier:
         stored = credentials.password
         if result.replacement is not None and self._keep(pending.username, result.replacement):
             stored = result.replacement
-        if self._cache_ttl > 0:
-            while len(self._verified) >= CACHE_ENTRIES:
-                del self._verified[next(iter(self._verified))]
-            self._verified[pending.digest] = Verified(pending.username, stored, user, directory.generation, self._now() + self._cache_ttl)
+        self.remember(pending.digest, user, stored, self._cache_ttl)
         return user
 
     def release(self, pending: Pending) -> None:
@@ -195,10 +236,13 @@ class Verifier:
             self._delays.failed(pending.attempt)
 
     def _refresh(self, verified: Verified) -> bool:
-        credentials = self.directory.credentials(verified.username)
         user = self.directory.get_user(verified.username)
-        if credentials is None or credentials.password != verified.stored or user is None or not user.active:
+        if user is None or not user.active:
             return False
+        if verified.stored is not None:
+            credentials = self.directory.credentials(verified.username)
+            if credentials is None or credentials.password != verified.stored:
+                return False
         verified.user = user
         verified.generation = self.directory.generation
         return True
