@@ -171,9 +171,8 @@ def evaluate(permission: Mapping[str, Any], definition: TableDefinition, databas
 
 def _attribute_rights(listed: Any, definition: TableDefinition, table: AttributeRights) -> dict[str, AttributeRights]:
     """Rules 2 and 4: the listed attributes that exist, within the table's rights, and the primary key with whatever any of them has."""
-    given = (
-        {entry.get("attribute_name"): entry for entry in listed if isinstance(entry, Mapping)} if isinstance(listed, (list, tuple)) else {}
-    )
+    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, (list, tuple)) else []
+    given = {entry["attribute_name"]: entry for entry in entries if isinstance(entry.get("attribute_name"), str)}
     managed = _managed(definition)
     result: dict[str, AttributeRights] = {}
     for attribute in definition.attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from svc.auth.system import SYSTEM
+from svc.store.conversion import printable, shown
 from svc.store.schema import TableDefinition
 
 if TYPE_CHECKING:
@@ -60,16 +61,24 @@ def check_permission(permission: Any, databases: Mapping[str, Database], operati
             _check_structure(value, databases, faults)
         elif name == "operations":
             _check_operations(value, operations, faults)
-        elif name == SYSTEM or name not in databases:
-            faults.main.append(f"database '{name}' does not exist")
+        elif not _is_database(name, databases):
+            faults.main.append(f"database '{_shown(name)}' does not exist")
         else:
             _check_database(name, value, databases[name], faults)
     return faults
 
 
+def _is_database(name: Any, databases: Mapping[str, Database]) -> bool:
+    return isinstance(name, str) and name != SYSTEM and name in databases
+
+
+def _shown(name: Any) -> str:
+    return printable(name) if isinstance(name, str) else shown(name)
+
+
 def _check_structure(value: Any, databases: Mapping[str, Database], faults: PermissionFaults) -> None:
     if isinstance(value, list):
-        faults.main.extend(f"database '{name}' does not exist" for name in value if name == SYSTEM or name not in databases)
+        faults.main.extend(f"database '{_shown(name)}' does not exist" for name in value if not _is_database(name, databases))
     elif not isinstance(value, bool):
         faults.main.append("Value for 'structure_user' permission must be a boolean or Array")
 
@@ -77,8 +86,10 @@ def _check_structure(value: Any, databases: Mapping[str, Database], faults: Perm
 def _check_operations(value: Any, known: Collection[str] | None, faults: PermissionFaults) -> None:
     if not isinstance(value, list):
         faults.main.append("Value for 'operations' permission must be an array")
-    elif known is not None:
-        faults.main.extend(f"Invalid operation '{name}' in 'operations'" for name in value if name not in known)
+        return
+    for name in value:
+        if not isinstance(name, str) or (known is not None and name not in known):
+            faults.main.append(f"Invalid operation '{_shown(name)}' in 'operations'")
 
 
 def _check_database(name: str, value: Any, database: Database, faults: PermissionFaults) -> None:
@@ -89,7 +100,7 @@ def _check_database(name: str, value: Any, database: Database, faults: Permissio
     for table_name, given in tables.items():
         table = database.tables.get(table_name)
         if table is None:
-            faults.main.append(f"Table '{name}.{table_name}' does not exist")
+            faults.main.append(f"Table '{name}.{_shown(table_name)}' does not exist")
             continue
         found = list(_table_faults(name, given, table.definition))
         if found:
@@ -99,7 +110,7 @@ def _check_database(name: str, value: Any, database: Database, faults: Permissio
 def _table_faults(database: str, given: Any, definition: TableDefinition) -> list[str]:
     if not isinstance(given, Mapping):
         return [f"Value for '{database}.{definition.name}' permission must be an object"]
-    faults = [f"Invalid table permission key value '{key}'" for key in given if key not in _TABLE_KEYS]
+    faults = [f"Invalid table permission key value '{_shown(key)}'" for key in given if key not in _TABLE_KEYS]
     for right in _TABLE_RIGHTS:
         if right not in given:
             faults.append(f"Missing table {right.upper()} permission")
@@ -127,10 +138,10 @@ def _table_faults(database: str, given: Any, definition: TableDefinition) -> lis
 def _attribute_faults(entry: Any, definition: TableDefinition) -> list[str]:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("attribute_name"), str):
         return ["Permission object in 'attribute_permission' missing an 'attribute_name'"]
-    faults = [f"Invalid attribute permission key value '{key}'" for key in entry if key not in _ATTRIBUTE_KEYS]
+    faults = [f"Invalid attribute permission key value '{_shown(key)}'" for key in entry if key not in _ATTRIBUTE_KEYS]
     name = entry["attribute_name"]
     if definition.attribute(name) is None and name not in ("__createdtime__", "__updatedtime__"):
-        faults.append(f"Invalid attribute '{name}' in 'attribute_permissions'")
+        faults.append(f"Invalid attribute '{_shown(name)}' in 'attribute_permissions'")
         return faults
     for right in _ATTRIBUTE_RIGHTS:
         if right not in entry:

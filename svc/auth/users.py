@@ -14,10 +14,14 @@ from typing import Any
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.permissions import Role
 from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.errors import Problem
 from svc.store import Database, LogEntry, Store, Table
-from svc.store.records import decode
+from svc.store.conversion import is_encodable
+from svc.store.env import Txn
+from svc.store.records import decode, projection
 
 SUPER_USER_ROLE = "super_user"
+_ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})
 
 # Counted for the whole process, so that what one directory made is never taken for fresh by another.
 _generations = count(1)
@@ -64,14 +68,16 @@ class UserDirectory:
         self._roles: dict[str, Role] = {}
         self._first_super_user: User | None = None
         self._knows_first = False
+        self._some_super_user = ""  # name of one that was there at the last look
         self.generation = next(_generations)
         store.on_commit.append(self._committed)
+        store.databases[SYSTEM].guard = self._keep_a_super_user
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""
         user = self._users.get(username)
         if user is None:
-            record = self._record(username)
+            record = self.user_record(username)
             if record is not None:
                 user = self._users[username] = self._user(record)
         return user
@@ -95,14 +101,14 @@ class UserDirectory:
 
     def credentials(self, username: str) -> Credentials | None:
         """The stored hash as it is now; None without such a user or without a password."""
-        record = self._record(username)
+        record = self.user_record(username)
         if record is None or not isinstance(record.get("password"), str):
             return None
         return Credentials(record["password"], record.get("hash_function"))
 
     def refresh_hash(self, username: str) -> str | None:
         """The hash of the user's newest refresh token, as it is stored now; None without one."""
-        record = self._record(username)
+        record = self.user_record(username)
         found = None if record is None else record.get("refresh_token")
         return found if isinstance(found, str) else None
 
@@ -119,8 +125,72 @@ class UserDirectory:
         transaction.patch(self._table(USER_TABLE), username, {"password": stored, "hash_function": hash_function_of(stored)})
         transaction.apply()
 
+    # -- records, as stored; `txn` None: as of this turn
+
+    def user_record(self, username: str, txn: Txn | None = None) -> dict[str, Any] | None:
+        """With its secrets: not for answers."""
+        if not is_username(username):
+            return None
+        raw = self._table(USER_TABLE).get_raw(username, txn)
+        return None if raw is None else decode(raw)
+
+    def role_record(self, role_id: str, txn: Txn | None = None) -> dict[str, Any] | None:
+        raw = self._table(ROLE_TABLE).get_raw(role_id, txn) if is_username(role_id) else None
+        return None if raw is None else decode(raw)
+
+    def iter_role_records(self, txn: Txn | None = None) -> Iterator[dict[str, Any]]:
+        table = self._table(ROLE_TABLE)
+        for _, raw in table.scan(table.database.snapshot() if txn is None else txn):
+            yield decode(raw)
+
+    def role_named(self, name: str, txn: Txn | None = None) -> dict[str, Any] | None:
+        """The record of the role with this name, None if there is none. Raises Problem 409 if there are several."""
+        found = [record for record in self.iter_role_records(txn) if record.get("role") == name]
+        if len(found) > 1:
+            raise Problem(
+                f"Multiple {name} roles found.  Roles must have unique 'role' value. Please update and try again.", 409, "CONFLICT"
+            )
+        return found[0] if found else None
+
+    def has_active_user(self, role_id: str, txn: Txn) -> bool:
+        """Whether some active user has this role."""
+        return any(role == role_id and active is True for _, role, active in self._iter_short(txn))
+
+    def _iter_short(self, txn: Txn) -> Iterator[tuple[Any, Any, Any]]:
+        """(name, role id, whether active) of all users."""
+        table = self._table(USER_TABLE)
+        short = projection(("username", "role", "active"))
+        for _, raw in table.scan(txn):
+            username, role, active = short(raw)
+            yield username, role, active
+
+    # -- the last super user
+
+    def _keep_a_super_user(self, txn: Txn, tables: set[str] | None) -> None:
+        """The guard of the system database: whatever is written, an active super user remains (security §10). Usually one look-up."""
+        if tables is not None and tables.isdisjoint(_ACCOUNT_TABLES):
+            return
+        known = self.user_record(self._some_super_user, txn) if self._some_super_user else None
+        if known is not None and known.get("active") is True and self._is_super(known.get("role"), txn):
+            return
+        roles: dict[Any, bool] = {}
+        for username, role, active in self._iter_short(txn):
+            if active is True and isinstance(role, str):
+                if role not in roles:
+                    roles[role] = self._is_super(role, txn)
+                if roles[role]:
+                    self._some_super_user = username
+                    return
+        if self.first_super_user() is not None:  # else there was none before: nobody is locked out by this
+            raise Problem("Cannot remove the last active super_user", 409, "CONFLICT")
+
+    def _is_super(self, role_id: Any, txn: Txn) -> bool:
+        record = self.role_record(role_id, txn) if isinstance(role_id, str) else None
+        permission = None if record is None else record.get("permission")
+        return isinstance(permission, Mapping) and permission.get("super_user") is True
+
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
-        if database.name == SYSTEM and any(entry.table in (USER_TABLE, ROLE_TABLE) for entry in entries):
+        if database.name == SYSTEM and any(entry.table in _ACCOUNT_TABLES for entry in entries):
             self._users.clear()
             self._roles.clear()
             self._first_super_user = None
@@ -136,19 +206,13 @@ class UserDirectory:
         role = record.get("role")
         return User(record["username"], record.get("active") is True, self.get_role(role) if isinstance(role, str) else None)
 
-    def _record(self, username: str) -> dict[str, Any] | None:
-        if not is_username(username):
-            return None
-        raw = self._table(USER_TABLE).get_raw(username)
-        return None if raw is None else decode(raw)
-
     def _table(self, name: str) -> Table:
         return self.store.databases[SYSTEM].tables[name]
 
 
 def is_username(name: str) -> bool:
     """Whether the name could be a primary key (operations §1.5): names that could not need no look-up."""
-    return 0 < len(name) <= 659 and len(name.encode()) <= 1978
+    return 0 < len(name) <= 659 and is_encodable(name) and len(name.encode()) <= 1978
 
 
 def new_user_record(

@@ -10,7 +10,7 @@ and LMDB does not survive the use of a handle that was closed. A table or index 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from os import urandom
@@ -53,12 +53,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
+Guard = Callable[[Txn, set[str] | None], None]
+"""Told what tables a transaction has written to, None if it may be any, and with what to read what has become of them: raises the Problem that
+speaks against it, and nothing of it is kept. Short; it may be called on another thread while the loop stands still."""
+
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
 BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
 
 
 class Database:
-    """`tables` is live: it has what this and, after their next look, other processes define."""
+    """`tables` is live: it has what this and, after their next look, other processes define. `guard`: may refuse transactions."""
 
     def __init__(self, store: Store, name: str, path: Path, *, map_bytes: int, write_async: bool) -> None:
         self.store = store
@@ -72,6 +76,7 @@ class Database:
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
+        self.guard: Guard | None = None
         self._handles: dict[str, Handle] = {}
         self._made: list[str] = []  # stores made by the schema change under way
         self._generation = -1

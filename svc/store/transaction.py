@@ -258,6 +258,7 @@ class Transaction:
                 for write in writes:
                     if write.table.database is database:
                         deleted += carry_out(write, sets[-1])
+                sets[-1].check()
         except BaseException as error:
             for write_set in sets:
                 write_set.undo()

@@ -115,8 +115,19 @@ class WriteSet:
         if self._outdated:
             self.database.outdated(self._outdated)
 
+    def check(self) -> None:
+        """Ask the guard of the database, as long as what was written can be undone alone. Raises what speaks against it."""
+        guard = self.database.guard
+        if guard is not None and self.entries:
+            guard(self.txn, {entry.table for entry in self.entries})
+
     def end_long(self) -> bool:
-        """The last thing to write before a long writer is committed; True if that changes what memory knows of the database."""
+        """The last thing to write before a long writer is committed; True if that changes what memory knows of the database.
+
+        Raises what the guard of the database has against what was written.
+        """
+        if self.database.guard is not None:
+            self.database.guard(self.txn, None)
         if self._outdated:
             self.database.outdated(self._outdated, self.txn)
         return bool(self._outdated)

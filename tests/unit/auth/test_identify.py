@@ -161,6 +161,8 @@ def test_changes_take_effect_at_once_and_cost_others_no_verification(world: Worl
     assert refused(who, request(basic("ann:new"))) == "Cannot complete request: User is inactive"
     world.drop(USER_TABLE, "ann")
     assert refused(who, request(basic("ann:new"))) == "Login failed"
+    world.role("root", {"super_user": True})
+    world.user("zoe", "root")
     world.drop(ROLE_TABLE, "super_user")
     assert who.identify(other).role is None
 

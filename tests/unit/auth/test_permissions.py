@@ -186,3 +186,9 @@ def test_put_of_a_new_record_and_without_list_changes_nothing() -> None:
     record = {"id": "1", "price": 1}
     assert writer().keep_forbidden(record, None) is record
     assert ALL_RIGHTS.keep_forbidden(record, {"id": "1", "name": "x"}) == {"id": "1", "price": 1}
+
+
+def test_malformed_names_of_attributes_give_nothing() -> None:
+    for junk in ({}, [], None, 5):
+        found = evaluate(table(attributes=[{"attribute_name": junk, "read": True}, attribute("name", read=True)]), PLANT, "data")
+        assert found.readable == {"id", "name"}

@@ -110,3 +110,21 @@ def test_all_faults_are_told_at_once(world: World) -> None:
             ]
         },
     }
+
+
+def test_hostile_values_are_faults(world: World) -> None:
+    """What JSON, CBOR or a YAML file may hold in place of a name: nothing but faults comes of it."""
+    for junk in ({}, [], [[]], 1, None, "\ud800", True, 1.5):
+        for permission in (
+            {"structure_user": [junk]},
+            {"operations": [junk]},
+            {"data": {"tables": {"plant": {**ALL, "attribute_permissions": [{"attribute_name": junk, "read": True}]}}}},
+        ):
+            faults = check_permission(permission, world.store.databases)
+            assert faults or permission == {"operations": ["\ud800"]}
+            assert str(faults.as_body()).encode()
+    for key in (1, None, True, "\ud800"):
+        for permission in ({key: {}}, {"data": {"tables": {key: {}}}}, {"data": {"tables": {"plant": {**ALL, key: 1}}}}):
+            faults = check_permission(permission, world.store.databases)
+            assert faults
+            assert str(faults.as_body()).encode()
