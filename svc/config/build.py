@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from svc.config.document import Document, modernise
+from svc.config.origins import Origins, hint, nearest, nearest_setting
 from svc.config.settings import (
     BY_NAME,
     LOGGING_FIELDS,
@@ -21,7 +22,7 @@ from svc.config.settings import (
     Setting,
     attribute_name,
 )
-from svc.config.values import fault_text, is_given, lookup, parse
+from svc.config.values import FieldFaults, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError
 
 CONFIG_FILE = "svc-config.yaml"
@@ -136,39 +137,69 @@ def _closed(node: object) -> object:
     return Section({name: _closed(inner) for name, inner in node.items()})
 
 
-def build(document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> Config:
+class Findings:
+    """What was found odd while building: sentences that end with the place they concern, where that is known."""
+
+    def __init__(self, origins: Origins) -> None:
+        self.origins = origins
+        self.faults: list[str] = []
+        self.notes: list[tuple[str, str]] = []
+
+    def fault(self, text: str, *names: str) -> None:
+        """`names`: dotted names of the values at fault."""
+        self.faults.append(text + self.origins(*names))
+
+    def note(self, level: str, text: str, name: str) -> None:
+        self.notes.append((level, text + self.origins(name)))
+
+    def unknown(self, name: str, meant: str = "") -> None:
+        """A key that is no setting. `meant`: the one it may be, if the caller knows better than the names tell."""
+        self.note("warn", f"Unknown setting '{name}' is ignored{hint(meant or nearest_setting(name))}", name)
+
+
+def build(document: Document, root: Path, *, dev: bool = False, file: Path | None = None, origins: Origins | None = None) -> Config:
     """Check the document and fill in the defaults. `root` is absolute. Raises ConfigError with a sentence per fault.
 
-    Nothing is read or created on the disk. Unknown keys, former names and settings without effect become notes.
+    `origins`: where values came from, for the sentences. Nothing is read or created on the disk. Unknown keys, former names and settings
+    without effect become notes.
     """
+    found = Findings(origins or Origins())
     known, former = modernise(document)
-    notes = [("warn", sentence) for sentence in former]
-    faults: list[str] = []
-    components = _take_components(known, notes)
-    tls_entries = _tls_entries(known, "tls", root, faults)
-    operations_tls = _tls_entries(known.get("operationsApi"), "tls", root, faults, "operationsApi.")
+    for name, sentence in former:
+        found.note("warn", sentence, name)
+    components = _take_components(known, found)
+    tls_entries = _tls_entries(known, "tls", root, found)
+    operations_tls = _tls_entries(known.get("operationsApi"), "tls", root, found, "operationsApi.")
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         if "<" not in setting.name:
-            _resolve(setting, known, root, values, faults, notes)
+            _resolve(setting, known, root, values, found)
     values["rootPath"] = root
     for name in [name for name, switched in components.items() if switched is False and name in SWITCHED_OFF]:
         values.update(SWITCHED_OFF[name])
-    _component_logs(components, root, values, faults)
-    _databases(known.get("databases"), root, values, faults, notes)
-    _unknown_keys(known, faults, notes)
-    if not faults:
+    _component_logs(components, root, values, found)
+    _databases(known.get("databases"), root, values, found)
+    _unknown_keys(known, found)
+    if not found.faults:
         _defaults_from_others(values)
-        _check_ports(values, known, faults)
-    if faults:
-        raise ConfigError(faults)
+        _check_ports(values, known, found)
+    if found.faults:
+        raise ConfigError(found.faults)
     entries = tls_entries or (_tls_section({}, root),)
     return Config(
-        root, document, MappingProxyType(values), MappingProxyType(components), entries, operations_tls or entries, tuple(notes), file, dev
+        root,
+        document,
+        MappingProxyType(values),
+        MappingProxyType(components),
+        entries,
+        operations_tls or entries,
+        tuple(found.notes),
+        file,
+        dev,
     )
 
 
-def _take_components(document: Document, notes: list[tuple[str, str]]) -> dict[str, Any]:
+def _take_components(document: Document, found: Findings) -> dict[str, Any]:
     """Take the component entries out: unknown names that hold a mapping or a boolean, and booleans that switch a section of ours."""
     components: dict[str, Any] = {}
     for name in list(document):
@@ -179,12 +210,20 @@ def _take_components(document: Document, notes: list[tuple[str, str]]) -> dict[s
             del document[name]
             if isinstance(value, dict):
                 components[name] = value
+                _maybe_misspelt_section(name, value, found)
             else:
-                notes.append(("warn", f"Unknown setting '{name}' is ignored"))
+                found.unknown(name)
     return components
 
 
-def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str, Any], faults: list[str]) -> None:
+def _maybe_misspelt_section(name: str, entry: Document, found: Findings) -> None:
+    """A component may have any name, but one much like a section, with keys that the section has, is rather that one misspelt."""
+    section = nearest(name, SECTIONS)
+    if section and "package" not in entry and any(f"{section}.{key}" in BY_NAME or f"{section}.{key}" in _BRANCHES for key in entry):
+        found.note("warn", f"Unknown setting '{name}' is taken for a component{hint(section)}", name)
+
+
+def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str, Any], found: Findings) -> None:
     """`<component>.logging` is the one field of a component entry that is ours: it is found in the values under this name."""
     for name, entry in components.items():
         if isinstance(entry, dict) and entry.get("logging") is not None:
@@ -192,12 +231,19 @@ def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str,
             try:
                 values[row.name] = parse(entry["logging"], row, root)
             except ValueError as error:
-                faults.append(fault_text(row.name, error))
+                _value_faults(row.name, error, found)
 
 
-def _resolve(
-    setting: Setting, document: Document, root: Path, values: dict[str, Any], faults: list[str], notes: list[tuple[str, str]]
-) -> None:
+def _value_faults(name: str, error: ValueError, found: Findings) -> None:
+    """The faults of one value; a mapping may have several, each with its own place."""
+    if isinstance(error, FieldFaults):
+        for field_name, text in error.faults:
+            found.fault(text, field_name)
+    else:
+        found.fault(fault_text(name, error), name)
+
+
+def _resolve(setting: Setting, document: Document, root: Path, values: dict[str, Any], found: Findings) -> None:
     """Put the value of one setting, or its default, into `values`."""
     path = setting.name.split(".")
     given = lookup(document, path)
@@ -207,11 +253,11 @@ def _resolve(
         values[setting.name] = default_of(setting, root)
     else:
         if not setting.applies and given != setting.default:
-            notes.append(("info", f"'{setting.name}' has no effect: {setting.sentence}"))
+            found.note("info", f"'{setting.name}' has no effect: {setting.sentence}", setting.name)
         try:
             values[setting.name] = parse(given, setting, root)
         except ValueError as error:
-            faults.append(fault_text(setting.name, error))
+            _value_faults(setting.name, error, found)
 
 
 def default_of(setting: Setting, root: Path) -> Any:
@@ -232,7 +278,7 @@ def _tls_section(given: Document, root: Path) -> Section:
     return Section({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
 
 
-def _tls_entries(section: object, key: str, root: Path, faults: list[str], prefix: str = "") -> tuple[Section, ...]:
+def _tls_entries(section: object, key: str, root: Path, found: Findings, prefix: str = "") -> tuple[Section, ...]:
     """`tls` may be a list of mappings: check each. The first one stays in the document, as the plain mapping the rows describe."""
     if not isinstance(section, dict) or section.get(key) is None:
         return ()
@@ -244,64 +290,78 @@ def _tls_entries(section: object, key: str, root: Path, faults: list[str], prefi
         try:
             result.append(_tls_section(parse(entry, Setting(name, "mapping", None, "", fields=TLS_FIELDS), root), root))
         except ValueError as error:
-            faults.append(fault_text(name, error))
+            _value_faults(name, error, found)
     section[key] = entries[0] if len(result) == len(entries) > 0 else {}  # a fault is reported once
     return tuple(result)
 
 
-def _databases(section: object, root: Path, values: dict[str, Any], faults: list[str], notes: list[tuple[str, str]]) -> None:
+def _databases(section: object, root: Path, values: dict[str, Any], found: Findings) -> None:
     if section is None:
         return
     if not isinstance(section, dict):
-        faults.append("'databases' must be a mapping")
+        found.fault("'databases' must be a mapping", "databases")
         return
     row = BY_NAME["databases.<db>.path"]
     for name, entry in section.items():
         if not isinstance(entry, dict):
-            faults.append(f"'databases.{name}' must be a mapping")
+            found.fault(f"'databases.{name}' must be a mapping", f"databases.{name}")
             continue
         for key, value in entry.items():
+            full_name = f"databases.{name}.{key}"
             if key == "path" and value is not None:
                 try:
-                    values[f"databases.{name}.path"] = parse(value, row, root)
+                    values[full_name] = parse(value, row, root)
                 except ValueError as error:
-                    faults.append(fault_text(f"databases.{name}.path", error))
+                    found.fault(fault_text(full_name, error), full_name)
             elif key in ("auditPath", "tables"):
-                notes.append(("info", f"'databases.{name}.{key}' has no effect: {BY_NAME['databases.<db>.auditPath'].sentence}"))
+                found.note("info", f"'{full_name}' has no effect: {BY_NAME['databases.<db>.auditPath'].sentence}", full_name)
             elif key != "path":
-                notes.append(("warn", f"Unknown setting 'databases.{name}.{key}' is ignored"))
+                meant = nearest(key, ("path", "auditPath", "tables"))
+                found.unknown(full_name, f"databases.{name}.{meant}" if meant else "")
 
 
-def _check_ports(values: Mapping[str, Any], document: Document, faults: list[str]) -> None:
+def _check_ports(values: Mapping[str, Any], document: Document, found: Findings) -> None:
     """All listening ports differ; null (not opened) and 0 (any free one) may repeat."""
     opened = [
         name for name in PORTS if values[name] and (name.partition(".")[0] not in OPTIONAL_SECTIONS or name.partition(".")[0] in document)
     ]
     for one, other in combinations(opened, 2):
         if values[one] == values[other]:
-            faults.append(f"{one} and {other} cannot be the same value")
+            given = [name for name in (one, other) if is_given(document, name.split("."))]
+            found.fault(f"{one} and {other} cannot be the same value", *given)
 
 
 _BRANCHES = frozenset(".".join(name.split(".")[:length]) for name in BY_NAME for length in range(1, name.count(".") + 1))
 
 
-def _unknown_keys(document: Document, faults: list[str], notes: list[tuple[str, str]], prefix: str = "") -> None:
+def _unknown_keys(document: Document, found: Findings, prefix: str = "") -> None:
     """A `warn` note per key below our sections that is no setting; a section that is no mapping is a fault."""
     for key, value in document.items():
         name = f"{prefix}{key}"
         if name in BY_NAME:
             row = BY_NAME[name]
             if row.fields and isinstance(value, dict):
-                _unknown_fields(row, value, notes, name)
+                _unknown_fields(row, value, found, name)
         elif name not in _BRANCHES:
-            notes.append(("warn", f"Unknown setting '{name}' is ignored"))
+            found.unknown(name)
         elif isinstance(value, dict):
             if name != "databases":
-                _unknown_keys(value, faults, notes, f"{name}.")
+                _unknown_keys(value, found, f"{name}.")
         elif value is not None and name != "databases":
-            faults.append(f"'{name}' must be a mapping")
+            found.fault(f"'{name}' must be a mapping", name)
 
 
-def _unknown_fields(row: Setting, value: Document, notes: list[tuple[str, str]], name: str) -> None:
-    known = {part.name for part in row.fields} | {part.name.partition(".")[0] for part in row.fields}
-    notes += [("warn", f"Unknown setting '{name}.{key}' is ignored") for key in value if key not in known]
+def _unknown_fields(row: Setting, value: Document, found: Findings, name: str, prefix: str = "") -> None:
+    """The same for the fields of a mapping; `prefix`: of those that are looked at, with a dot at its end."""
+    fields = [part.name.removeprefix(prefix) for part in row.fields if part.name.startswith(prefix)]
+    for key, inner in value.items():
+        if key in fields:
+            continue
+        if any(part.startswith(f"{key}.") for part in fields):
+            if isinstance(inner, dict):
+                _unknown_fields(row, inner, found, f"{name}.{key}", f"{prefix}{key}.")
+            elif inner is not None:
+                found.fault(f"'{name}.{key}' must be a mapping", f"{name}.{key}")
+            continue
+        meant = nearest(key, {part.partition(".")[0] for part in fields})
+        found.unknown(f"{name}.{key}", f"{name}.{meant}" if meant else "")

@@ -5,6 +5,8 @@ A document is what the file holds: nested dicts with the contract's names. Nothi
 
 import copy
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +19,88 @@ Document = dict[str, Any]
 
 def read_document(file: Path) -> Document:
     """Parse the file. Raises ConfigError if it cannot be read or is not a mapping; an empty file is an empty document."""
+    return read_marked(file).document
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A document and where its keys stand: path -> line, from 1; elements of lists are `name[0]`. `doubled`: (path, its lines) of each key
+    that a mapping has twice, of which the last counts."""
+
+    document: Document
+    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    doubled: Sequence[tuple[str, tuple[int, int]]] = ()
+
+
+def read_marked(file: Path) -> Marked:
+    """As `read_document`, with the lines."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+    return parse_marked(text, str(file))
+
+
+def parse_marked(text: str, file: str) -> Marked:
+    """The document in a text; `file` names it in messages. Raises ConfigError."""
     import yaml  # only commands that read a configuration pay for the import
 
     try:
-        text = file.read_text(encoding="utf-8")
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        try:
+            node = loader.get_single_node()
+            lines, doubled = _marks(node)
+            document = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+        if document is None:
+            return Marked({})
+        if not isinstance(document, dict):
+            raise ConfigError(f"{file} must hold a mapping")
+        return Marked(_plain(document), lines, doubled)
+    except yaml.MarkedYAMLError as error:
+        place = f" line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(f"{file}{place} is not valid YAML: {reason}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{file} is nested too deeply, or a part of it contains itself") from error
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:  # the others: dates and numbers that there are not
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{file} must hold a mapping")
-    return _with_text_keys(document)
 
 
-def _with_text_keys(document: dict[Any, Any]) -> Document:
-    return {str(key): _with_text_keys(value) if isinstance(value, dict) else value for key, value in document.items()}
+def _marks(node: Any) -> tuple[dict[tuple[str, ...], int], list[tuple[str, tuple[int, int]]]]:
+    """Lines of all keys below a node of the parser, and the doubled keys. What an alias repeats is where it was first written."""
+    lines: dict[tuple[str, ...], int] = {}
+    doubled: list[tuple[str, tuple[int, int]]] = []
+    seen: set[int] = set()
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), node)]
+    while waiting:
+        path, node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.id == "mapping":
+            last: dict[str, Any] = {}
+            for key, value in node.value:
+                name, line = str(key.value), key.start_mark.line + 1
+                if name in last and name != "<<":
+                    doubled.append((".".join((*path, name)), (lines[(*path, name)], line)))
+                last[name] = value
+                lines[(*path, name)] = line
+            waiting += [((*path, name), value) for name, value in last.items()]
+        elif node.id == "sequence" and path:
+            for number, value in enumerate(node.value):
+                place = (*path[:-1], f"{path[-1]}[{number}]")
+                lines[place] = value.start_mark.line + 1
+                waiting.append((place, value))
+    return lines, doubled
+
+
+def _plain(value: Any) -> Any:
+    """The same with text for keys, and each use of an alias a value of its own. A RecursionError for what contains itself."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
 
 
 def render_document(document: Document) -> str:
@@ -49,7 +115,7 @@ def write_document(file: Path, document: Document) -> None:
 
 
 def write_private(file: Path, data: bytes) -> None:
-    """Write a file with mode 0600 in one step: to a neighbour, fsync, rename."""
+    """Write a file with mode 0600 in one step: to a neighbour, fsync, rename, and fsync of the directory that has the new name."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -61,6 +127,11 @@ def write_private(file: Path, data: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    directory = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def set_value(document: Document, name: str, value: object) -> None:
@@ -82,13 +153,13 @@ def changed(document: Document, changes: dict[str, object]) -> Document:
     return result
 
 
-def modernise(document: Document) -> tuple[Document, list[str]]:
-    """A copy with today's names only, and a sentence for each former name found. Where both are given, today's wins.
+def modernise(document: Document) -> tuple[Document, list[tuple[str, str]]]:
+    """A copy with today's names only, and for each former name found that name and a sentence. Where both are given, today's wins.
 
     Former names stand at the top level, flat (`log_level: debug`) or as the mapping they used to be (`customFunctions: {network: ...}`).
     """
     result = copy.deepcopy(document)
-    notes: list[str] = []
+    notes: list[tuple[str, str]] = []
     former: list[tuple[str, object]] = []
     for key in list(result):
         if key == "threads":
@@ -98,13 +169,13 @@ def modernise(document: Document) -> tuple[Document, list[str]]:
     # `https_on` moves the port that another former name may set, so it comes last.
     for name, value in sorted(former, key=lambda pair: pair[0].lower() == "https_on"):
         if name.lower() not in _FORMER:
-            notes.append(f"'{name}' has no effect any more")
+            notes.append((name, f"'{name}' has no effect any more"))
             continue
         changes = translated(result, name, value)
         for new, moved in changes.items():
             if name.lower() == "https_on" or not is_given(result, new.split(".")):
                 set_value(result, new, moved)
-        notes.append(f"'{name}' is now called '{_FORMER[name.lower()]}'")
+        notes.append((name, f"'{name}' is now called '{_FORMER[name.lower()]}'"))
     return result, notes
 
 

@@ -4,18 +4,23 @@ Names are paths joined by `_` in any case: `HTTP_PORT`, `--http_port`. The same 
 through the variables of `layers`. Only this module writes the file after the installation; it leaves a copy in `backup/` first.
 """
 
-import shutil
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from svc.clock import SYSTEM_CLOCK
+from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import layers
 from svc.config.build import CONFIG_FILE, Config, build
-from svc.config.document import Document, changed, read_document, translated, write_document
-from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, override_names
+from svc.config.document import Document, Marked, changed, read_marked, translated, write_document
+from svc.config.origins import Origins, nearest
+from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SECTIONS, override_names
 from svc.config.values import cast_text
+
+_FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
+"""Variables of other programs that begin like ours: of proxies, and those in which Kubernetes tells of a service called like a section."""
 
 
 def load(
@@ -33,17 +38,20 @@ def load(
     """
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
-    before = read_document(file)
+    marked = read_marked(file)
+    before = marked.document
     singles = single_values(before, environ or {}, options or {})
     if "rootPath" in singles:
         singles["rootPath"] = str(root)  # however it was written when it was looked up
     merged = layers.merge(before, singles, environ or {}, root)
-    result = build(merged.document, root, dev=dev, file=file)
-    notes = list(result.notes)
+    sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
+    origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
+    result = build(merged.document, root, dev=dev, file=file, origins=origins)
+    notes = [*_doubled_notes(marked, file), *result.notes, *_misspelt_variables(environ or {})]
     try:
         if merged.document != before:
             if merged.needs_copy:
-                notes += _copy_before_writing(file, root)
+                notes += copy_before_writing(file, root)
             write_document(file, merged.document)
         merged.save_state()
     except OSError as error:  # a file system that is read-only: what was given counts for this run
@@ -60,8 +68,52 @@ def reread(config: Config) -> Config:
     For what may change while the server runs: the `logging` sections. Raises ConfigError if the file is not usable.
     """
     assert config.file is not None
-    document = changed(read_document(config.file), dict(config.development))
-    return replace(build(document, config.root, dev=config.dev, file=config.file), development=config.development)
+    marked = read_marked(config.file)
+    return rebuilt(config, marked.document, Origins(config.file.name, marked.lines))
+
+
+def rebuilt(config: Config, document: Document, origins: Origins | None = None) -> Config:
+    """What this configuration is with another document. Raises ConfigError."""
+    changes = dict(config.development)
+    document = changed(document, changes) if changes else document
+    result = build(document, config.root, dev=config.dev, file=config.file, origins=origins)
+    return replace(result, development=config.development)
+
+
+def _doubled_notes(marked: Marked, file: Path) -> list[tuple[str, str]]:
+    return [
+        ("warn", f"'{name}' stands in {file.name} twice, in lines {first} and {last}; the last one counts")
+        for name, (first, last) in marked.doubled
+    ]
+
+
+def single_sources(environ: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Dotted name -> what sets it, for messages; the command line beats the environment."""
+    result: dict[str, str] = {}
+    for source, text in ((environ, "environment variable "), (options, "option --")):
+        former: dict[str, str] = {}
+        current: dict[str, str] = {}
+        for flat in source:
+            name = override_names().get(flat.lower())
+            if name is not None:
+                (current if name in BY_NAME else former)[LEGACY.get(name, name)] = text + flat
+        result |= former | current
+    return result
+
+
+def _misspelt_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A `warn` note per variable that begins like a section and is spelt much like a setting, without being one."""
+    sections = tuple(f"{section.lower()}_" for section in SECTIONS)
+    known = override_names()
+    notes = []
+    for name in environ:
+        flat = name.lower()
+        if flat in known or not flat.startswith(sections) or _FOREIGN.search(flat):
+            continue
+        meant = nearest(flat, known)
+        if meant and meant.partition("_")[0] == flat.partition("_")[0]:
+            notes.append(("warn", f"The environment variable {name} is no setting and is ignored, did you mean {meant.upper()}?"))
+    return notes
 
 
 def single_values(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> dict[str, object]:
@@ -93,13 +145,24 @@ def changes_of(document: Document, name: str, value: object) -> dict[str, object
     return translated(document, name, cast_text(value, kind) if isinstance(value, str) else value)
 
 
-def _copy_before_writing(file: Path, root: Path) -> list[tuple[str, str]]:
-    stamp = datetime.fromtimestamp(SYSTEM_CLOCK.wall(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").replace(":", "-")
-    target = root / "backup" / f"{stamp}-{CONFIG_FILE}.bak"
+def copy_before_writing(file: Path, root: Path, clock: Clock = SYSTEM_CLOCK) -> list[tuple[str, str]]:
+    """Keep the file as it is in `backup/`. A copy that cannot be made is a note at `error`."""
+    stamp = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").replace(":", "-")
+    directory = root / "backup"
+    names = [stamp, *(f"{stamp}-{number}" for number in range(1, 100))]
+    target = directory / f"{stamp}-{CONFIG_FILE}.bak"
     try:
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        shutil.copyfile(file, target)
-        target.chmod(0o600)
+        data = file.read_bytes()
+        directory.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            target = directory / f"{name}-{CONFIG_FILE}.bak"
+            try:
+                descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileExistsError:
+                continue  # two changes within a millisecond
+            with open(descriptor, "wb") as stream:
+                stream.write(data)
+            return []
     except OSError as error:
         return [("error", f"The configuration could not be copied to {target} before it was changed: {error}")]
-    return []
+    return [("error", f"The configuration could not be copied before it was changed: {target} exists already")]

@@ -30,14 +30,25 @@ class SettingFault(ValueError):
     """A complete sentence about a bad value, where the contract fixes the whole text."""
 
 
+class FieldFaults(SettingFault):
+    """What is wrong with several fields of a mapping: `faults` are (dotted name, sentence)."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(text for _, text in faults))
+
+
 def whole(number: float) -> float | int:
     """The same number as an int if it has no fraction."""
     return int(number) if float(number).is_integer() else number
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a finite number; YAML knows `.inf` and `.nan`, and calls true a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a finite number; YAML knows `.inf` and `.nan`, and calls true a number. Integers beyond any float are none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def parse_duration(value: object, unit: str = "s") -> float | int:
@@ -83,7 +94,7 @@ def _rotation(value: object, name: str, units: Mapping[str, int], unit_text: str
 
 
 def _path(value: object, root: Path) -> Path:
-    if not isinstance(value, (str, os.PathLike)) or not str(value):
+    if not isinstance(value, (str, os.PathLike)) or not str(value) or "\0" in str(value):
         raise ValueError("must be a path")
     return root / Path(value).expanduser()
 
@@ -101,7 +112,7 @@ def _number(value: object, setting: "Setting", root: Path) -> object:
 
 
 def _integer(value: object, setting: "Setting", root: Path) -> object:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
+    if not isinstance(value, (int, float)) or not is_number(value) or not float(value).is_integer():
         raise ValueError("must be a whole number")
     return int(value)
 
@@ -210,7 +221,7 @@ def fault_text(name: str, error: ValueError) -> str:
 def parse_fields(value: dict[str, Any], setting: "Setting", root: Path) -> dict[str, Any]:
     """The fields of a mapping setting that are given, with dotted names; a null counts as not given unless null is a value."""
     result: dict[str, Any] = {}
-    faults = []
+    faults: list[tuple[str, str]] = []
     for field in setting.fields:
         found = lookup(value, field.name.split("."))
         if found is None and not (field.null and is_given(value, field.name.split("."))):
@@ -218,9 +229,9 @@ def parse_fields(value: dict[str, Any], setting: "Setting", root: Path) -> dict[
         try:
             result[field.name] = None if found is None else parse(found, field.within(setting.name), root)
         except ValueError as error:
-            faults.append(fault_text(f"{setting.name}.{field.name}", error))
+            faults.append((f"{setting.name}.{field.name}", fault_text(f"{setting.name}.{field.name}", error)))
     if faults:
-        raise SettingFault("; ".join(faults))
+        raise FieldFaults(faults)
     return result
 
 
@@ -261,7 +272,7 @@ def cast_text(text: str, kind: str) -> Any:
     if plain[:1] in ("{", "[") or _is_plain_number(plain):
         try:
             return json.loads(plain)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
     return text
 

@@ -103,7 +103,10 @@ def test_a_killed_server_reads_as_stopped_and_starts_again(commands: Commands) -
 def test_a_start_that_fails_says_why_where_it_was_started(commands: Commands) -> None:
     invalid = commands.run("start", HTTP_PORT="9927", HTTP_SECUREPORT="9927")
     assert invalid.returncode == 1
-    assert invalid.stderr == "svc config file validation error: http.port and http.securePort cannot be the same value\n"
+    assert invalid.stderr == (
+        "svc config file validation error: http.port and http.securePort cannot be the same value"
+        " (environment variable HTTP_PORT, environment variable HTTP_SECUREPORT)\n"
+    )
     other = Commands(commands.home / "other")
     other.home.mkdir()
     assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0

@@ -185,7 +185,9 @@ def test_install_with_a_password_keeps_none(tmp_path: Path, monkeypatch: pytest.
 def test_an_invalid_configuration_stops_with_the_contracts_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_document(tmp_path / "svc-config.yaml", {"http": {"port": 9927}})
     assert main(["--ROOTPATH", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "svc config file validation error: http.port and http.securePort cannot be the same value\n"
+    assert capsys.readouterr().err == (
+        "svc config file validation error: http.port and http.securePort cannot be the same value (svc-config.yaml line 2)\n"
+    )
     assert not (tmp_path / "svc.pid").exists()
     write_document(tmp_path / "svc-config.yaml", {})
     assert main(["--ROOTPATH", str(tmp_path), "--LOGGING_LEVEL", "loud"]) == 1

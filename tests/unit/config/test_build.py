@@ -119,8 +119,8 @@ def test_unknown_keys_are_noted_and_components_are_not() -> None:
     assert dict(config.components) == {"shop": {"package": "x", "own": 1}, "studio": True}
     assert sorted(config.notes) == [
         ("warn", "Unknown setting 'colour' is ignored"),
-        ("warn", "Unknown setting 'http.mtls.usr' is ignored"),
-        ("warn", "Unknown setting 'http.prot' is ignored"),
+        ("warn", "Unknown setting 'http.mtls.usr' is ignored, did you mean 'http.mtls.user'?"),
+        ("warn", "Unknown setting 'http.prot' is ignored, did you mean 'http.port'?"),
         ("warn", "Unknown setting 'logging.rotation.x' is ignored"),
     ]
 

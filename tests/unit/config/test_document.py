@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.config.document import changed, merged, read_document, write_document, write_private
+from svc.config.document import changed, merged, parse_marked, read_document, write_document, write_private
 from svc.errors import ConfigError
 
 
@@ -33,6 +33,37 @@ def test_unusable_files_are_named(tmp_path: Path, text: str, part: str) -> None:
     with pytest.raises(ConfigError, match=part) as caught:
         read_document(file)
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("http:\n  port: [1\n", " line 3, column 1 is not valid YAML: while parsing a flow sequence"),
+        ("a: b: c\n", " line 1, column 5 is not valid YAML: mapping values are not allowed"),
+        ("a: 2026-99-99\n", " is not valid YAML: month must be in 1..12"),
+        ("a: !!timestamp x\n", " is not valid YAML: "),
+        (f"a: {'1' * 5000}\n", " is not valid YAML: Exceeds the limit"),
+        ("a: &a {b: *a}\n", " is nested too deeply, or a part of it contains itself"),
+        ("a: &a [*a]\n", " is nested too deeply, or a part of it contains itself"),
+        ("a: !!python/object:os.system {}\n", " line 1, column 4 is not valid YAML: could not determine a constructor"),
+    ],
+)
+def test_what_cannot_be_parsed_is_placed(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_document(file)
+    assert str(caught.value).startswith(str(file) + place)
+
+
+def test_lines_of_keys_and_doubled_keys() -> None:
+    marked = parse_marked("http:\n  port: 1\ntls:\n - certificate: a\n - {certificate: b}\nhttp: {port: 2}\nx: &x [1]\ny: *x\n", "f")
+    assert marked.document == {"http": {"port": 2}, "tls": [{"certificate": "a"}, {"certificate": "b"}], "x": [1], "y": [1]}
+    assert marked.lines[("http",)] == marked.lines[("http", "port")] == 6
+    assert marked.lines[("tls[1]", "certificate")] == 5
+    assert marked.lines[("y",)] == 8
+    assert marked.doubled == [("http", (1, 6))]
+    assert parse_marked("", "f").document == {}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

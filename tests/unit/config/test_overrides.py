@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from svc.clock import FakeClock
 from svc.config import Config, reread
 from svc.config.document import read_document, write_document
+from svc.config.overrides import copy_before_writing
 from svc.errors import ConfigError
 
 
@@ -62,7 +64,7 @@ def test_example_6(root: Path) -> None:
     write_document(root / "svc-config.yaml", {"http": {"port": 9927}})
     with pytest.raises(ConfigError) as caught:
         load(root)
-    assert str(caught.value) == "http.port and http.securePort cannot be the same value"
+    assert str(caught.value) == "http.port and http.securePort cannot be the same value (svc-config.yaml line 2)"
 
 
 def test_former_names_write_todays(root: Path) -> None:
@@ -125,3 +127,118 @@ def test_reread_takes_the_file_and_keeps_development(root: Path) -> None:
     assert again["logging.level"] == "info"
     assert again["logging.file"] is False
     assert again["authentication.authorizeLocal"] is True
+
+
+def faults(root: Path, environ: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(root, environ, options)
+    return caught.value.faults
+
+
+FAULTY = """\
+rootPath: /srv/svc
+http:
+  port: 9926
+  cors: sometimes   # line 4
+
+logging: {level: loud, rotation: {maxSize: 10X}}
+tls:
+  - certificate: 5
+  - privateKey: [1]
+shop:
+  logging:
+    level: 3
+log_to_file: perhaps
+storage:
+  logging:
+    level: quiet
+    rotation: 7
+"""
+
+
+def test_each_fault_names_its_line(root: Path) -> None:
+    (root / "svc-config.yaml").write_text(FAULTY)
+    levels = "must be one of [trace, debug, info, warn, error, fatal, notify]"
+    assert sorted(faults(root)) == sorted(
+        [
+            "'http.cors' must be a boolean (svc-config.yaml line 4)",
+            f"'logging.level' {levels} (svc-config.yaml line 6)",
+            "Invalid logging.rotation.maxSize unit. Available units are G, M or K (svc-config.yaml line 6)",
+            "'tls[0].certificate' must be a path (svc-config.yaml line 8)",
+            "'tls[1].privateKey' must be a path (svc-config.yaml line 9)",
+            f"'shop.logging.level' {levels} (svc-config.yaml line 12)",
+            "'logging.file' must be a boolean (svc-config.yaml line 13)",
+            f"'storage.logging.level' {levels} (svc-config.yaml line 16)",
+            "'storage.logging.rotation' must be a mapping (svc-config.yaml line 17)",
+        ]
+    )
+
+
+def test_faults_of_overrides_name_what_set_them(root: Path) -> None:
+    assert faults(root, {"HTTP_PORT": "x", "Log_Level": "loud"}, {"MQTT_WEBSOCKET": "5"}) == [
+        "'http.port' must be a port: a number from 0 to 65535 (environment variable HTTP_PORT)",
+        "'mqtt.webSocket' must be a boolean (option --MQTT_WEBSOCKET)",
+        "'logging.level' must be one of [trace, debug, info, warn, error, fatal, notify] (environment variable Log_Level)",
+    ]
+    assert faults(root, {"HTTP_PORT": "x"}, {"http_port": "y"})[0].endswith("(option --http_port)")
+    assert faults(root, {"SVC_CONFIG_JSON": '{"http": {"cors": 1}}'}) == ["'http.cors' must be a boolean (SVC_CONFIG_JSON)"]
+    assert faults(root, {"HTTP_PORT": "9927", "HTTP_SECUREPORT": "9927"}) == [
+        "http.port and http.securePort cannot be the same value (environment variable HTTP_PORT, environment variable HTTP_SECUREPORT)"
+    ]
+    assert faults(root, {"HTTP_PORT": "9927"}) == [
+        "http.port and http.securePort cannot be the same value (environment variable HTTP_PORT)"
+    ]
+
+
+def test_unknown_keys_name_their_line_and_the_nearest_setting(root: Path) -> None:
+    (root / "svc-config.yaml").write_text(
+        "htpp:\n  port: 1\nhttp:\n  prot: 2\n  nonsense: 3\nlogging_level: debug\nthread: 4\nhttpd:\n  own: 1\nmqtt:\n  logging: {lvel: info}\n"
+        "databases:\n  data: {pth: /x}\n"
+    )
+    assert [sentence for level, sentence in load(root).notes if level == "warn"] == [
+        "Unknown setting 'htpp' is taken for a component, did you mean 'http'? (svc-config.yaml line 1)",
+        "Unknown setting 'logging_level' is ignored, did you mean 'logging.level'? (svc-config.yaml line 6)",
+        "Unknown setting 'thread' is ignored, did you mean 'threads'? (svc-config.yaml line 7)",
+        "Unknown setting 'databases.data.pth' is ignored, did you mean 'databases.data.path'? (svc-config.yaml line 13)",
+        "Unknown setting 'http.prot' is ignored, did you mean 'http.port'? (svc-config.yaml line 4)",
+        "Unknown setting 'http.nonsense' is ignored (svc-config.yaml line 5)",
+        "Unknown setting 'mqtt.logging.lvel' is ignored, did you mean 'mqtt.logging.level'? (svc-config.yaml line 11)",
+    ]
+
+
+def test_former_and_doubled_names_are_noted_with_their_lines(root: Path) -> None:
+    (root / "svc-config.yaml").write_text("http: {port: 1}\nlog_level: debug\nhttp:\n  port: 2\n  port: 3\n")
+    config = load(root)
+    assert config["http.port"] == 3
+    assert [sentence for _, sentence in config.notes] == [
+        "'http' stands in svc-config.yaml twice, in lines 1 and 3; the last one counts",
+        "'http.port' stands in svc-config.yaml twice, in lines 4 and 5; the last one counts",
+        "'log_level' is now called 'logging.level' (svc-config.yaml line 2)",
+    ]
+
+
+def test_a_misspelt_variable_is_noted_and_foreign_ones_are_not(root: Path) -> None:
+    foreign = {"HTTP_PROXY": "x", "MQTT_SERVICE_PORT": "1", "HTTP_PORT_9926_TCP_ADDR": "x", "LOGGINGX": "1", "HTTP_USER_AGENT": "x"}
+    config = load(root, {"LOGGING_LEVL": "debug", "OPERATIONSAPI_NETWORK_PROT": "1", **foreign})
+    assert [sentence for _, sentence in config.notes] == [
+        "The environment variable LOGGING_LEVL is no setting and is ignored, did you mean LOGGING_LEVEL?",
+        "The environment variable OPERATIONSAPI_NETWORK_PROT is no setting and is ignored, did you mean OPERATIONSAPI_NETWORK_PORT?",
+    ]
+
+
+def test_reread_names_lines_too(root: Path) -> None:
+    config = load(root)
+    (root / "svc-config.yaml").write_text("\nlogging:\n  level: loud\n")
+    with pytest.raises(ConfigError, match=r"\(svc-config\.yaml line 3\)$"):
+        reread(config)
+
+
+def test_copies_of_one_moment_do_not_overwrite_each_other(root: Path) -> None:
+    clock = FakeClock()
+    assert copy_before_writing(root / "svc-config.yaml", root, clock) == []
+    assert copy_before_writing(root / "svc-config.yaml", root, clock) == []
+    assert [path.name for path in copies(root)] == [
+        "2026-01-01T00-00-00.000Z-1-svc-config.yaml.bak",
+        "2026-01-01T00-00-00.000Z-svc-config.yaml.bak",
+    ]
+    assert copy_before_writing(root / "none", root, clock)[0][0] == "error"
