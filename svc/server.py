@@ -18,6 +18,7 @@ from svc.apps import App, load_app
 from svc.auth.identify import Identifier
 from svc.auth.install import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
 from svc.auth.system import ensure_system
+from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
@@ -131,6 +132,7 @@ class Server:
         if created is not None and on_first_super_user is not None:
             on_first_super_user(created)
         self.directory = UserDirectory(self.store)
+        self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
 
         self.resources = Resources()
         self.queries = QueryCache()
@@ -230,14 +232,15 @@ class Server:
             verifier=self.identifier.verifier,
             resources=self.resources,
             types=rest.types,
-            tokens=None,
-            sessions=None,
-            jobs=None,  # type: ignore[arg-type]
+            tokens=self.tokens,
+            sessions=None,  # type: ignore[arg-type]
             status=StatusBoard(self.clock),
             analytics=self.analytics,
             apps=self.apps,
             restart=self.restart,
         )
+        self.node = node
+        node.jobs.recover()
         identifier = Identifier(self.directory, clock=self.clock, verifier=self.identifier.verifier)
         return OperationsPort(
             node,
@@ -353,6 +356,7 @@ class Server:
             self.operations_port.connections.end_turn()
         self.connections.close_all()
         self.operations_port.connections.close_all()
+        self.loop.run_until_complete(self.node.jobs.stop())  # they report how they ended
         self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()
         self._selector.end_turn = lambda: False

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from svc.clock import Clock
 
@@ -43,13 +43,17 @@ class Node:
     types: ContentTypes
     tokens: Tokens
     sessions: Sessions
-    jobs: Jobs
     status: StatusBoard
     analytics: Analytics | None = None
     apps: Sequence[App] = ()
     restart: Callable[[bool], None] = lambda in_place: None
     instance: int = 0
-    extras: dict[str, Any] = field(default_factory=dict)
+    jobs: Jobs = field(init=False)
+
+    def __post_init__(self) -> None:
+        from svc.operations.jobs import Jobs  # which needs a node to work on
+
+        self.jobs = Jobs(self)
 
     @property
     def name(self) -> str:

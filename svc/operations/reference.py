@@ -63,7 +63,7 @@ def reference() -> str:
 
 def section(row: Operation) -> str:
     """One operation."""
-    parts = [f"### {row.name}\n", f"{row.summary} {access_text(row)}"]
+    parts = [f"### {row.name}\n", f"{row.summary.rstrip('.')}. {access_text(row)}"]
     if row.aliases:
         parts[-1] += f" Also called {', '.join(f'`{alias}`' for alias in row.aliases)}."
     if row.starts_job:

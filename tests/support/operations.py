@@ -13,6 +13,7 @@ from typing import Any
 from svc.auth.install import ensure_first_super_user
 from svc.auth.permissions import Role
 from svc.auth.system import ensure_system
+from svc.auth.tokens import Tokens
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import FakeClock
@@ -22,6 +23,7 @@ from svc.logs import Logs
 from svc.loop import new_loop
 from svc.operations.node import Node
 from svc.operations.service import Operations, committed
+from svc.operations.status import StatusBoard
 from svc.resources import Resources, Rows
 from svc.store import Store
 
@@ -57,27 +59,14 @@ class OperationsNode:
             verifier=Verifier(self.directory, clock=self.clock),
             resources=Resources(),
             types=ContentTypes.built_in(),
-            tokens=None,  # type: ignore[arg-type]
+            tokens=Tokens.from_config(self.config, self.directory, self.clock, executor=self.executor, bits=2048),
             sessions=None,  # type: ignore[arg-type]
-            jobs=None,  # type: ignore[arg-type]
-            status=None,  # type: ignore[arg-type]
+            status=StatusBoard(self.clock),
         )
-        with suppress(ImportError):
-            from svc.auth.tokens import Tokens
-
-            self.node.tokens = Tokens.from_config(self.config, self.directory, self.clock)
         with suppress(ImportError):
             from svc.auth.sessions import Sessions
 
             self.node.sessions = Sessions.from_config(self.config, self.store, self.directory, self.clock)
-        with suppress(ImportError):
-            from svc.operations.jobs import Jobs
-
-            self.node.jobs = Jobs(self.node)
-        with suppress(ImportError):
-            from svc.operations.status import StatusBoard
-
-            self.node.status = StatusBoard(self.clock)
         self.operations = Operations(self.node)
 
         def end_turn() -> bool:
