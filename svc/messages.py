@@ -10,6 +10,8 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
+from svc.errors import ClientError
+
 HeaderPairs = list[tuple[str, str]]
 
 UNIX_PEER = "unix"
@@ -175,6 +177,7 @@ class Request:
     __slots__ = (
         "_data",
         "_headers",
+        "_session",
         "added_headers",
         "answered",
         "arrived",
@@ -192,7 +195,9 @@ class Request:
         "peer_certificate",
         "precondition",
         "query",
+        "refresh_token",
         "scheme",
+        "sessions",
         "target",
         "transaction",
         "upload",
@@ -216,6 +221,8 @@ class Request:
         self.answered = 0.0  # ... and when its answer's head was ready
         self.exchange: Transport | None = None
         self.user: Any = None  # auth.User, None = anonymous
+        self.sessions: Any = None  # auth.Sessions; None: the server has none
+        self.refresh_token: str | None = None  # a valid one that came as `Bearer`, which makes nobody a user
         self.transaction: Any = None  # store.Transaction applied on behalf of this request: the answer waits for its commit
         self.precondition: Any = None  # store.Precondition of the next write to the addressed record
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
@@ -224,6 +231,7 @@ class Request:
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
+        self._session: Any = None
         self._data: Any = _UNDECODED
 
     @property
@@ -276,6 +284,19 @@ class Request:
         return self.exchange
 
     raw_response = raw_request
+
+    @property
+    def session(self) -> Any:
+        """The session of the caller's cookie (`auth.sessions.Session`), an empty one without; None if sessions are switched off."""
+        if self._session is None and self.sessions is not None:
+            self._session = self.sessions.of(self)
+        return self._session
+
+    async def login(self, username: str, password: str) -> None:
+        """Begin a session of this user and set its cookie. Raises Problem 401 for a wrong name or password, 400 without sessions."""
+        if self.sessions is None:
+            raise ClientError("No session for login")
+        await self.sessions.login(self, username, password)
 
     @property
     def data(self) -> Awaitable[Any]:

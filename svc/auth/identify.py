@@ -1,7 +1,8 @@
 """Who a request is from (contract: http §11.1, security §1).
 
 Asked once per request, so the usual answer is a look into the header block's memo: blocks repeat byte for byte, and with them the user.
-The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out.
+The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
+credentials in the header; a session may change from one request to the next, and is looked up each time.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 from base64 import b64decode
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from typing import Any
+from urllib.parse import quote
 
+from svc.auth.events import BASIC, TOKEN, AuthEvents
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION
+from svc.auth.sessions import Sessions
+from svc.auth.tokens import Tokens, invalid_token
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Pending, Verifier, login_failed
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem
-from svc.messages import HeaderBlock, Request
+from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
-__all__ = ["Identifier", "Pending", "challenge_headers"]
+__all__ = ["UNIX_PEER", "Identifier", "Pending", "challenge", "challenge_headers"]
+
+UNIX_PEER = "unix"
+"""`Request.peer` of a caller on the Unix socket."""
 
 _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
@@ -39,10 +48,18 @@ class Identifier:
         hash_function: str = DEFAULT_HASH_FUNCTION,
         failure_delay: bool = True,
         verifier: Verifier | None = None,
+        tokens: Tokens | None = None,
+        sessions: Sessions | None = None,
+        events: AuthEvents | None = None,
+        accept_refresh: bool = False,
+        admit_socket: bool = False,
+        login_path: str | None = None,
     ) -> None:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
-        `verifier`: share another identifier's verified credentials; the settings about passwords are then its own.
+        `verifier`: share another identifier's verified credentials; the settings about passwords are then its own. `tokens`, `sessions`: None where
+        there are none. `accept_refresh`: a refresh token as `Bearer` makes nobody a user, but is let through as `request.refresh_token`.
+        `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
         """
         self._directory = directory
         self._now = clock.monotonic
@@ -51,6 +68,13 @@ class Identifier:
         self.verifier = verifier or Verifier(
             directory, cache_ttl=cache_ttl, clock=clock, hash_function=hash_function, failure_delay=failure_delay
         )
+        self._wall = clock.wall
+        self._tokens = tokens
+        self._sessions = sessions if sessions is not None and sessions.enabled else None
+        self._events = events if events is not None and events.enabled else None
+        self._accept_refresh = accept_refresh
+        self._admit_socket = admit_socket
+        self.login_path = login_path
 
     def identify(self, request: Request) -> User | Pending | None:
         """The user; None for an anonymous caller; a Pending where a password has to be verified first.
@@ -58,25 +82,31 @@ class Identifier:
         Raises Problem: 401 for credentials that are there and wrong, 503 with too many verifications outstanding.
         """
         block = request.block
+        request.sessions = self._sessions
         memo = block.memo.get(_MEMO)
         if memo is not None and memo[0] == self._directory.generation and memo[1] > self._now():
             return memo[2]  # type: ignore[no-any-return]
-        authorization = block.fields.get("authorization")
+        fields = block.fields
+        authorization = fields.get("authorization")
         if authorization is not None:
             who = self._by_header(authorization, request)
-            if who is not None:
+            if who is not None or request.refresh_token is not None:
                 return who
+        if self._sessions is not None and "cookie" in fields:
+            user = self._sessions.user(block)
+            if user is not None:
+                return user
+        if self._admit_socket and request.peer == UNIX_PEER:
+            return self._directory.first_super_user()
         if self._authorize_local and is_loopback(request.peer) and self._is_local(block):
             return self._directory.first_super_user()
         return None
 
     def _by_header(self, authorization: str, request: Request) -> User | Pending | None:
-        """None: the header holds no credentials that concern us."""
+        """None: the header holds no credentials that concern us, or a refresh token."""
         scheme, _, rest = authorization.partition(" ")
         scheme = scheme.lower()
-        if scheme != "basic":
-            if scheme == "bearer":
-                raise Problem("invalid token", 401)
+        if scheme != "basic" and scheme != "bearer":
             return None
         verifier = self.verifier
         digest = verifier.digest(authorization)
@@ -84,10 +114,44 @@ class Identifier:
         if verified is not None:
             request.block.memo[_MEMO] = (verified.generation, verified.expires, verified.user)
             return verified.user
-        username, password = decode_basic(rest)
+        if scheme == "bearer":
+            return self._by_token(rest.strip(), digest, request)
+        try:
+            username, password = decode_basic(rest)
+        except Problem:
+            if self._events is not None:
+                self._events.failure(request, BASIC, None)
+            raise
         if not username and not password:
             return None
-        return verifier.begin(digest, username, password, request.peer)
+        pending = verifier.begin(digest, username, password, request.peer)
+        if self._events is not None and pending.report is None:
+            pending.report = self._events.outcome(request, BASIC, username)
+        return pending
+
+    def _by_token(self, token: str, digest: bytes, request: Request) -> User | Pending | None:
+        tokens = self._tokens
+        if tokens is None:
+            raise invalid_token()
+        if not tokens.keys.is_ready:
+            return Pending(_WhenKeysAreRead(self, tokens, request), digest, tokens.keys.prepare)
+        try:
+            user = self._checked(tokens, token, digest, request)
+        except Problem as problem:
+            if self._events is not None and problem.status_code == 401:
+                self._events.failure(request, TOKEN, tokens.claimed_name(token))
+            raise
+        if self._events is not None and user is not None:
+            self._events.success(request, TOKEN, user.username)
+        return user
+
+    def _checked(self, tokens: Tokens, token: str, digest: bytes, request: Request) -> User | None:
+        if self._accept_refresh and tokens.is_refresh(token):
+            request.refresh_token = token
+            return None
+        found = tokens.verify(token)
+        self.verifier.remember(digest, found.user, None, found.expires - self._wall())
+        return found.user
 
     def _is_local(self, block: HeaderBlock) -> bool:
         """Nothing in the header says that a proxy, or a page from elsewhere, speaks here in the name of a local program.
@@ -150,6 +214,45 @@ def host_name(host: str) -> str:
     return host.partition(":")[0].rstrip(".").lower()
 
 
+class _WhenKeysAreRead:
+    """The owner of a `Pending` for a token that came before the keys: its work reads them, the rest is quick."""
+
+    def __init__(self, identifier: Identifier, tokens: Tokens, request: Request) -> None:
+        self._identifier = identifier
+        self._tokens = tokens
+        self._request = request
+
+    def finish(self, pending: Pending, result: Any) -> User | None:
+        request = self._request
+        token = request.block.fields["authorization"].partition(" ")[2].strip()
+        user = self._identifier._by_token(token, pending.digest, request)
+        assert not isinstance(user, Pending)  # the keys are read
+        return user
+
+    def release(self, pending: Pending) -> None:
+        pass
+
+
 def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
     """`WWW-Authenticate` for a 401 (http §11.1). None for a script that says it is one: the browser would ask its user instead."""
     return () if "x-requested-with" in request.block.fields else _CHALLENGE
+
+
+def challenge(request: Request, response: Response, login_path: str | None) -> Response:
+    """What a caller gets in place of a plain 401: the same with `WWW-Authenticate`, or the way to the login page for somebody who follows links."""
+    if login_path is not None and is_navigation(request):
+        pairs: HeaderPairs = [("Location", f"{login_path}?redirect={quote(request.target, safe='')}"), ("Cache-Control", "no-store")]
+        return Response(status=302, pairs=pairs)
+    response.pairs.extend(challenge_headers(request))
+    return response
+
+
+def is_navigation(request: Request) -> bool:
+    """Whether a browser asks for a page to show (http §11.1)."""
+    fields = request.block.fields
+    return (
+        request.method in ("GET", "HEAD")
+        and fields.get("accept", "").startswith("text/html")
+        and fields.get("user-agent", "").startswith("Mozilla")
+        and "x-requested-with" not in fields
+    )

@@ -146,15 +146,33 @@ class Tokens:
         """Whether it is a refresh token of ours. Raises Problem 401 if it has expired."""
         return bool(self._read(token, None)["sub"] == REFRESH)
 
+    def claimed_name(self, token: str) -> str | None:
+        """The user name in a token with a valid signature, whatever else is wrong with it; None for any other text."""
+        try:
+            name = self._claims(token).get("username")
+        except Problem:
+            return None
+        return name if isinstance(name, str) else None
+
     def _read(self, token: str, subject: str | None) -> Mapping[str, Any]:
         """The claims of a token of ours that has not expired. `subject` None: of either kind. Raises Problem 401."""
+        claims = self._claims(token)
+        kind, expires = claims["sub"], claims["exp"]
+        if kind not in (OPERATION, REFRESH) or (subject is not None and kind != subject) or not is_number(expires):
+            raise invalid_token()
+        if expires <= self._wall():
+            raise Problem("token expired", 401)
+        return claims
+
+    def _claims(self, token: str) -> Mapping[str, Any]:
+        """The claims of a token that our key has signed. Raises Problem 401."""
         import jwt
 
         if len(token) > _MAX_LENGTH:
             raise invalid_token()
         try:
             # The times are ours to compare: with the clock that everything else goes by.
-            claims = jwt.decode(
+            claims: Mapping[str, Any] = jwt.decode(
                 token,
                 self.keys.public,
                 algorithms=[_ALGORITHM],
@@ -169,11 +187,6 @@ class Tokens:
             )
         except (jwt.PyJWTError, ValueError, RecursionError):  # the latter two: of what is in the token, before its signature is looked at
             raise invalid_token() from None
-        kind, expires = claims["sub"], claims["exp"]
-        if kind not in (OPERATION, REFRESH) or (subject is not None and kind != subject) or not is_number(expires):
-            raise invalid_token()
-        if expires <= self._wall():
-            raise Problem("token expired", 401)
         return claims
 
     def _user(self, claims: Mapping[str, Any]) -> User:
