@@ -28,6 +28,7 @@ DIRECTORIES = ("database", "blobs", "components", "log", "keys", "backup", "impo
 LOCK_FILE = "svc.lock"
 PID_FILE = "svc.pid"
 PASSWORD_FILE = "initial-admin-password"
+_SOCKET_LINE = "operations_socket"
 _OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, "operations-server", "lost+found"})
 """What an installation may find in its root: its own beginnings, and what a file system puts there."""
 
@@ -136,8 +137,25 @@ def _booted_file(environ: Mapping[str, str]) -> Path | None:
 
 def write_boot_file(environ: Mapping[str, str], file: Path) -> None:
     """Remember the configuration file of this OS user. A home that cannot be written is no obstacle: the root can be named each time."""
+    _write_boot_lines(environ, {"settings_path": str(file), "install_user": getpass.getuser()})
+
+
+def record_socket(environ: Mapping[str, str], configured: Path | None, used: Path | None) -> None:
+    """Note in the boot file where the operations socket is, if its path was too long: the temporary area of another shell may be another one."""
+    lines = read_boot_file(environ)
+    if used is not None and used != configured and lines.get(_SOCKET_LINE) != str(used):
+        _write_boot_lines(environ, {**lines, _SOCKET_LINE: str(used)})
+
+
+def recorded_socket(environ: Mapping[str, str], usual: Path) -> Path:
+    """Where to find the socket that is usually at `usual`: the boot file knows if the server chose another directory for the same name."""
+    stated = read_boot_file(environ).get(_SOCKET_LINE)
+    return Path(stated) if stated and Path(stated).name == usual.name and usual.suffix == ".sock" else usual
+
+
+def _write_boot_lines(environ: Mapping[str, str], lines: Mapping[str, str]) -> None:
     target = boot_file(environ)
-    text = f"settings_path={file}\ninstall_user={getpass.getuser()}\n"
+    text = "".join(f"{name}={value}\n" for name, value in lines.items())
     try:
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

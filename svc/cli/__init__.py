@@ -1,6 +1,7 @@
 """The command line: one row per command in `commands` (contract: configuration §6).
 
     svc [command] [argument ...] [--OPTION value ...]
+    svc <operation> [name=value ...]
 
 Exit status: 0 fine, 1 failure, 4 already running. Nothing of the server is imported until a command needs it, so help is quick.
 """
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, parse_arguments
+from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, nearest, parse_arguments
 from svc.cli.commands import BY_NAME, COMMANDS, help_text
 
 __all__ = ["BY_NAME", "COMMANDS", "FAILED", "RUNNING", "Arguments", "UsageError", "help_text", "main", "parse_arguments"]
@@ -22,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given and given[0] in BY_NAME and BY_NAME[given[0]].raw:
             return BY_NAME[given[0]].run(Arguments(given[0], given[1:]))
         arguments = parse_arguments(given)
-        if arguments.command and arguments.command not in BY_NAME:
-            return _not_understood(arguments.command)
+        if arguments.command and (arguments.command not in BY_NAME or _goes_elsewhere(arguments)):
+            return _operation(arguments)
         if arguments.wants_help:
             print(help_text(arguments.command))
             return 0
@@ -39,8 +40,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def _goes_elsewhere(arguments: Arguments) -> bool:
+    """`svc restart target=...` is the operation of that name: a command of this machine has no target."""
+    return arguments.command == "restart" and any(word.startswith("target=") for word in arguments.words)
+
+
+def _operation(arguments: Arguments) -> int:
+    """An operation of the API, if the first word is one."""
+    from svc.operations.registry import by_name
+
+    row = by_name().get(arguments.command)
+    if row is None:
+        return _not_understood(arguments.command)
+    if arguments.wants_help:
+        from svc.cli.operation_help import operation_help
+
+        print(operation_help(row))
+        return 0
+    arguments.no_options_but("rootpath")
+    from svc.cli.operations import run_operation
+
+    return run_operation(arguments, row)
+
+
 def _not_understood(word: str) -> int:
-    print(f'The "{word}" command is not understood.\n\n{help_text()}', file=sys.stderr)
+    from svc.operations.registry import by_name
+
+    near = nearest(word, [*(command.name for command in COMMANDS), *by_name()])
+    hint = f" Did you mean {near}?" if near else ""
+    print(f'The "{word}" command is not understood.{hint}\n\n{help_text()}', file=sys.stderr)
     return FAILED
 
 
@@ -56,7 +84,13 @@ def show_help(arguments: Arguments) -> int:
 
         print(settings_text(arguments.words[1] if len(arguments.words) > 1 else ""))
         return 0
+    if topic == "operations":
+        from svc.cli.operation_help import operations_text
+
+        print(operations_text())
+        return 0
     if topic and topic not in BY_NAME:
-        return _not_understood(topic)
+        arguments.command, arguments.wants_help = topic, True
+        return _operation(arguments)
     print(help_text(topic))
     return 0

@@ -43,6 +43,11 @@ class Arguments:
         for flag in sorted(self.flags - set(but)):
             raise UsageError(f'The command "{self.command or "run"}" takes no option --{flag}.')
 
+    def no_options_but(self, *names: str) -> None:
+        for name in self.options:
+            if name.lower() not in names:
+                raise UsageError(f'The option --{name} is for starting the server; "{self.command}" does not take it.')
+
 
 def parse_arguments(given: Sequence[str]) -> Arguments:
     """Split a command line: `--NAME value` and `--NAME=value` are options, the first word that is none is the command. Raises UsageError."""

@@ -1,0 +1,208 @@
+"""`svc <operation> name=value ...`: find the server, send the operation, show the answer (contract: configuration §6.2, §6.3)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place
+from svc.cli.client import Answer, Client, Unreachable, error_sentence
+from svc.cli.credentials import Logins, RemoteClient, find_credentials
+from svc.cli.jobs import JobLost, progress_bar, wait_for_job
+from svc.cli.output import Style, chosen_style, copy_json, printable, show
+from svc.cli.target import cli_environment, local_target, parse_target, target_text
+from svc.cli.words import Words, read_words
+
+if TYPE_CHECKING:
+    from svc.operations.operation import Operation
+
+MUST_RUN = "svc must be running to perform this operation"
+NO_SOCKET = "No domain socket found, unable to perform this operation"
+
+
+class NotRunning(UsageError):
+    """There is no server on this root."""
+
+
+def run_operation(arguments: Arguments, row: Operation) -> int:
+    """Carry out `svc <operation> ...`. Returns the exit status."""
+    environment = cli_environment(os.environ, Path.cwd())
+    given = next((word.partition("=")[2] for word in reversed(arguments.words) if word.startswith("target=")), None)
+    address = target_text(given, environment)
+    words = read_words(arguments.words, row, remote=bool(address))
+    if address:
+        client = remote_client(address, arguments, words, environment)
+    else:
+        try:
+            client = local_client(arguments)
+        except NotRunning:
+            from svc.cli.offline import OFFLINE, run_offline
+
+            if row.name not in OFFLINE:
+                raise
+            return run_offline(arguments, row, words)
+    return perform(client, row, {"operation": arguments.command, **words.body}, words, arguments)
+
+
+def remote_client(address: str, arguments: Arguments, words: Words, environment: dict[str, str]) -> Client:
+    """A client of another server, with the first complete credentials. Raises UsageError."""
+    verified = "insecure" not in arguments.flags and words.switch("rejectUnauthorized", True) is not False
+    target = parse_target(address, verified=verified)
+    if not verified and target.scheme == "https":
+        warn(f"the certificate of {target.host} is not verified")
+    logins = Logins.of_user(os.environ)
+    return RemoteClient(target, find_credentials(target, words.parameters, environment, logins, warn), logins)
+
+
+def local_client(arguments: Arguments) -> Client:
+    """A client of the running server of this root, over its Unix socket. Raises UsageError with the contract's texts."""
+    from svc.errors import ConfigError
+
+    place = existing_place(arguments)
+    if not place.installed:
+        raise NotRunning(MUST_RUN)
+    try:
+        target = local_target(place, os.environ)
+    except ConfigError as error:
+        raise UsageError(f"Error: {error}") from error
+    if target is not None:
+        client = Client(target)
+        if client.is_listening():
+            return client
+    from svc.install import running_pid
+
+    raise NotRunning(MUST_RUN) if running_pid(place.root) is None else UsageError(NO_SOCKET)
+
+
+def perform(client: Client, row: Operation, body: dict[str, Any], words: Words, arguments: Arguments) -> int:
+    """Send one operation and show what comes back. Returns the exit status."""
+    style = chosen_style(True if "json" in arguments.flags else words.switch("json"))
+    waits = words.switch("wait", True)
+    try:
+        answer = client.send(body)
+        with _closing(answer):
+            if answer.status != 200:
+                return refuse(answer.error_text())
+            out = words.parameters.get("out")
+            if out is not None:
+                save(answer, Path(str(out)))
+                return 0
+            if not answer.is_json:
+                return _show_bytes(answer, row)
+            if style is Style.JSON and not row.starts_job and not sys.stdout.isatty():
+                copy_json(answer)
+                return 0
+            result = answer.value()
+        if waits and _job_id(row, result) is not None:
+            return _follow(client, row, result, style)
+        show(result, style)
+    except (Unreachable, JobLost) as error:
+        return refuse(str(error))
+    except BrokenPipeError:  # `svc ... | head` has seen enough
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return 0
+
+
+def warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def refuse(text: str) -> int:
+    """Say what a server, or the way to it, refuses. Returns the exit status."""
+    print(f"error: {printable(text, lines=True)}", file=sys.stderr)
+    return FAILED
+
+
+@contextmanager
+def _closing(answer: Answer) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        answer.close()
+
+
+# --- answers that are no JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def save(answer: Answer, file: Path) -> None:
+    """Write the body to a file, which appears when it is complete; with a bar on a terminal. Raises Unreachable, UsageError."""
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as stream, _transfer_bar(file.name, answer.length) as advance:
+            for piece in answer.chunks():
+                stream.write(piece)
+                advance(len(piece))
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    except OSError as error:
+        raise UsageError(f"error: {file} cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    print(f"{file}: {file.stat().st_size} bytes", file=sys.stderr)
+
+
+@contextmanager
+def _transfer_bar(title: str, total: int | None) -> Iterator[Any]:
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda count: progress.update(task, advance=count)
+
+
+def _show_bytes(answer: Answer, row: Operation) -> int:
+    """Give other content than JSON to a pipe as it is; a terminal gets only text."""
+    if answer.content_type.startswith("text/"):
+        text = answer.read().decode("utf-8", "replace")
+        print(printable(text, lines=True) if sys.stdout.isatty() else text)
+        return 0
+    if sys.stdout.isatty():
+        return refuse(f"{row.name} answers with bytes ({answer.content_type}), which are not for a terminal: out=FILE writes them")
+    for piece in answer.chunks():
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _job_id(row: Operation, result: Any) -> str | None:
+    job_id = result.get("job_id") if isinstance(result, dict) else None
+    return job_id if row.starts_job and isinstance(job_id, str) else None
+
+
+def _follow(client: Client, row: Operation, started: dict[str, Any], style: Style) -> int:
+    """Wait for the end of a job; its record is the result."""
+    job_id = started["job_id"]
+    try:
+        with progress_bar(row.name) as bar:
+            job = wait_for_job(client, job_id, bar)
+    except KeyboardInterrupt:
+        print(f"The job goes on. See it: svc get_job id={job_id}   Stop it: svc cancel_job id={job_id}", file=sys.stderr)
+        return FAILED
+    failed = job.get("status") != "COMPLETE"
+    message = job.get("message")
+    if style is not Style.HUMAN:
+        show({"job_id": job_id, **job}, style)
+    elif not failed:
+        show(message if job.get("result") is None else {"message": message, "result": job["result"]}, style)
+    if failed:
+        return refuse(message if isinstance(message, str) else _refusal_text(message))
+    return 0
+
+
+def _refusal_text(message: Any) -> str:
+    return error_sentence(message) if isinstance(message, dict) else str(message or "the job has failed")
