@@ -1,7 +1,264 @@
-"""Reading records: by id, by value, by conditions (contract: operations §3.2)."""
+"""Reading records: by id, by value, by conditions (contract: operations §3.2).
+
+Bodies become the same query nodes as the URL language and the QUERY method; the rows are streamed in the type that the client asked for.
+"""
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.errors import BadValue, ClientError
+from svc.operations.call import Call
+from svc.operations.fields import DATABASE, GET_ATTRIBUTES, TABLE, Field, bad_request
+from svc.operations.operation import READ, Operation
+from svc.operations.search_fields import Fault, SearchReader
+from svc.operations.searching import narrowed, planned, reader_for, rows_of, searches_of, table_of
+from svc.query import Plan
+from svc.query.convert import typed_value
+from svc.query.nodes import Comparator, Condition, Conversion, Query
+from svc.query.plan import KeyLookup
+from svc.query.select import validate_select
+from svc.resources import Rows
+from svc.store import Table
+from svc.store.conversion import check_key
+from svc.store.keys import encode_key, storage_key
+
+NOT_BESIDE_QUERY = ("conditions", "operator", "get_attributes", "sort", "limit", "offset", "reverse")
+
+
+# --- by id --------------------------------------------------------------------------------------------------------------------------------
+
+
+def search_by_id(call: Call) -> Rows:
+    began = call.node.clock.monotonic()
+    get_attributes = call["get_attributes"]
+    table = table_of(call, lambda reader: reader.query(get_attributes=get_attributes))
+    query = Query()
+    if get_attributes is not None:
+        query = searches_of(call.node).query(
+            table, ("id", get_attributes), lambda: reader_for(call, table).query(get_attributes=get_attributes)
+        )
+    query, visible = narrowed(call, table, query)
+    if query.select is not None:
+        validate_select(query.select, table)
+    keys: Any = StoredKeys(table, call["ids"])
+    return rows_of(call, table, Plan(table, query, KeyLookup(keys), (), None, (), 0, None), visible, began)
+
+
+class StoredKeys(Sequence[bytes]):
+    """The stored keys of some ids, made when they are looked up: a slice of a long list at a time. What can be no key of the table has no record."""
+
+    def __init__(self, table: Table, ids: list[Any]) -> None:
+        self._table = table
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        return tuple(self)[at]
+
+    def __iter__(self) -> Iterator[bytes]:
+        table = self._table
+        for given in self._ids:
+            stored = stored_key(table, given)
+            if stored is not None:
+                yield stored
+
+
+def stored_key(table: Table, given: Any) -> bytes | None:
+    """The stored form of the key that an id of a body stands for, converted to the declared type as the value of a condition is."""
+    try:
+        try:
+            key: Any = check_key(table.definition, given)
+        except ClientError:
+            attribute = table.attributes.get(table.primary_key)
+            key = check_key(table.definition, typed_value(given, Conversion.TYPED, attribute, table.primary_key))
+        return storage_key(encode_key(key))
+    except (ClientError, BadValue):
+        return None
+
+
+# --- by value -----------------------------------------------------------------------------------------------------------------------------
+
+
+def search_by_value(call: Call) -> Rows:
+    began = call.node.clock.monotonic()
+    members = tuple([call[name] for name in ("attribute", "value", "get_attributes", "sort", "limit", "offset", "desc")])
+    table = table_of(call, lambda reader: _query_by_value(reader, *members))
+    query = searches_of(call.node).query(table, ("value", *members), lambda: _query_by_value(reader_for(call, table), *members))
+    return planned(call, table, query, began)
+
+
+def _query_by_value(
+    reader: SearchReader, attribute: Any, value: Any, get_attributes: Any, sort: Any, limit: Any, offset: Any, descending: Any
+) -> Query:
+    comparator, value = wildcard(value)
+    where: Condition | None = None
+    natural: tuple[str, ...] = ()
+    try:
+        if comparator is None:
+            reader.path(attribute, "attribute")
+        else:
+            where = reader.condition(attribute, comparator, value)
+            if comparator is not Comparator.EQUALS:
+                natural = where.path
+    except Fault as fault:
+        raise fault.problem() from None
+    return reader.query(None, None, get_attributes, sort, limit, offset, descending, where=where, natural=natural)
+
+
+def wildcard(value: Any) -> tuple[Comparator | None, Any]:
+    """The comparator and the value that a value of a search stands for; (None, None): all records.
+
+    >>> wildcard("f*")
+    (<Comparator.STARTS_WITH: 'starts_with'>, 'f')
+    >>> wildcard("a*b"), wildcard("*")
+    ((<Comparator.EQUALS: 'equals'>, 'a*b'), (None, None))
+    """
+    if type(value) is not str or "*" not in value:
+        return Comparator.EQUALS, value
+    if value == "*":
+        return None, None
+    starts, ends = value[0] == "*", value[-1] == "*"
+    if starts and ends:
+        return Comparator.CONTAINS, value[1:-1]
+    if ends:
+        return Comparator.STARTS_WITH, value[:-1]
+    return (Comparator.ENDS_WITH, value[1:]) if starts else (Comparator.EQUALS, value)
+
+
+# --- by conditions ------------------------------------------------------------------------------------------------------------------------
+
+
+def search_by_conditions(call: Call) -> Rows:
+    began = call.node.clock.monotonic()
+    text = call["query"]
+    if text is not None:
+        return _search_by_text(call, text, began)
+    if call["conditions"] is None:
+        raise bad_request("'conditions' is required")
+    members = tuple([call[name] for name in ("conditions", "operator", "get_attributes", "sort", "limit", "offset", "reverse")])
+    table = table_of(call, lambda reader: reader.query(*members))
+    query = searches_of(call.node).query(table, members, lambda: reader_for(call, table).query(*members))
+    return planned(call, table, query, began)
+
+
+def _search_by_text(call: Call, text: str, began: float) -> Rows:
+    others = [f"'{name}'" for name in NOT_BESIDE_QUERY if call[name] is not None]
+    if others:
+        raise bad_request(f"'query' cannot be used together with {', '.join(others)}")
+    table = call.table
+    return planned(call, table, searches_of(call.node).texts.parse(text, searches_of(call.node).view(table)), began)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------------------------------
+
+IDS = Field("ids", "keys", "Primary keys.", required=True, aliases=("hash_values",), shown_as="hash_values")
+SORT = Field("sort", "object", '`{"attribute", "descending", "next"}`; `next` is a further one for ties.')
+LIMIT = Field("limit", "integer", "At most so many records.", low=1)
+OFFSET = Field("offset", "integer", "So many records are left out at the beginning.", low=0)
+OPERATOR = Field("operator", "text", "`and` or `or`, in any case: how conditions are joined; default `and`.")
+CONDITIONS = Field(
+    "conditions",
+    "filled list",
+    'Conditions `{"attribute", "comparator", "value"}` and groups `{"operator", "conditions"}` of them, to any depth.',
+)
+
+_COMPARATORS = """\
+Comparators are `equals` (when none is given), `not_equal`, `greater_than`, `greater_than_equal`, `less_than`, `less_than_equal`, `between`, `contains`,
+`starts_with` and `ends_with`, also in their short forms (`eq`, `ne`, `gt`, `>=`, `sw` ...). Values keep their type: `5` is not `"5"`, unless the attribute
+has a declared type, to which they are converted. null and absent are the same. Text is compared with case."""
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="search_by_id",
+        aliases=("search_by_hash",),
+        category="searches",
+        summary="Read records by their primary keys",
+        permission=READ,
+        handler=search_by_id,
+        fields=(DATABASE, TABLE, IDS, GET_ATTRIBUTES),
+        returns="The records found, in the order of the request; keys without a record are left out.",
+        notes="Attributes named in `get_attributes` that a record does not have are null. Without it the records come as they are stored.",
+        example={"database": "garden", "table": "plant", "ids": [7, 8], "get_attributes": ["id", "species"]},
+        example_answer=[{"id": 7, "species": "fern"}],
+    ),
+    Operation(
+        name="search_by_value",
+        category="searches",
+        summary="Find records by the value of one attribute",
+        permission=READ,
+        handler=search_by_value,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field("attribute", "any", "Attribute, or a path through related records.", required=True, aliases=("search_attribute",)),
+            Field(
+                "value",
+                "any",
+                "Value, or text with `*` at its beginning, its end or both; `*` alone finds all records, null what is missing.",
+                required=True,
+                aliases=("search_value",),
+                nullable=True,
+            ),
+            GET_ATTRIBUTES,
+            SORT,
+            LIMIT,
+            OFFSET,
+            Field("desc", "bool", "Backwards.", aliases=("reverse",)),
+        ),
+        returns="The records found.",
+        notes="`f*` finds texts that start with `f`, `*f` those that end with it, `*f*` those that hold it; a `*` elsewhere is a character. Without a `*`\n"
+        "type and value must be equal.",
+        example={"database": "garden", "table": "plant", "attribute": "species", "value": "f*", "get_attributes": ["id", "species"]},
+        example_answer=[{"id": 7, "species": "fern"}],
+    ),
+    Operation(
+        name="search_by_conditions",
+        category="searches",
+        summary="Find records by conditions, or with a query text",
+        permission=READ,
+        handler=search_by_conditions,
+        fields=(
+            DATABASE,
+            TABLE,
+            CONDITIONS,
+            OPERATOR,
+            GET_ATTRIBUTES,
+            SORT,
+            LIMIT,
+            OFFSET,
+            Field("reverse", "bool", "Backwards: by the primary key, or by what `sort` says."),
+            Field("query", "any text", "In place of all these: a query of the REST interface without its `?`."),
+        ),
+        returns="The records found.",
+        notes=_COMPARATORS
+        + "\n\nA query text, such as `height=gt=5&sort(-height)&limit(0,50)&select(id,height)`, means what it does in a URL, but may read the whole table.\n\n"
+        "Of `system.svc_raw_analytics` a search reads at most 10 seconds: those behind the lowest `id` asked for, else the latest.",
+        example={
+            "database": "garden",
+            "table": "plant",
+            "operator": "and",
+            "conditions": [
+                {"attribute": "height", "comparator": "between", "value": [5, 50]},
+                {
+                    "operator": "or",
+                    "conditions": [
+                        {"attribute": "species", "comparator": "starts_with", "value": "f"},
+                        {"attribute": "potted", "value": True},
+                    ],
+                },
+            ],
+            "sort": {"attribute": "height", "descending": True, "next": {"attribute": "id"}},
+            "limit": 20,
+            "get_attributes": ["id", "species", "height"],
+        },
+        example_answer=[{"id": 7, "species": "fern", "height": 12}],
+    ),
+)
