@@ -118,7 +118,11 @@ class OperationsNode:
             run.close()
             from svc.store.records import decode_json
 
-            return [decode_json(row) if isinstance(row, bytes) else row for row in found]
+            visible = result.visible
+            records = [decode_json(row) if isinstance(row, bytes) else row for row in found]
+            if visible is None or result.plan.is_shaped:
+                return records
+            return [{name: value for name, value in record.items() if name in visible} for record in records]
         return result
 
     def wait(self, work: Callable[[], Awaitable[Any]]) -> Any:
