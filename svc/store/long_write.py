@@ -32,11 +32,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from svc.errors import Overloaded, Problem
 from svc.store.env import LmdbError, Txn, store_problem
-from svc.store.pending import Write, carry_out
 from svc.store.slices import SLICE
 from svc.store.writes import IndexChange, WriteSet
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from svc.store.index import Index
     from svc.store.keys import Key
     from svc.store.schema import TableDefinition
+    from svc.store.slices import Slices
     from svc.store.store import Store
     from svc.store.table import Table
 
@@ -76,17 +76,31 @@ _NEXT = {
 }
 
 
-class LongWrite:
-    """`writes`: all of one database, in order; not changed meanwhile. `tables`: the definitions by which they were checked.
+class Work(Protocol):
+    """What a long write carries out, all in one database. `size`: number of writes. `adds`: whether it may store something new."""
 
-    `version`, `deleted` (records that were there), `skipped` (see `Transaction`): after `run`.
+    database: Database
+    size: int
+    adds: bool
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        """Carry it out from the beginning, in short steps. May be asked for again, if all that the first ones did was undone."""
+
+    def forget(self, slices: Slices) -> None:
+        """It is over: free what is long."""
+
+
+class LongWrite:
+    """`work` does not change meanwhile. `tables`: the definitions by which its records were checked.
+
+    `version`, `skipped` (see `Transaction`): after `run`.
     """
 
-    def __init__(self, store: Store, writes: list[Write], tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
+    def __init__(self, store: Store, work: Work, tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
         self._store = store
-        self._writes = writes
+        self._work = work
         self._tables = tables
-        self._database: Database = writes[0].table.database
+        self._database = work.database
         self._env = self._database.env
         self._now = store.clock.monotonic
         self._user = user
@@ -99,14 +113,14 @@ class LongWrite:
         self._begin_again()
 
     def _begin_again(self) -> None:
-        self._position = 0  # writes carried out
+        self._steps: Iterator[None] = iter(())
+        self._has_steps = True
         self._entries = 0  # log entries written
         self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
         self._changed: set[Index] = set()  # then the indexes they belong to
         self._files: list[BlobFile] = []  # of blobs, that records refer to from this on
         self._announced = False  # readers of the definitions have to read them again
         self.version = 0.0
-        self.deleted = 0
         self.skipped: list[Key] = []
 
     def _enter(self, stage: Stage) -> None:
@@ -118,7 +132,7 @@ class LongWrite:
     async def run(self) -> None:
         """Returns when everything is on the disk. Raises the Problem that prevented it; then nothing is."""
         queue = self._store.queue_of(self._database)
-        await queue.enter(len(self._writes))
+        await queue.enter(self._work.size)
         cancelled = False
         try:
             while self.stage is Stage.WAITING and self._problem is None:
@@ -134,7 +148,7 @@ class LongWrite:
             if self._env.holder is self:
                 self._env.release()
             queue.leave()
-            self._store.slices.discard(self._writes)
+            self._work.forget(self._store.slices)
         if cancelled:
             raise asyncio.CancelledError
 
@@ -156,13 +170,14 @@ class LongWrite:
         self._store.check_tables(self._tables)
         store = self._store
         store.saw_version(database.log.last_version)
-        if env.is_low and any(write.data is not None for write in self._writes):
+        if env.is_low and self._work.adds:
             database.require_space()
         self.version = store.next_version()
         self._wall_ms = store.clock.wall() * 1000
         self._set = env.run_long(self._open)
         self._files = self._set.new_files
         self.skipped = self._set.skipped
+        self._steps = self._work.steps(self._set)
         return True
 
     def _open(self, txn: Txn) -> WriteSet:
@@ -171,7 +186,7 @@ class LongWrite:
     async def _write(self) -> bool:
         """Carry out everything; False if that was undone meanwhile."""
         slices = self._store.slices
-        while self._position < len(self._writes):
+        while self._has_steps:
             await slices.take()
             if self.stage is not Stage.WRITING:
                 return False
@@ -187,18 +202,17 @@ class LongWrite:
             raise store_problem(error, self._env.path) from error
 
     def _write_slice(self, txn: Txn) -> None:
-        writes, write_set, now = self._writes, self._set, self._now
+        now = self._now
         end = now() + SLICE
-        for position in range(self._position, len(writes)):
-            self.deleted += carry_out(writes[position], write_set)
-            self._position = position + 1
+        for _ in self._steps:
             if now() >= end:
                 return
+        self._has_steps = False
 
     def _note_changes(self) -> None:
         """Keep of what was done only what is needed later."""
         found = self._set.index_changes
-        self._entries += len(self._set.entries)
+        self._entries = self._database.log.last_lsn + 1 - self._first
         self._set.entries.clear()
         if self._changes is not None and len(self._changes) + len(found) > CACHE_CHANGES:
             self._changed.update(change[0] for change in self._changes)

@@ -1,7 +1,8 @@
-"""One write that is waiting to be applied."""
+"""Writes that wait to be applied, one by one as they were asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from svc.store.log import PUT
 from svc.store.writes import Precondition, WriteSet
 
 if TYPE_CHECKING:
+    from svc.store.slices import Slices
     from svc.store.table import Table
 else:
     Table = Any
@@ -49,3 +51,23 @@ def carry_out(write: Write, write_set: WriteSet) -> bool:
     else:
         write_set.patch(table, key, write.id, data, write.precondition, write.expires_at)
     return False
+
+
+class WriteList:
+    """The work of a long write (`long_write.Work`): these writes, all of one database. `deleted`: records that were removed."""
+
+    def __init__(self, writes: list[Write]) -> None:
+        self._writes = writes
+        self.database = writes[0].table.database
+        self.size = len(writes)
+        self.adds = any(write.data is not None for write in writes)
+        self.deleted = 0
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        self.deleted = 0
+        for write in self._writes:
+            self.deleted += carry_out(write, write_set)
+            yield
+
+    def forget(self, slices: Slices) -> None:
+        slices.discard(self._writes)

@@ -24,7 +24,7 @@ from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.keys import Key, encode_primary, is_hashed
 from svc.store.log import DELETE, PATCH, PUT
 from svc.store.long_write import LongWrite
-from svc.store.pending import INSERT, UPDATE, Write, carry_out
+from svc.store.pending import INSERT, UPDATE, Write, WriteList, carry_out
 from svc.store.records import decode, encode
 from svc.store.writes import CREATE, Precondition, WriteSet, merge
 
@@ -299,10 +299,11 @@ class Transaction:
         await self.save_blobs()
         databases = self._databases()
         tables = self._tables
-        long_write = LongWrite(self._store, self._take(), tables, self.user, self.operation)
+        work = WriteList(self._take())
+        long_write = LongWrite(self._store, work, tables, self.user, self.operation)
         await long_write.run()
         self.databases = databases
-        self.version, self.deleted, self.skipped = long_write.version, long_write.deleted, long_write.skipped
+        self.version, self.deleted, self.skipped = long_write.version, work.deleted, long_write.skipped
 
     @property
     def _is_in_one_database(self) -> bool:
