@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from svc.auth.identify import Identifier, Pending, challenge_headers
+from svc.auth.identify import Identifier, Pending, challenge
 from svc.clock import Clock
 from svc.errors import PeerError, Problem, ServerError
 from svc.messages import Abort, HeaderPairs, Request, Response
@@ -71,6 +71,7 @@ class Dispatcher:
         """`recorded_method`: what the figures of requests have as their method, if not that of HTTP (analytics §3)."""
         self._handler = handler
         self._handle = handler.handle
+        self._identifier = identifier
         self._identify = identifier.identify
         self._cors = cors
         self._request_done = recorder.request_done
@@ -129,7 +130,7 @@ class Dispatcher:
         else:
             response = self._handler.problem(problem, request)
             if problem.status_code == 401 and request is not None:
-                response.pairs.extend(challenge_headers(request))
+                response = challenge(request, response, self._identifier.login_path)
         if request is None or isinstance(error, PeerError):
             return response
         if request.transaction is not None:

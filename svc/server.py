@@ -15,11 +15,14 @@ from pathlib import Path
 from svc import __version__
 from svc.analytics import Analytics
 from svc.apps import App, load_app
+from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier
 from svc.auth.install import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
+from svc.auth.sessions import Sessions
 from svc.auth.system import ensure_system
 from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
+from svc.auth.verifier import Verifier
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.connection import Connections, Timeouts
@@ -132,7 +135,16 @@ class Server:
         if created is not None and on_first_super_user is not None:
             on_first_super_user(created)
         self.directory = UserDirectory(self.store)
+        self.verifier = Verifier(
+            self.directory,
+            cache_ttl=config["authentication.cacheTTL"],
+            clock=clock,
+            hash_function=config["authentication.hashFunction"],
+            failure_delay=config["authentication.failureDelay"],
+        )
+        self.events = AuthEvents.from_config(config, self.logs, clock)
         self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
+        self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
 
         self.resources = Resources()
         self.queries = QueryCache()
@@ -149,12 +161,13 @@ class Server:
         )
         self.identifier = identifier = Identifier(
             self.directory,
-            cache_ttl=config["authentication.cacheTTL"],
             clock=clock,
             authorize_local=config["authentication.authorizeLocal"],
             host_name=config["node.hostname"],
-            hash_function=config["authentication.hashFunction"],
-            failure_delay=config["authentication.failureDelay"],
+            verifier=self.verifier,
+            tokens=self.tokens,
+            sessions=self.sessions,
+            events=self.events,
         )
         cors = Cors.from_list(
             config["http.cors"],
@@ -229,11 +242,11 @@ class Server:
             executor=self._executor,
             logs=self.logs,
             directory=self.directory,
-            verifier=self.identifier.verifier,
+            verifier=self.verifier,
             resources=self.resources,
             types=rest.types,
             tokens=self.tokens,
-            sessions=None,  # type: ignore[arg-type]
+            sessions=self.sessions,
             status=StatusBoard(self.clock),
             analytics=self.analytics,
             apps=self.apps,
@@ -241,7 +254,16 @@ class Server:
         )
         self.node = node
         node.jobs.recover()
-        identifier = Identifier(self.directory, clock=self.clock, verifier=self.identifier.verifier)
+        identifier = Identifier(
+            self.directory,
+            clock=self.clock,
+            verifier=self.verifier,
+            tokens=self.tokens,
+            sessions=self.sessions,
+            events=self.events,
+            accept_refresh=True,
+            admit_socket=True,
+        )
         return OperationsPort(
             node,
             identifier,

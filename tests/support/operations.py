@@ -6,12 +6,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from svc.auth.install import ensure_first_super_user
 from svc.auth.permissions import Role
+from svc.auth.sessions import Sessions
 from svc.auth.system import ensure_system
 from svc.auth.tokens import Tokens
 from svc.auth.users import User, UserDirectory
@@ -48,6 +48,8 @@ class OperationsNode:
         assert admin is not None
         self.admin: User = admin
         self.logs = Logs(self.clock)
+        verifier = Verifier(self.directory, clock=self.clock)
+        sessions = Sessions.from_config(self.config, self.store, self.directory, self.clock, verifier=verifier, executor=self.executor)
         self.node = Node(
             store=self.store,
             config=self.config,
@@ -56,17 +58,13 @@ class OperationsNode:
             executor=self.executor,
             logs=self.logs,
             directory=self.directory,
-            verifier=Verifier(self.directory, clock=self.clock),
+            verifier=verifier,
             resources=Resources(),
             types=ContentTypes.built_in(),
             tokens=Tokens.from_config(self.config, self.directory, self.clock, executor=self.executor, bits=2048),
-            sessions=None,  # type: ignore[arg-type]
+            sessions=sessions,
             status=StatusBoard(self.clock),
         )
-        with suppress(ImportError):
-            from svc.auth.sessions import Sessions
-
-            self.node.sessions = Sessions.from_config(self.config, self.store, self.directory, self.clock)
         self.operations = Operations(self.node)
 
         def end_turn() -> bool:
