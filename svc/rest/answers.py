@@ -130,7 +130,7 @@ class Answers:
             return Response(None, 304, pairs=pairs[1:])
         value = self._only_row(rows, writer)
         if writer.name == TABULAR:
-            tabular = writer.row_writer(_plan_shape(rows), 1)
+            tabular = writer.row_writer(plan_shape(rows), 1)
             return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
@@ -248,7 +248,7 @@ class Answers:
             execution.keep()
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
             stream = RowStream(
-                execution, writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report
+                execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report
             )
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
         began = self._now()
@@ -256,7 +256,7 @@ class Answers:
             body = writer.encode(execution.found[0])
         else:
             found = execution.found
-            row_writer = writer.row_writer(_plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
+            row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
         if rows.plan.limit and self._options.pages:
             cursor = execution.run.next_cursor()
@@ -424,7 +424,7 @@ _LIMIT = re.compile(r"(^|&)limit\([^)]*\)")
 _AFTER = re.compile(r"(?:^|&)after\([^)]*\)")
 
 
-def _plan_shape(rows: Rows) -> Shape:
+def plan_shape(rows: Rows) -> Shape:
     plan = rows.plan
     columns = plan.columns
     if rows.visible is not None:
