@@ -21,7 +21,7 @@ from svc.config.build import CONFIG_FILE
 from svc.config.document import Document, changed, merged, read_document, write_document, write_private
 from svc.config.settings import BY_NAME, DEVELOPMENT
 from svc.config.values import lookup
-from svc.errors import ConfigError
+from svc.errors import ConfigError, Problem
 from svc.logs.lines import prefix, timestamp
 
 DIRECTORIES = ("database", "blobs", "components", "log", "keys", "backup", "import", "ssh", "tmp")
@@ -243,6 +243,27 @@ def make_directories(root: Path, config: Config | None = None) -> None:
             raise ConfigError(f"The path {directory} is not a folder") from None
         except OSError as error:
             raise ConfigError(f"The directory {directory} cannot be made: {error.strerror}") from error
+
+
+def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLOCK) -> str | None:
+    """Make what is missing of the certificates and, with `tokens`, of the keys that tokens are signed with, which takes a third of a second or so.
+
+    Returns None, or the sentence that tells why it is impossible: a server without them works, but for TLS and for tokens. Blocks.
+    """
+    directory = config.root / "keys"
+    try:
+        if not (directory / "certificate.pem").exists():
+            from svc.auth.certificates import ensure_certificates  # only then: 60 ms
+
+            ensure_certificates(directory, config["node.hostname"], clock=clock)
+        if tokens:
+            from svc.auth.keys import TokenKeys
+
+            TokenKeys(directory).prepare()
+    except (OSError, Problem) as error:
+        reason = error.message if isinstance(error, Problem) else f"{error.filename}: {error.strerror}"
+        return f"The keys and certificates in {directory} cannot be made: {reason}"
+    return None
 
 
 def _record(root: Path, message: str, clock: Clock) -> None:

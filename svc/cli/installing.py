@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def install(arguments: Arguments) -> int:
     from svc.errors import ConfigError, Problem
-    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, install, make_directories, take_administrator
+    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, install, make_directories, make_keys, take_administrator
 
     arguments.no_words()
     try:
@@ -35,6 +35,9 @@ def install(arguments: Arguments) -> int:
             config = load_config(place, arguments)
             make_directories(place.root, config)
             _create_system(config, administrator)
+            warning = make_keys(config, tokens=True)
+            if warning is not None:
+                print(f"Warning: {warning}", file=sys.stderr)
     except AlreadyRunning as error:
         print(f"Error: {error}", file=sys.stderr)
         return RUNNING
