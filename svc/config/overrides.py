@@ -7,7 +7,7 @@ through the variables of `layers`. Only this module writes the file after the in
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +23,41 @@ _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
 """Variables of other programs that begin like ours: of proxies, and those in which Kubernetes tells of a service called like a section."""
 
 
+@dataclass(frozen=True)
+class Examined:
+    """A configuration with all overrides, of which nothing has been written yet. `before`: the file's document; `singles`: by dotted name."""
+
+    config: Config
+    origins: Origins
+    file: Path
+    before: Document
+    merged: layers.Merged
+    singles: Mapping[str, object]
+
+
+def examine(
+    root: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Examined:
+    """What `load` finds, without writing. Raises ConfigError."""
+    root = root.expanduser().absolute()
+    file = file or root / CONFIG_FILE
+    marked = read_marked(file)
+    before = marked.document
+    singles = single_values(before, environ or {}, options or {})
+    if "rootPath" in singles:
+        singles["rootPath"] = str(root)  # however it was written when it was looked up
+    merged = layers.merge(before, singles, environ or {}, root)
+    sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
+    origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
+    config = build(merged.document, root, file=file, origins=origins)
+    notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}))
+    return Examined(replace(config, notes=notes), origins, file, before, merged, singles)
+
+
 def load(
     root: Path,
     *,
@@ -36,29 +71,20 @@ def load(
     `environ` and `options` are looked at for settings only; `dev` adds the values of development for this run, without writing them.
     Raises ConfigError; then nothing has been written. A copy that cannot be made is a note at `error` and stops nothing.
     """
-    root = root.expanduser().absolute()
-    file = file or root / CONFIG_FILE
-    marked = read_marked(file)
-    before = marked.document
-    singles = single_values(before, environ or {}, options or {})
-    if "rootPath" in singles:
-        singles["rootPath"] = str(root)  # however it was written when it was looked up
-    merged = layers.merge(before, singles, environ or {}, root)
-    sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
-    origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
-    result = build(merged.document, root, dev=dev, file=file, origins=origins)
-    notes = [*_doubled_notes(marked, file), *result.notes, *_misspelt_variables(environ or {})]
+    examined = examine(root, environ=environ, options=options, file=file)
+    result, merged, file = examined.config, examined.merged, examined.file
+    notes = list(result.notes)
     try:
-        if merged.document != before:
+        if merged.document != examined.before:
             if merged.needs_copy:
-                notes += copy_before_writing(file, root)
+                notes += copy_before_writing(file, result.root)
             write_document(file, merged.document)
         merged.save_state()
     except OSError as error:  # a file system that is read-only: what was given counts for this run
         notes.append(("error", f"The configuration could not be written to {file}: {error.strerror}"))
     if dev:
-        development = {name: value for name, value in DEVELOPMENT.items() if name not in singles}
-        result = replace(build(changed(merged.document, development), root, dev=True, file=file), development=development)
+        development = {name: value for name, value in DEVELOPMENT.items() if name not in examined.singles}
+        result = replace(build(changed(merged.document, development), result.root, dev=True, file=file), development=development)
     return replace(result, notes=tuple(notes))
 
 
