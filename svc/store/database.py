@@ -379,6 +379,7 @@ class Database:
     def _read_definitions(self) -> None:
         snapshot = self.env.snapshot()
         self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
+        self.log.counts.forget()  # another process may have removed entries of one table
         cursor = snapshot.cursor(self.definitions)
         found: dict[str, StoredTable] = {}
         building: dict[str, dict[str, bytes | None]] = {}

@@ -3,10 +3,12 @@
 It is written in the transaction that makes the change, and it is the outbox for subscriptions, for the caches of sibling instances, for
 replication and for history. Two stores per database:
 
-`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are dense: each entry's is one more than the entry's before. None is used twice,
-because the newest entry is never removed, however old it is.
+`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are given out one after the other, and none twice, because the newest entry is never removed,
+however old it is. The log begins where retention has come to; behind that, LSNs are missing only where the entries of one table were removed
+on demand.
 
 One record's history is a chain: the record's header has the LSN of the entry that wrote it, and each entry the LSN of the entry before it.
+What is removed of a table are its oldest entries, so a chain only ever ends earlier.
 `$deleted` has the end of the chain of records that are not there: number of the table (4 bytes), record key -> LSN (8 bytes). The key is
 the encoded primary key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash.
 
@@ -44,7 +46,7 @@ A patch that meets no record makes one: it is logged as a patch, so that a merge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from struct import Struct as Layout
 
@@ -71,8 +73,12 @@ _LSN = Layout(">Q")
 _TABLE = Layout(">I")
 _pack_header, _unpack_header, _HEADER_SIZE = _HEADER.pack, _HEADER.unpack_from, _HEADER.size
 _pack_lsn = _LSN.pack
-_WALL = Layout(">d")
+_DOUBLE = Layout(">d")
 _WALL_OFFSET = 24
+_VERSION_OFFSET = 32
+_TABLE_OFFSET = 4
+_LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
+_SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
 _WHOLE_KEY = 495
 _KEPT_KEY = 483
@@ -275,6 +281,53 @@ class TransactionLog:
                 yield _entry_at(cursor)
                 found = cursor.next()
 
+    def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
+        """The entries of one table with this LSN or a later one, oldest first. None stands for some entries of others: a moment to give way."""
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        passed = 0
+        found = cursor.set_range(_pack_lsn(first))
+        while found:
+            key, data = cursor.item()
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+                yield decode_entry(_LSN.unpack(key)[0], data)
+                passed = 0
+            else:
+                passed += 1
+                if passed == _LOOK:
+                    passed = 0
+                    yield None
+            found = cursor.next()
+
+    def first_since(self, txn: Txn, version: float, node: str) -> int:
+        """An LSN before which there is no entry of this version or a later one. O(log n). `node`: our name in the log.
+
+        Versions of this node grow with their LSN. Those of others come when they come, so their entries are passed over in the search, and
+        it ends an hour early: no clock is that wrong.
+        """
+        cursor = txn.cursor(self._entries)
+        if not cursor.first():
+            return 0
+        low: int = _LSN.unpack(cursor.key())[0]
+        high = self.last_lsn + 1
+        version -= _SKEW_MS
+        while low < high:
+            middle = (low + high) // 2
+            found = cursor.set_range(_pack_lsn(middle))
+            for _ in range(_LOOK):
+                if not found or decode_entry(0, cursor.value()).node == node:
+                    break
+                found = cursor.next()
+            else:
+                found = False
+            if not found:
+                high = middle  # too many of others, or the end: look before it
+            elif _DOUBLE.unpack_from(cursor.value(), _VERSION_OFFSET)[0] >= version:
+                high = middle
+            else:
+                low = _LSN.unpack(cursor.key())[0] + 1
+        return low
+
     def read_record_history(self, txn: Txn, table_number: int, key: bytes, newest: int | None) -> Iterator[LogEntry]:
         """The entries of one record that are still in the log, newest first; one look-up each.
 
@@ -309,30 +362,46 @@ class TransactionLog:
         cursor = txn.cursor(self._entries)
         while removed < limit and cursor.first():
             lsn, data = _LSN.unpack(cursor.key())[0], cursor.value()
-            if lsn >= self.last_lsn or _WALL.unpack_from(data, _WALL_OFFSET)[0] >= before_ms:
+            if lsn >= self.last_lsn or _DOUBLE.unpack_from(data, _WALL_OFFSET)[0] >= before_ms:
                 break
             cursor.delete()
-            if data[1] in _REMOVALS:
-                entry = decode_entry(lsn, data)
-                ended = record_key(entry.table_number, entry.key)
-                if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
-                    txn.delete(ended, b"", self._deleted)
+            self._removed(txn, lsn, data)
             removed += 1
         return removed
 
+    def remove(self, txn: Txn, lsns: Iterable[int]) -> int:
+        """Remove these entries, the oldest ones of a table, where they still are; returns how many. The newest entry of the log stays."""
+        removed = 0
+        for lsn in lsns:
+            if lsn >= self.last_lsn:
+                break
+            data = txn.pop(_pack_lsn(lsn), self._entries)
+            if data is not None:
+                self._removed(txn, lsn, data)
+                removed += 1
+        return removed
+
+    def _removed(self, txn: Txn, lsn: int, data: bytes) -> None:
+        """An entry is gone: if it was the end of the chain of a record that is not there, nothing is left of that."""
+        if data[1] in _REMOVALS:
+            entry = decode_entry(lsn, data)
+            ended = record_key(entry.table_number, entry.key)
+            if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
+                txn.delete(ended, b"", self._deleted)
+
     def check(self, txn: Txn) -> None:
-        """Assert that LSNs are dense, and that each entry's chain leads to older entries of the same record. Reads it all."""
-        expected: int | None = None
+        """Assert that the newest entry is the one known as such, and that each entry's chain leads to older entries of its record. Reads it all."""
+        newest: int | None = None
         last: dict[bytes, LogEntry] = {}
         for entry in self.read(txn):
-            assert expected is None or entry.lsn == expected, f"the log jumps to {entry.lsn}, {expected} is missing"
-            expected = entry.lsn + 1
+            newest = entry.lsn
+            assert entry.transaction <= entry.lsn, f"entry {entry.lsn} is older than its transaction"
             key = record_key(entry.table_number, entry.key)
             before = last.get(key)
             if before is not None:
                 assert entry.previous == before.lsn, f"entry {entry.lsn} follows {entry.previous} instead of {before.lsn}"
             last[key] = entry
-        assert expected is None or expected == self.last_lsn + 1, "the newest entry is not the one that is known as such"
+        assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
         assert ended == {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS}, "ends of chains are missing or wrong"
 

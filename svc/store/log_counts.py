@@ -1,8 +1,8 @@
 """How many entries of the transaction log each table has (contract: http §10.1, `auditSize`).
 
 The log is not ordered by table, so somebody has to look at each entry once. That is done when the number is first asked for, in steps; later
-only the entries that came since are looked at. LSNs are dense and entries never change: what has been counted is kept in blocks of BLOCK
-LSNs, so that when old entries are removed, whole blocks are forgotten and one is counted again.
+only the entries that came since are looked at. Entries never change: what has been counted is kept in blocks of BLOCK LSNs, so that when the
+oldest entries are removed, whole blocks are forgotten and one is counted again. Whoever removes others says so (`forget`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class EntryCounts:
         while self._step(self._env.snapshot()):
             yield
 
+    def forget(self) -> None:
+        """Entries in the middle were removed: count all again."""
+        self._blocks.clear()
+        self._first = self._next = 0
+
     def _step(self, txn: Txn) -> bool:
         """False if there is nothing left to do."""
         try:
@@ -51,11 +56,9 @@ class EntryCounts:
             oldest: int = _LSN.unpack(cursor.key())[0]
             if oldest > self._first:
                 self._forget(cursor, oldest)
-            end = self._next + STEP
-            self._next = self._count(cursor, self._next, end)
+            return self._count(cursor, None)
         except LmdbError as error:
             raise store_problem(error, self._env.path) from error
-        return self._next == end
 
     def _forget(self, cursor: Cursor, oldest: int) -> None:
         """The entries before `oldest` are no longer there."""
@@ -65,13 +68,22 @@ class EntryCounts:
             del self._blocks[number]
         counted, self._next = self._next, max(self._next, oldest)
         if counted > oldest:
-            self._count(cursor, oldest, min(counted, (block + 1) * BLOCK))
+            end = min(counted, (block + 1) * BLOCK)
+            self._next = oldest
+            self._count(cursor, end)
+            self._next = counted
 
-    def _count(self, cursor: Cursor, first: int, end: int) -> int:
-        """Count the entries with first <= LSN < end; returns the LSN behind the last one that is there."""
-        found = cursor.set_range(_LSN.pack(first))
-        while found and first < end:
-            self._blocks.setdefault(first // BLOCK, Counter())[_TABLE.unpack_from(cursor.value(), _TABLE_AT)[0]] += 1
-            first += 1
+    def _count(self, cursor: Cursor, end: int | None) -> bool:
+        """Count the entries from `_next` on: those before `end`, or the next STEP of them. False if there were fewer than that."""
+        found = cursor.set_range(_LSN.pack(self._next))
+        for _ in range(BLOCK if end is not None else STEP):
+            if not found:
+                return False
+            key, data = cursor.item()
+            lsn: int = _LSN.unpack(key)[0]
+            if end is not None and lsn >= end:
+                return False
+            self._blocks.setdefault(lsn // BLOCK, Counter())[_TABLE.unpack_from(data, _TABLE_AT)[0]] += 1
+            self._next = lsn + 1
             found = cursor.next()
-        return first
+        return True

@@ -11,6 +11,7 @@ from svc.store import Store, Table
 from svc.store.keys import encode_key
 from svc.store.log import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry
 from svc.store.records import decode, lsn_of
+from svc.store.schema import Attribute, TableDefinition
 
 DAY = 86400.0
 
@@ -230,3 +231,62 @@ def test_a_record_deleted_twice_keeps_its_newest_tombstone(writer: Writer, clock
     writer.store.maintenance(1.0)
     assert writer.history("A1") == [(4, "delete"), (3, "put")]
     writer.store.check()
+
+
+# --- the entries of one table -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_entries_of_one_table(writer: Writer) -> None:
+    other = writer.store.databases["data"].define_table(TableDefinition("Other", attributes=(Attribute("id", primary_key=True),)))
+    for number in range(200):
+        transaction = writer.store.begin()
+        transaction.put(other, str(number), {})
+        transaction.apply()
+        if number in (3, 150):
+            writer.put("A1", number)
+    writer.store.commit_turn()
+    database = writer.table.database
+    found = list(database.log.read_table(database.snapshot(), writer.table.number))
+    assert [entry.lsn for entry in found if entry is not None] == [5, 153]
+    assert found.count(None) == 2, "a moment to give way after 64 entries of others"
+    later = database.log.read_table(database.snapshot(), writer.table.number, 6)
+    assert [entry.lsn for entry in later if entry is not None] == [153]
+
+
+def test_removing_shortens_chains_and_keeps_the_newest_entry(writer: Writer) -> None:
+    for stock in range(3):
+        writer.put("A1", stock)
+    writer.delete("A2")
+    writer.put("A2", 1)
+    writer.delete("A2")
+    database = writer.table.database
+    log = database.log
+    lsns = [entry.lsn for entry in log.read(database.snapshot())]
+    child = database.writer()
+    assert log.remove(child, lsns) == len(lsns) - 1
+    assert log.remove(child, lsns) == 0
+    database.env.touch()
+    writer.store.commit_turn()
+    assert [entry.lsn for entry in log.read(database.snapshot())] == lsns[-1:]
+    assert writer.history("A1") == []
+    writer.store.check()
+    writer.put("A1", 5)
+    writer.put("A2", 5)
+    assert [kind for _, kind in writer.history("A2")] == ["put", "delete"]
+    writer.store.check()
+
+
+def test_where_a_version_begins(writer: Writer, clock: FakeClock) -> None:
+    database = writer.table.database
+    log = database.log
+    assert log.first_since(database.snapshot(), 0.0, database.node) == 0
+    times = []
+    for number in range(50):
+        clock.advance(1800)
+        writer.put(f"A{number}", 1)
+        times.append(clock.wall() * 1000)
+    for position, time in enumerate(times):
+        first = log.first_since(database.snapshot(), time, database.node)
+        assert first == max(position - 2, 0) + 1, "an hour earlier"
+    assert log.first_since(database.snapshot(), times[-1] + 86_400_000, database.node) == 51
+    assert log.first_since(database.snapshot(), times[40], "somebody else") <= 41
