@@ -41,44 +41,56 @@ class KeySequence:
 
     def next_key(self) -> int:
         """A key that no record of the table has. Opens the turn's write transaction."""
-        table = self._table
-        txn = self._open()
+        txn = self._table.database.writer()
+        self._read(txn)
+        key = self._one(txn)
+        self._table.database.used_sequences.add(self)
+        return key
+
+    def next_keys(self, count: int) -> Iterator[int]:
+        """That many keys, taken at once: a few look-ups for all of them if no record is in their way."""
+        txn = self._table.database.writer()
+        self._read(txn)
+        keys = self._many(txn, count)
+        self._table.database.used_sequences.add(self)
+        return keys
+
+    def next_keys_in(self, txn: Txn, count: int) -> Iterator[int]:
+        """The same in a long writer, with which they are kept or undone."""
+        self._read(txn)
+        keys = self._many(txn, count)
+        self.save(txn)
+        return keys
+
+    def _one(self, txn: Txn) -> int:
         while True:
             self._need_block(txn)
             key = self._next
             self._next += 1
             # Somebody may have chosen this key for a record.
-            if txn.get(encode_key(key), None, table.primary) is None:
-                break
-        table.database.used_sequences.add(self)
-        return key
+            if txn.get(encode_key(key), None, self._table.primary) is None:
+                return key
 
-    def next_keys(self, count: int) -> Iterator[int]:
-        """That many keys, taken at once: a few look-ups for all of them if no record is in their way."""
-        txn = self._open()
+    def _many(self, txn: Txn, count: int) -> Iterator[int]:
         found: list[range] = []
         while count:
             self._need_block(txn)
             size = min(count, self._end - self._next)
             while size > 1 and self._has_keys(txn, self._next, self._next + size - 1):
                 size //= 2
-            first = self.next_key() if size == 1 else self._next
+            first = self._one(txn) if size == 1 else self._next
             found.append(range(first, first + size))
             self._next = first + size
             count -= size
-        self._table.database.used_sequences.add(self)
         return chain.from_iterable(found)
 
-    def _open(self) -> Txn:
-        """The turn's write transaction; what is next is as of that."""
-        table = self._table
-        txn = table.database.writer()
+    def _read(self, txn: Txn) -> None:
+        """What is next is as of this transaction."""
         if txn is not self._txn:
             # Another process, or a turn whose commit failed, may have been here since.
-            stored = txn.get(sequence_key(table.number), None, table.database.definitions)
+            stored = txn.get(sequence_key(self._table.number), None, self._table.database.definitions)
             self._next, self._end = (0, 0) if stored is None else _STATE.unpack(stored)
             self._txn = txn
-        return txn
 
     def _need_block(self, txn: Txn) -> None:
         if self._next >= self._end:

@@ -306,6 +306,10 @@ class Table:
         first = self.new_key(prefix)
         return iter((first,)) if count == 1 else chain((first,), (self.new_key(prefix) for _ in range(count - 1)))
 
+    def new_keys_in(self, txn: Txn, count: int) -> Iterator[int]:
+        """The same from a sequence, for a long writer, with which they are kept or undone."""
+        return self._key_sequence().next_keys_in(txn, count)
+
     # -- writing, for `writes` and `load`
 
     def add_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
