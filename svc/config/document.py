@@ -28,8 +28,13 @@ class Marked:
     that a mapping has twice, of which the last counts."""
 
     document: Document
+    text: str = ""
     lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     doubled: Sequence[tuple[str, tuple[int, int]]] = ()
+
+    def copy(self) -> Document:
+        """A document of one's own."""
+        return copy.deepcopy(self.document)
 
 
 def read_marked(file: Path) -> Marked:
@@ -54,10 +59,10 @@ def parse_marked(text: str, file: str) -> Marked:
         finally:
             loader.dispose()
         if document is None:
-            return Marked({})
+            return Marked({}, text)
         if not isinstance(document, dict):
             raise ConfigError(f"{file} must hold a mapping")
-        return Marked(_plain(document), lines, doubled)
+        return Marked(_plain(document), text, lines, doubled)
     except yaml.MarkedYAMLError as error:
         place = f" line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
         reason = ", ".join(part for part in (error.context, error.problem) if part)
@@ -111,7 +116,12 @@ def render_document(document: Document) -> str:
 
 def write_document(file: Path, document: Document) -> None:
     """Replace the file in one step, readable for its owner only; after a crash it is the old or the new one."""
-    write_private(file, render_document(document).encode())
+    write_text(file, render_document(document))
+
+
+def write_text(file: Path, text: str) -> None:
+    """The same for the text of a document."""
+    write_private(file, text.encode())
 
 
 def write_private(file: Path, data: bytes) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import layers
 from svc.config.build import CONFIG_FILE, Config, build
-from svc.config.document import Document, Marked, changed, read_marked, translated, write_document
+from svc.config.document import Document, Marked, changed, read_marked, translated, write_text
 from svc.config.origins import Origins, nearest
+from svc.config.patching import patched_text
 from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SECTIONS, override_names
 from svc.config.values import cast_text
 
@@ -25,14 +26,19 @@ _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Examined:
-    """A configuration with all overrides, of which nothing has been written yet. `before`: the file's document; `singles`: by dotted name."""
+    """A configuration with all overrides, of which nothing has been written yet. `marked`: the file; `singles`: by dotted name."""
 
     config: Config
     origins: Origins
     file: Path
-    before: Document
+    marked: Marked
     merged: layers.Merged
     singles: Mapping[str, object]
+
+    @property
+    def before(self) -> Document:
+        """The file's document."""
+        return self.marked.document
 
 
 def examine(
@@ -55,7 +61,7 @@ def examine(
     origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
     config = build(merged.document, root, file=file, origins=origins)
     notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}))
-    return Examined(replace(config, notes=notes), origins, file, before, merged, singles)
+    return Examined(replace(config, notes=notes), origins, file, marked, merged, singles)
 
 
 def load(
@@ -78,7 +84,7 @@ def load(
         if merged.document != examined.before:
             if merged.needs_copy:
                 notes += copy_before_writing(file, result.root)
-            write_document(file, merged.document)
+            write_text(file, patched_text(examined.marked, merged.document))
         merged.save_state()
     except OSError as error:  # a file system that is read-only: what was given counts for this run
         notes.append(("error", f"The configuration could not be written to {file}: {error.strerror}"))
