@@ -1,0 +1,172 @@
+"""The file of an export: written under another name, given its own when it is whole and on the disk (contract: operations §4).
+
+A reader of the directory finds a whole file or none, and an older one of the same name until then. `ExportFile` blocks and belongs on a helper
+thread; `write_rows` gives it the rows of a search, found and encoded on the loop a slice at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from svc.content.content_type import ContentType, RowWriter
+from svc.content.csv_type import CsvType
+from svc.content.json_type import JsonType
+from svc.errors import ClientError
+from svc.operations.call import Call
+from svc.operations.fields import bad_request
+from svc.operations.jobs import Job, JobFailed
+from svc.resources import Rows
+from svc.rest.answers import plan_shape
+from svc.rest.execution import Execution
+
+FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": CsvType()}
+WRITTEN_AT_ONCE = 1 << 18  # bytes: what is encoded before a helper thread writes it
+_BATCH = 128  # values of a result that is there as a whole, encoded between two looks at the clock
+
+T = TypeVar("T")
+
+
+class ExportFile:
+    """A file that is being written. `token`: makes the name it has until then its own."""
+
+    def __init__(self, path: Path, token: str) -> None:
+        self.path = path
+        self._partial = path.with_name(f".{token}.part")
+        self._descriptor = -1
+
+    def open(self) -> None:
+        self._descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def finish(self) -> None:
+        """What was written is on the disk under the file's own name."""
+        os.fsync(self._descriptor)
+        self._close()
+        os.replace(self._partial, self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def discard(self) -> None:
+        """Leave nothing, unless it is finished."""
+        self._close()
+        self._partial.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def check_directory(path: str) -> Path:
+    """The directory that files may be written to. Blocks. Raises 400."""
+    try:
+        mode = os.stat(path).st_mode
+    except PermissionError:
+        raise bad_request(f"access to path '{path}' is denied") from None
+    except (OSError, ValueError):
+        raise bad_request(f"path '{path}' does not exist") from None
+    if not stat.S_ISDIR(mode):
+        raise bad_request(f"path '{path}' is not a directory, please supply a valid folder path")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise bad_request(f"access to path '{path}' is denied")
+    return Path(path)
+
+
+async def write_export(call: Call, job: Job, search: Call, format: str, path: Path) -> int:
+    """Run the search and write what it finds; returns the number of rows. What goes wrong with the file is the failure of the job."""
+    file = ExportFile(path, job.id)
+    try:
+        await settled(call.on_helper(file.open))
+        count = await _write_rows(call, job, search, FORMATS[format], file)
+        await settled(call.on_helper(file.finish))
+    except OSError as error:
+        raise JobFailed(f"'{path}' could not be written: {error.strerror}") from error
+    finally:
+        await settled(call.on_helper(file.discard))
+    return count
+
+
+async def settled(work: Awaitable[T]) -> T:
+    """What the work on a helper thread returns. It goes on when the job is cancelled, so this waits for it: two threads in one file would be
+    one too many."""
+    future = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not future.done():
+            await asyncio.wait([future])
+        raise
+
+
+async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, file: ExportFile) -> int:
+    result = search.operation.handler(search)
+    if not isinstance(result, Rows):
+        result = await result if isinstance(result, Awaitable) else result
+    if isinstance(result, Rows):
+        execution = Execution(result, native=kind.native, whole=False, now=call.node.clock.monotonic, wall_ms=call.node.clock.wall() * 1000)
+        try:
+            execution.keep()  # before the turn ends
+            writer = kind.row_writer(plan_shape(result))
+            return await _write(call, job, writer, _encoded(execution, writer), expected_rows(result), file)
+        finally:
+            execution.close()
+    if not isinstance(result, list):
+        raise ClientError("The search gives no list")
+    writer = kind.row_writer()
+    batches = ((len(batch), writer.values(batch)) for batch in (result[at : at + _BATCH] for at in range(0, len(result), _BATCH)))
+    return await _write(call, job, writer, batches, len(result), file)
+
+
+def _encoded(execution: Execution, writer: RowWriter) -> Iterator[tuple[int, bytes]]:
+    """(rows, bytes) of each step; some find nothing."""
+    while not execution.done:
+        batch = execution.step()
+        yield len(batch), execution.write(writer, batch) if batch else b""
+
+
+async def _write(call: Call, job: Job, writer: RowWriter, batches: Iterator[tuple[int, bytes]], total: int | None, file: ExportFile) -> int:
+    slices, now = call.node.store.slices, call.node.clock.monotonic
+    pieces, size, count = [writer.begin()], 0, 0
+    done = False
+    while not done:
+        end = await slices.take()
+        done = True
+        for rows, data in batches:
+            count += rows
+            pieces.append(data)
+            size += len(data)
+            if size >= WRITTEN_AT_ONCE or now() >= end:
+                done = False
+                break
+        if done:
+            pieces.append(writer.end())
+        if done or size >= WRITTEN_AT_ONCE:
+            data, pieces, size = b"".join(pieces), [], 0
+            await settled(call.on_helper(_writing(file, data)))
+        await job.progress(count, total)
+    return count
+
+
+def _writing(file: ExportFile, data: bytes) -> Callable[[], None]:
+    return lambda: file.write(data)
+
+
+def expected_rows(rows: Rows) -> int | None:
+    """The number of rows of a result, where it is known without counting."""
+    query: Any = rows.plan.query
+    if query.where is not None or query.aggregate is not None:
+        return None
+    found = max(rows.table.record_count() - query.offset, 0)
+    return found if query.limit is None else min(found, query.limit)
