@@ -24,8 +24,8 @@ from svc.messages import Request
 if TYPE_CHECKING:
     from svc.logs import Logger, Logs
 
-BASIC, TOKEN, CERTIFICATE, LOGIN = "Basic", "JWT", "mTLS", "Login"
-"""Strategies: the last is a password outside of the header, by `login` or for tokens."""
+BASIC, TOKEN, CERTIFICATE = "Basic", "JWT", "mTLS"
+"""Strategies; another is `verifier.LOGIN`: a password that is not in a header."""
 
 TAG = "auth-event"
 MAX_TEXT = 250  # characters of what a client sent

@@ -72,6 +72,8 @@ class Identifier:
         self._tokens = tokens
         self._sessions = sessions if sessions is not None and sessions.enabled else None
         self._events = events if events is not None and events.enabled else None
+        if self._events is not None:
+            self.verifier.events = self._events
         self._accept_refresh = accept_refresh
         self._admit_socket = admit_socket
         self.login_path = login_path

@@ -113,7 +113,7 @@ class Sessions:
         """Verify the password and begin a session of that user. Raises Problem: 401 `Login failed` and so on; then all is as it was."""
         if not self.enabled:
             raise ClientError("No session for login")
-        user = await self.verifier.verify(username, password, request.peer, self._executor)
+        user = await self.verifier.verify(username, password, request, self._executor)
         await self.begin(request, user)
         request.user = user
         return user

@@ -125,6 +125,7 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("hosts"),
         Attribute("uses"),
         Attribute("ciphers", "String"),
+        Attribute("owns_key", "Boolean"),  # the key file was made with it, and goes with it
         *_TIMES,
     ),
     _table(LICENSE_TABLE, _key("id")),

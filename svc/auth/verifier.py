@@ -18,14 +18,19 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
 from svc.auth.throttle import FailureDelays
 from svc.auth.users import User, UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Overloaded, Problem
+from svc.messages import Request
 
+if TYPE_CHECKING:
+    from svc.auth.events import AuthEvents
+
+LOGIN = "Login"  # strategy of a password that is not in a header
 CACHE_ENTRIES = 10_000
 MAX_OUTSTANDING = 256  # verifications under way or waiting: some seconds of work for the helper threads
 MAX_OUTSTANDING_PER_NAME = 8  # ... for one user name from one address; identical ones count once
@@ -133,6 +138,7 @@ class Verifier:
     ) -> None:
         """`cache_ttl` in seconds, 0 = every request is verified. `hash_function`: what better hashes and dummies are made with."""
         self.directory = directory
+        self.events: AuthEvents | None = None  # who is told of passwords outside of headers
         self._cache_ttl = cache_ttl
         self._now = clock.monotonic
         self._hash_function = hash_function
@@ -175,13 +181,19 @@ class Verifier:
         self._attempts[attempt] = outstanding + 1
         return pending
 
-    async def verify(self, username: str, password: str, address: str, executor: Executor | None = None) -> User:
-        """The user, for a password that comes otherwise than in a header. Raises as `Pending.finish` does."""
+    async def verify(self, username: str, password: str, request: Request | None, executor: Executor | None = None) -> User:
+        """The user, for a password that comes otherwise than in a header. Raises as `Pending.finish` does.
+
+        `request`: that brings it; its caller has to wait for failures of the same address.
+        """
         digest = self.digest(f"{username}\0{password}")
         verified = self.known(digest)
         if verified is not None:
             return verified.user
-        user = await self.begin(digest, username, password, address).wait(asyncio.get_running_loop(), executor)
+        pending = self.begin(digest, username, password, "" if request is None else request.peer)
+        if self.events is not None and pending.report is None:
+            pending.report = self.events.outcome(request, LOGIN, username)
+        user = await pending.wait(asyncio.get_running_loop(), executor)
         assert user is not None
         return user
 
