@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from svc.store import Database
 
 # The only tables of the system database that take records from callers (security §5.3 rule 8).
-_WRITABLE_SYSTEM_TABLES = frozenset({"svc_nodes", "svc_role", USER_TABLE})
+WRITABLE_SYSTEM_TABLES = frozenset({"svc_nodes", "svc_role", USER_TABLE})
 
 _MANAGED_TIMES = frozenset({"__createdtime__", "__updatedtime__"})
 
-_MANAGED_TIME_WRITTEN = (
+MANAGED_TIME_WRITTEN = (
     "Internal timestamp attributes - '__createdtime__' and '__updatedtime__' - cannot be inserted to or updated by svc users."
 )
 
@@ -63,7 +63,7 @@ class TableRights:
             return
         for name in record:
             if name in self.managed:
-                raise Problem(_MANAGED_TIME_WRITTEN, 403)
+                raise Problem(MANAGED_TIME_WRITTEN, 403)
             right = attributes.get(name)
             if right is None or not (right.insert if insert else right.update):
                 raise AccessViolation(user)
@@ -196,7 +196,7 @@ def _attribute_rights(listed: Any, definition: TableDefinition, table: Attribute
 
 def _system_rights(definition: TableDefinition) -> TableRights:
     """A super user's rights on a table of the system database (rule 8)."""
-    if definition.name not in _WRITABLE_SYSTEM_TABLES:
+    if definition.name not in WRITABLE_SYSTEM_TABLES:
         return _READ_ONLY
     if definition.name != USER_TABLE:
         return ALL_RIGHTS

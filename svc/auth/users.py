@@ -88,16 +88,19 @@ class UserDirectory:
             raw = self._table(ROLE_TABLE).get_raw(role_id) if role_id else None
             if raw is None:
                 return None
-            record = decode(raw)
-            permission = record.get("permission")
-            role = self._roles[role_id] = Role(
-                role_id,
-                str(record.get("role") or role_id),
-                permission if isinstance(permission, dict) else {},
-                record.get("access"),
-                self.store.databases,
-            )
+            role = self._roles[role_id] = self.role_of(decode(raw))
         return role
+
+    def role_of(self, record: Mapping[str, Any]) -> Role:
+        """What a record of `svc_role` gives."""
+        permission = record.get("permission")
+        return Role(
+            record["id"],
+            str(record.get("role") or record["id"]),
+            permission if isinstance(permission, dict) else {},
+            record.get("access"),
+            self.store.databases,
+        )
 
     def credentials(self, username: str) -> Credentials | None:
         """The stored hash as it is now; None without such a user or without a password."""

@@ -1,0 +1,73 @@
+"""The `operations` list of a role: names and groups (contract: security §5.5).
+
+A list restricts its role to what it names, and opens to it what only super users may do otherwise. A name stands for its aliases too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from svc.operations.registry import all_operations, by_name
+
+_READ_ONLY = (
+    "search",
+    "search_by_conditions",
+    "search_by_hash",
+    "search_by_id",
+    "search_by_value",
+    "sql",
+    "describe_all",
+    "describe_schema",
+    "describe_database",
+    "describe_table",
+    "user_info",
+    "get_job",
+    "get_analytics",
+    "list_metrics",
+    "describe_metric",
+)
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "read_only": _READ_ONLY,
+    "standard_user": (
+        *_READ_ONLY,
+        "insert",
+        "update",
+        "upsert",
+        "delete",
+        "csv_data_load",
+        "csv_file_load",
+        "csv_url_load",
+        "import_from_s3",
+    ),
+}
+
+
+@cache
+def known_entries() -> frozenset[str]:
+    """What a list may hold. Members of groups are known even where this node does not have them: roles are shared by nodes."""
+    names = {name for row in all_operations() for name in row.names}
+    return frozenset(names.union(GROUPS, *GROUPS.values()))
+
+
+def expanded(permission: Mapping[str, Any]) -> frozenset[str] | None:
+    """All names that a permission's list admits; None if it has no list. What is malformed admits nothing."""
+    listed = permission.get("operations")
+    if listed is None:
+        return None
+    if not isinstance(listed, (list, tuple)):
+        return frozenset()
+    return _expanded(tuple([entry for entry in listed if isinstance(entry, str)]))
+
+
+@lru_cache(256)
+def _expanded(entries: tuple[str, ...]) -> frozenset[str]:
+    names = {name for entry in entries for name in GROUPS.get(entry, (entry,))}
+    return frozenset(names.union(*_aliases(names)))
+
+
+def _aliases(names: Iterable[str]) -> list[tuple[str, ...]]:
+    rows = by_name()
+    return [rows[name].names for name in names if name in rows]
