@@ -29,6 +29,7 @@ class StatusBoard:
         self._clock = clock
         self._records: dict[str, dict[str, Any]] = {}
         self._awaited: dict[str, None] = {}  # in the order in which they came
+        self._settings: tuple[str, ...] = ()
         self.started_ms = int(clock.wall() * 1000)
 
     def set(self, id_: str, status: str) -> dict[str, Any]:
@@ -64,14 +65,18 @@ class StatusBoard:
         record = self._records.get("availability")
         return record is not None and record["status"] == "Unavailable"
 
+    def settings_changed(self, names: Iterable[str]) -> None:
+        """All settings whose value in the file is not the one in effect; none, if the file says again what it said at the start."""
+        self._settings = tuple(names)
+
     @property
     def restart_reasons(self) -> list[str]:
         """What waits for a restart, each once."""
-        return list(self._awaited)
+        return list(dict.fromkeys((*self._settings, *self._awaited)))
 
     @property
     def restart_required(self) -> bool:
-        return bool(self._awaited)
+        return bool(self._settings or self._awaited)
 
 
 def component_statuses(apps: Iterable[App], checked_ms: int, instance: int) -> list[dict[str, Any]]:
