@@ -21,6 +21,8 @@ from svc.store.schema import TableDefinition
 
 DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}}  # without a config.yaml (applications §10.1)
 
+_SERVED = frozenset(("rest", "login"))  # entries that the server looks for itself
+
 
 @dataclass(slots=True)
 class EntryStatus:
@@ -70,7 +72,7 @@ def load_app(
         status.fail(f"config.yaml: {error}")
         return app
     for key, entry in app.config.items():
-        if not entry or key == "rest":
+        if not entry or key in _SERVED:
             continue
         status = app.entries[key] = EntryStatus()
         if key == "graphqlSchema":

@@ -59,7 +59,7 @@ def _stored(call: Call, name: str) -> dict[str, Any] | None:
 # --- handlers -----------------------------------------------------------------------------------------------------------------------------
 
 
-async def add_certificate(call: Call) -> Any:
+async def add_certificate(call: Call) -> str:
     name = call["name"]
     own_files = _OWN_FILES | {file.name for pair in _configured(call) for file in pair}
     if f"{name}.pem" in own_files:
@@ -71,7 +71,10 @@ async def add_certificate(call: Call) -> Any:
         await call.on_helper(lambda: write_private(_directory(call) / f"{name}.pem", call["private_key"].encode()))
     transaction = call.begin()
     transaction.put(_table(call), name, _table(call).validator.record(record))
-    return call.commit(transaction, lambda: f"Successfully added certificate: {name}")
+    await write(transaction)
+    if before is not None and not record["owns_key"]:
+        await _remove_key(call, before)
+    return f"Successfully added certificate: {name}"
 
 
 def _read(call: Call, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -94,6 +97,7 @@ def _read(call: Call, before: dict[str, Any] | None) -> dict[str, Any]:
         key_name = find_key(directory, certificate, (key_file,))
         if key_name is None and not call["is_authority"]:
             raise ClientError(NO_KEY, code="VALIDATION")
+        owns_key = owns_key and key_name == key_file
     record = {
         "name": name,
         "certificate": call["certificate"],
@@ -118,9 +122,14 @@ async def remove_certificate(call: Call) -> str:
     transaction = call.begin()
     transaction.delete(_table(call), name)
     await write(transaction)
-    # Only now: a removal that failed leaves a certificate that works. A key that did not come with the certificate, or is another's too, stays.
-    key_file = f"{name}.pem"
-    shared = any(other["name"] != name and other.get("private_key_name") == key_file for other in _records(call))
+    await _remove_key(call, record)  # only now: a removal that failed leaves a certificate that works
+    return f"Successfully removed {name}"
+
+
+async def _remove_key(call: Call, record: dict[str, Any]) -> None:
+    """Remove the key that came with a certificate that is gone, unless another certificate has it too."""
+    key_file = f"{record['name']}.pem"
+    shared = any(other["name"] != record["name"] and other.get("private_key_name") == key_file for other in _records(call))
     if record.get("owns_key") is True and not shared:
 
         def remove() -> None:
@@ -128,7 +137,6 @@ async def remove_certificate(call: Call) -> str:
                 (_directory(call) / key_file).unlink(missing_ok=True)
 
         await call.on_helper(remove)
-    return f"Successfully removed {name}"
 
 
 async def list_certificates(call: Call) -> Any:

@@ -21,6 +21,8 @@ from svc.rest.bodies import Bodies, accept_patch, one_row
 from svc.rest.compression import Compression
 from svc.rest.conditional import write_precondition
 from svc.rest.decoding import RequestDecoder
+from svc.rest.login import PATHS as LOGIN_PATHS
+from svc.rest.login import Login
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
 from svc.rest.problems import problem_response
 from svc.rest.uploads import receive, upload_name, uploaded_record
@@ -44,13 +46,15 @@ class Rest:
         types: ContentTypes | None = None,
         compression: Compression | None = None,
         decoder: RequestDecoder | None = None,
+        login: bool = False,
     ) -> None:
-        """`report` logs a defect met while an answer streams."""
+        """`report` logs a defect met while an answer streams. `login`: whether there are `POST /login` and `/logout`."""
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
         self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options)
+        self._login = Login(self._bodies, self._answers) if login else None
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
             "HEAD": self._get,
@@ -73,6 +77,8 @@ class Rest:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
         if request.pathname == ADDRESS:
             return self._answers.answer(request, RequestTarget(), self._openapi.handle(request))
+        if self._login is not None and request.method == "POST" and request.pathname in LOGIN_PATHS:
+            return self._login.handle(request)
         found = self._resources.find(request.pathname, "rest")
         if found is None:
             raise NotFound("Not found")

@@ -1,0 +1,104 @@
+"""`POST /login` and `POST /logout` of an application port, for applications with `login: true` (contract: http §11.2).
+
+    {"username": "ann", "password": "s3cret", "redirect": "/shop/"}       JSON, or the fields of a form
+
+200, or 302 to `redirect` if that is a path on this server; 401 for a wrong name or password. `/logout` ends the session and expires its cookie.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+from urllib.parse import quote
+
+from svc.errors import BadBody, ClientError, NotAcceptable, ValidationError
+from svc.messages import Request, Response
+from svc.resources import RequestTarget
+from svc.rest.answers import Answers
+from svc.rest.bodies import Bodies
+
+LOGIN_PATH = "/login"
+LOGOUT_PATH = "/logout"
+PATHS = frozenset((LOGIN_PATH, LOGOUT_PATH))
+
+_MAX_REDIRECT = 2000  # characters
+_SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
+
+
+class Login:
+    """Handles the two paths."""
+
+    def __init__(self, bodies: Bodies, answers: Answers) -> None:
+        self._bodies = bodies
+        self._answers = answers
+
+    async def handle(self, request: Request) -> Response:
+        """The request is a POST to one of PATHS. Raises Problem."""
+        request.handler_path = request.pathname[1:]
+        if request.pathname == LOGOUT_PATH:
+            return await self._logout(request)
+        data = self._bodies.read(request)
+        if inspect.isawaitable(data):
+            data = await data
+        if not isinstance(data, dict):
+            raise BadBody("POST /login needs an object with username and password")
+        username, password = _texts(data)
+        location = local_path(data.get("redirect"))
+        self._require_writer(request, location)
+        await request.login(username, password)
+        return await self._answer(request, "Login successful", location)
+
+    async def _logout(self, request: Request) -> Response:
+        session = request.session
+        if session is None:
+            raise ClientError("No session for logout")
+        location = None
+        if request.content:
+            data = self._bodies.read(request)
+            if inspect.isawaitable(data):
+                data = await data
+            location = local_path(data.get("redirect")) if isinstance(data, dict) else None
+        self._require_writer(request, location)
+        await session.delete()
+        return await self._answer(request, "Logout successful", location)
+
+    def _require_writer(self, request: Request, location: str | None) -> None:
+        """Refuse what could not be answered before anything happens."""
+        wishes = self._answers.wishes(request)
+        if location is None and wishes.writer is None:
+            raise NotAcceptable(wishes.refusal)
+
+    async def _answer(self, request: Request, message: str, location: str | None) -> Response:
+        if location is not None:
+            return Response(status=302, pairs=[("Location", location), ("Cache-Control", "no-store")])
+        answer = self._answers.answer(request, RequestTarget(), {"message": message})
+        response: Response = await answer if inspect.isawaitable(answer) else answer
+        return response
+
+
+def _texts(data: dict[str, Any]) -> tuple[str, str]:
+    faults = []
+    for name in ("username", "password"):
+        value = data.get(name)
+        if value is None:
+            faults.append(f"'{name}' is required")
+        elif not isinstance(value, str):
+            faults.append(f"'{name}' must be a string")
+        elif not value:
+            faults.append(f"'{name}' is not allowed to be empty")
+    if faults:
+        raise ValidationError(faults)
+    return data["username"], data["password"]
+
+
+def local_path(value: object) -> str | None:
+    """A wished redirect, if it leads to a path on this server: nobody may use a login to send people elsewhere.
+
+    >>> local_path("/shop/?page=2"), local_path("//evil.example"), local_path("https://evil.example"), local_path("/\\\\evil.example")
+    ('/shop/?page=2', None, None, None)
+    """
+    if not isinstance(value, str) or not value.startswith("/") or len(value) > _MAX_REDIRECT:
+        return None
+    if value.startswith("//") or "\\" in value or any(ord(character) <= 0x20 or ord(character) == 0x7F for character in value):
+        return None
+    return quote(value, safe=_SAFE, errors="replace")
