@@ -132,11 +132,11 @@ class Database:
     def _all_handles(self) -> list[Handle]:
         return [*self._core, *self._handles.values()]
 
-    def written(self, entries: list[LogEntry], index_changes: list[IndexChange]) -> None:
+    def written(self, version: float, entries: list[LogEntry], index_changes: list[IndexChange]) -> None:
         """A transaction's writes have become part of the turn."""
         self.entries += entries
         self._index_changes += index_changes
-        self.log.last_version = entries[-1].version
+        self.log.last_version = version
 
     def commit(self) -> list[LogEntry]:
         """Make the turn's writes durable and bring the caches up to them; returns the new log entries.

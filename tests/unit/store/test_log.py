@@ -9,7 +9,7 @@ from svc.clock import FakeClock
 from svc.errors import StoreFailure
 from svc.store import Store, Table
 from svc.store.keys import encode_key
-from svc.store.log import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry
+from svc.store.log import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry, entry_encoder
 from svc.store.records import decode, lsn_of
 from svc.store.schema import Attribute, TableDefinition
 
@@ -52,6 +52,20 @@ BARE = LogEntry(1, 1, 0.0, 0.0, "T", 1, encode_key(1), DELETE, None, "", 0, None
 def test_format_1(entry: LogEntry, data: bytes) -> None:
     assert encode_entry(entry) == data
     assert decode_entry(entry.lsn, data) == entry
+
+
+@pytest.mark.parametrize("user", [None, "", "anna"])
+@pytest.mark.parametrize("previous", [0, 5])
+@pytest.mark.parametrize("image", [None, b"", b"image"])
+def test_many_entries_are_encoded_as_one_is(user: str | None, previous: int, image: bytes | None) -> None:
+    encode = entry_encoder(
+        kind=PUT, operation=1, table="Süß", table_number=3, transaction=6, wall_ms=1.5, version=2.5, node="node-1", user=user
+    )
+    for names in (("a",), (), ("price", "ä"), ("a",)):
+        entry = LogEntry(
+            7, 6, 1.5, 2.5, "Süß", 3, encode_key("A1"), PUT, user, "node-1", previous, b"value", names, image, 1
+        )  # fmt: skip
+        assert encode(entry.key, previous, b"value", names, image) == encode_entry(entry)
 
 
 def test_what_is_absent_is_not_empty() -> None:
