@@ -44,6 +44,7 @@ from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.schema import TableDefinition
 from svc.store.write_queue import QueueLimits
+from svc.upgrade import ensure_version
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
 SWEEP_SECONDS = 1.0
@@ -125,6 +126,7 @@ class Server:
         )
         self.store.helper = ThreadHelper(self.loop, self._blob_executor)
         ensure_system(self.store)
+        ensure_version(self.store, clock)
         created = ensure_first_super_user(
             self.store,
             username,
@@ -315,7 +317,7 @@ class Server:
                 listener.start()
             self.operations_port.start()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-                self.loop.add_signal_handler(number, self.stop)
+                self.loop.add_signal_handler(number, self._stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             self.logs.on_pending = self._logs_pending
             self.loop.call_later(SWEEP_SECONDS, self._sweep)
@@ -348,6 +350,11 @@ class Server:
             listener.stop()
         self.connections.drain()
         self._wait_until_drained(self.clock.monotonic() + DRAIN_SECONDS)
+
+    def _stop_for_good(self) -> None:
+        """A signal: also while a restart is under way, nothing starts anew."""
+        self.restart_wanted = False
+        self.stop()
 
     def restart(self, in_place: bool = False) -> None:
         """Stop as `stop` does, once the answers under way are sent; who started `run` starts anew (`restart_wanted`)."""

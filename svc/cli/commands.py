@@ -75,7 +75,67 @@ COMMANDS = (
         _of("svc.cli.processes", "start"),
     ),
     Command("stop", "svc stop", "Stop the server and wait until it has ended.", _of("svc.cli.processes", "stop")),
-    Command("status", "svc status", "Tell whether the server is running, and its process id.", _of("svc.cli.processes", "status")),
+    Command(
+        "restart",
+        "svc restart",
+        "Renew the running server and wait until the new one answers; start it if it is not running.",
+        _of("svc.cli.processes", "restart"),
+        "A running server keeps the settings it was started with on the command line and in its environment; what changed in the file counts.\n"
+        "svc restart target=... restarts another server, and does not wait.",
+    ),
+    Command(
+        "status",
+        "svc status",
+        "Tell whether the server is running, and its process id.",
+        _of("svc.cli.processes", "status"),
+        "status is running, stopped or not installed; the output is YAML, with --json JSON.",
+        flags=("json",),
+    ),
+    Command(
+        "config",
+        "svc config check | show [NAME]",
+        "Look for faults in the configuration, or list its values and where each comes from.",
+        _of("svc.cli.config_commands", "config_command"),
+        "svc config check        faults and warnings, with file, line and the setting that is spelt alike; exit status 1 for faults\n"
+        "svc config check FILE   those of another file\n"
+        "svc config show         all settings: value, and default, line of the file, environment variable or option\n"
+        "svc config show http    those whose name begins so; in a pipe, or with --json, as JSON\n\n"
+        "Both see what a start would see, overrides included, and write nothing.",
+        flags=("json",),
+        choices=("check", "show"),
+    ),
+    Command(
+        "login",
+        "svc login [URL]",
+        "Keep tokens for another server, so that operations with target=URL need no password.",
+        _of("svc.cli.login", "login"),
+        "Asks for address, user and password where they are not given (username=, password=). The tokens are kept in ~/.svc/credentials.json,\n"
+        "readable for you only, and renewed when they expire. In a directory with a file .env, SVC_CLI_TARGET is set there.\n"
+        "rejectUnauthorized=false or --insecure: the certificate of the server is not verified.",
+        flags=("insecure",),
+    ),
+    Command("logout", "svc logout [URL]", "Forget the tokens for one server, or all.", _of("svc.cli.login", "logout")),
+    Command(
+        "renew-certs",
+        "svc renew-certs",
+        "Make a new server certificate, signed by the authority of this installation.",
+        _of("svc.cli.maintenance", "renew_certs"),
+        "It is for node.hostname; a running server takes it without a restart.",
+    ),
+    Command(
+        "copy-db",
+        "svc copy-db DATABASE FILE",
+        "Write a compacted copy of a database to a new file, also while the server runs.",
+        _of("svc.cli.maintenance", "copy_db"),
+        "The copy is the database at one moment. Put it as data.mdb into a directory of its own below storage.path to use it.\n"
+        "The files of large blobs are not in it; svc create_backup takes everything.",
+    ),
+    Command(
+        "upgrade",
+        "svc upgrade",
+        "Bring data of an older version up to this one, as the next start would; the server must not run.",
+        _of("svc.cli.maintenance", "upgrade"),
+    ),
     Command(
         "check",
         "svc check [DIR]",
@@ -83,13 +143,24 @@ COMMANDS = (
         _of("svc.cli.checking", "check"),
         "DIR is a root directory, a directory of databases or one database; without it the root of this installation. Reads only.",
     ),
+    Command(
+        "completion",
+        "svc completion SHELL",
+        "Print a script that completes commands, operations and fields, for bash, zsh or fish.",
+        _of("svc.cli.completion", "completion"),
+        'bash: eval "$(svc completion bash)" in ~/.bashrc\n'
+        'zsh:  eval "$(svc completion zsh)" in ~/.zshrc, after compinit\n'
+        "fish: svc completion fish > ~/.config/fish/completions/svc.fish",
+        choices=("bash", "zsh", "fish"),
+    ),
     Command("version", "svc version", "Print the version; also svc --version.", _of("svc.cli", "version")),
     Command(
         "help",
         "svc help [COMMAND]",
-        "Print this; svc help settings [SECTION] lists the settings.",
+        "Print this; svc help operations, svc help settings [SECTION] and svc help <operation> tell more.",
         _of("svc.cli", "show_help"),
-        "svc help run tells about one command, svc help settings lists all settings, svc help settings http those of one section.",
+        "svc help run tells about one command, svc help describe_table about one operation, svc help operations lists all operations,\n"
+        "svc help settings all settings, svc help settings http those of one section.",
     ),
 )
 BY_NAME = {command.name: command for command in (*COMMANDS, Command("start-in-session", "", "", _of("svc.cli.serving", "in_session")))}
@@ -106,15 +177,24 @@ def help_text(topic: str = "") -> str:
 
 {commands}
 
+  svc <operation> [name=value ...]  Run an operation on the server, for example svc describe_all; svc help operations lists them.
+
 Settings stand in <root>/svc-config.yaml. Each can be given as an option or an environment variable, path joined by _ in any case:
   svc --HTTP_PORT 8080 --LOGGING_LEVEL=info        HTTP_PORT=8080 svc
 An option beats the environment, both beat the file, and are written into it (the file before goes to <root>/backup).
 
 The root is --ROOTPATH, else ROOTPATH, else that of the last installation, else ~/svc.
 
+Operations go to the server of this root through its Unix socket, as super user, or with target=URL to another one.
+On a terminal they answer with tables and YAML, in a pipe with JSON; json=true and json=false choose.
+
+Exit status: 0 fine, 1 failure, 4 already running.
+
 Examples:
   svc dev .                      develop the application in this directory
   svc run ~/apps/shop            serve it
   svc status --ROOTPATH /srv/svc
+  svc search_by_value table=plant attribute=species value='f*'
+  svc describe_all target=db.example auth_username=ann auth_password=...
   svc help run                   more about one command
   svc help settings logging      the settings of one section"""

@@ -69,12 +69,15 @@ def _create_system(config: Config, administrator: Administrator) -> None:
     """The system database, the role `super_user` and the first super user, as the server's start makes them."""
     from svc.auth.install import ensure_first_super_user
     from svc.auth.system import ensure_system
+    from svc.clock import SYSTEM_CLOCK
     from svc.install import PASSWORD_FILE, keep_initial_password
     from svc.store import Store
+    from svc.upgrade import ensure_version
 
     store = Store(config["storage.path"], node=config["node.hostname"])
     try:
         ensure_system(store)
+        ensure_version(store, SYSTEM_CLOCK)
         first = ensure_first_super_user(
             store,
             administrator.username,

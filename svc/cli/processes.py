@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
-from svc.cli.arguments import Arguments, UsageError, existing_place, named_directory, place_of
+from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place, named_directory, place_of
 
 if TYPE_CHECKING:
+    from svc.cli.client import Client
     from svc.install import Place
+
+RESTART_SECONDS = 60.0  # until the new server must answer
+GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
+LOOK_SECONDS = 0.05
 
 
 def start(arguments: Arguments) -> int:
@@ -44,6 +53,61 @@ def stop(arguments: Arguments) -> int:
     return stop(place.root, pid)
 
 
+def restart(arguments: Arguments) -> int:
+    """Renew a running server through its socket and wait until the new one answers; start one that is not running."""
+    from svc.install import running_pid
+
+    place = existing_place(arguments)
+    if not place.installed or running_pid(place.root) is None:
+        return start(arguments)
+    arguments.no_words()
+    arguments.no_options_but("rootpath")
+    from svc.cli.client import Unreachable
+    from svc.cli.operations import local_client, refuse
+
+    client = local_client(arguments)
+    assert client.target.socket is not None
+    before = _identity(client.target.socket)
+    print("Restarting svc.", flush=True)
+    try:
+        answer = client.send({"operation": "restart"})
+        if answer.status != 200:
+            return refuse(answer.error_text())
+        answer.close()
+    except Unreachable as error:
+        return refuse(str(error))
+    return _await_renewal(place.root, client, client.target.socket, before)
+
+
+def _identity(socket: Path) -> tuple[int, int] | None:
+    """Which socket file it is: a server makes a new one."""
+    try:
+        found = socket.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, int] | None) -> int:
+    from svc.clock import SYSTEM_CLOCK
+    from svc.install import running_pid
+
+    started = gone = SYSTEM_CLOCK.monotonic()
+    while (now := SYSTEM_CLOCK.monotonic()) - started < RESTART_SECONDS:
+        identity = _identity(socket)
+        if identity is not None and identity != before and client.is_healthy():
+            print(f"svc is running (pid: {running_pid(root)}).")
+            return 0
+        if running_pid(root) is not None:
+            gone = now
+        elif now - gone > GONE_SECONDS:
+            print(f"svc has ended and was not started again, see {root / 'log'}", file=sys.stderr)
+            return FAILED
+        Event().wait(LOOK_SECONDS)
+    print(f"svc does not answer within {RESTART_SECONDS:.0f} seconds, see {root / 'log'}", file=sys.stderr)
+    return FAILED
+
+
 def status(arguments: Arguments) -> int:
     from svc.install import running_pid
 
@@ -51,5 +115,8 @@ def status(arguments: Arguments) -> int:
     place = existing_place(arguments)
     pid = running_pid(place.root) if place.installed else None
     status = "not installed" if not place.installed else "stopped" if pid is None else "running"
-    print(f"svc:\n  status: {status}" + (f"\n  pid: {pid}" if pid is not None else ""))
+    if "json" in arguments.flags:
+        print(json.dumps({"svc": {"status": status} | ({"pid": pid} if pid is not None else {})}))
+    else:
+        print(f"svc:\n  status: {status}" + (f"\n  pid: {pid}" if pid is not None else ""))
     return 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from svc.config import Config
     from svc.install import Place, Terminal
+    from svc.server import Server
 
 
 def run(arguments: Arguments) -> int:
@@ -71,6 +72,7 @@ def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Termin
         with RootLock(place.root):
             config = load_config(place, arguments, dev=dev)
             make_directories(place.root, config)
+            _note_socket(config)
             _log_notes(config)
             from svc.server import Server
 
@@ -85,12 +87,27 @@ def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Termin
                 username=administrator.username,
                 password=administrator.password,
             )
-            return server.run()
+            return run_server(server)
     except AlreadyRunning as error:
         print(f"Error: {error}", file=terminal)
         return RUNNING
     except (ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
         print(f"Error: {error}", file=terminal)
+        return FAILED
+
+
+def run_server(server: Server) -> int:
+    """Serve until the end. For a restart the same command takes the place of this process, so its pid and its lock file stay
+    (contract: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
+    status = server.run()
+    if status or not server.restart_wanted or os.environ.get("SVC_EXIT_ON_RESTART"):
+        return status
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    except OSError as error:
+        print(f"Error: svc could not be started again: {error}", file=sys.stderr)
         return FAILED
 
 
@@ -112,6 +129,15 @@ def load_config(place: Place, arguments: Arguments, *, dev: bool = False) -> Con
         return Config.load(place.root, environ=os.environ, options=arguments.options, dev=dev, file=place.file)
     except ConfigError as error:
         raise UsageError(f"svc config file validation error: {error}") from error
+
+
+def _note_socket(config: Config) -> None:
+    """Tell the command line where the operations socket is, if that is not where the configuration says."""
+    from svc.install import record_socket
+    from svc.operations_socket import socket_path
+
+    configured = config["operationsApi.network.domainSocket"]
+    record_socket(os.environ, configured, socket_path(configured))
 
 
 def _log_notes(config: Config) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from svc.auth.install import DEFAULT_ADMIN
 from svc.cli import FAILED, RUNNING
+from svc.cli.serving import run_server
 from svc.config import Config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
@@ -78,7 +79,7 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
         password=administrator.password,
         on_ready=lambda ready: print(introduction(root, ready.listeners[0].port, ready.operations_port.ports), flush=True),
     )
-    return server.run()
+    return run_server(server)
 
 
 def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) -> str:

@@ -1,0 +1,155 @@
+"""`svc config check` and `svc config show`: the configuration as a start would see it; nothing is written (contract: configuration §2, §3)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svc.cli.arguments import FAILED, Arguments, UsageError, installed_place
+
+if TYPE_CHECKING:
+    from svc.config.overrides import Examined
+
+ACTIONS = ("check", "show")
+
+SECRET_PARTS = ("password", "secret", "token", "key", "credentials")
+"""Names of component options whose values are not shown; what is a path of ours is."""
+
+
+def config_command(arguments: Arguments) -> int:
+    action = arguments.words[0] if arguments.words else ""
+    if action == "check":
+        return _check(arguments)
+    if action == "show":
+        return _show(arguments)
+    raise UsageError("svc config check looks for faults, svc config show [NAME] lists the values with their source.")
+
+
+def _check(arguments: Arguments) -> int:
+    """Print each fault and each warning with its place. Exit status 1 if a start would fail."""
+    from svc.errors import ConfigError
+
+    if len(arguments.words) > 2:
+        raise UsageError("svc config check takes one file.")
+    file = Path(arguments.words[1]) if len(arguments.words) > 1 else None
+    try:
+        examined = _examined(arguments, file)
+    except ConfigError as error:
+        for fault in error.faults:
+            print(f"error: {fault}", file=sys.stderr)
+        return FAILED
+    for level, sentence in examined.config.notes:
+        print(f"{'note' if level == 'info' else 'warning'}: {sentence}", file=sys.stderr)
+    print(f"{examined.file}: fine")
+    return 0
+
+
+def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
+    """The configuration of this root, or one in a file. Raises ConfigError, UsageError."""
+    from svc.config.overrides import examine
+
+    if file is None:
+        place = installed_place(arguments)
+        return examine(place.root, environ=os.environ, options=arguments.options, file=place.file)
+    if not file.is_file():
+        raise UsageError(f"The file {file} does not exist")
+    from svc.config.document import read_document
+    from svc.install import absolute
+
+    stated = read_document(file).get("rootPath")
+    return examine(
+        absolute(str(stated)) if stated else absolute(str(file.parent)), environ=os.environ, options=arguments.options, file=file
+    )
+
+
+def _show(arguments: Arguments) -> int:
+    """Print all settings that apply, or those whose name begins with a word: value and where it comes from."""
+    from svc.cli.output import Style, chosen_style, show
+    from svc.errors import ConfigError
+
+    if len(arguments.words) > 2:
+        raise UsageError("svc config show takes one name, or the beginning of one.")
+    beginning = arguments.words[1] if len(arguments.words) > 1 else ""
+    try:
+        examined = _examined(arguments)
+    except ConfigError as error:
+        raise UsageError(f"svc config file validation error: {error}") from error
+    rows = [row for row in effective_values(examined) if row["name"].lower().startswith(beginning.lower().replace("_", "."))]
+    if not rows:
+        raise UsageError(f'No setting begins with "{beginning}"; svc help settings lists all.')
+    style = chosen_style(True if "json" in arguments.flags else None)
+    if style is Style.HUMAN:
+        _print_rows(rows)
+    else:
+        show(rows, style)
+    return 0
+
+
+def effective_values(examined: Examined) -> Iterator[dict[str, Any]]:
+    """Name, value as the file would have it, and source of each setting that applies, components last.
+
+    The source is `default`, `default: <other setting>`, or where the value was given: line of the file, variable, option.
+    """
+    from svc.config.build import default_of
+    from svc.config.settings import BY_NAME, From
+    from svc.config.values import is_given, lookup
+
+    config, document = examined.config, examined.merged.document
+    for name, value in config.values.items():
+        row = BY_NAME.get(name)
+        if row is None or not row.applies:
+            continue
+        if is_given(document, name.split(".")) or name in examined.singles:
+            source = examined.origins.of(name) or "file"
+            value = lookup(document, name.split("."))
+        elif isinstance(row.default, From):
+            source = f"default: {row.default.name}"
+        else:
+            source = "default"
+            if row.default is not None and default_of(row, config.root) == value and not isinstance(value, Path):
+                value = row.default  # as the file would have it: `3d`, not 259200
+        yield {"name": name, "value": _plain(value), "source": source}
+    for name, entry in config.components.items():
+        yield {"name": name, "value": _without_secrets(entry), "source": examined.origins.of(name) or "file"}
+
+
+def _plain(value: Any) -> Any:
+    """A value in program form as one that JSON knows."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value
+
+
+def _without_secrets(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(inner, key) for key, inner in value.items()}
+    if any(part in name.lower() for part in SECRET_PARTS) and value is not None and not isinstance(value, bool):
+        return "***"
+    return _plain(value)
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    import json
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from svc.cli.output import printable
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("Setting", "Value", "Source"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        value = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"], ensure_ascii=False)
+        style = "dim" if row["source"].startswith("default") else ""
+        table.add_row(Text(printable(row["name"])), Text(printable(value)), Text(printable(row["source"])), style=style)
+    Console().print(table)

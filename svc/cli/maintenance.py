@@ -1,0 +1,100 @@
+"""`svc renew-certs`, `svc copy-db`, `svc upgrade` (contract: configuration §6.1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svc import __version__
+from svc.cli.arguments import RUNNING, Arguments, UsageError, fail, installed_place
+from svc.cli.serving import load_config
+
+if TYPE_CHECKING:
+    from svc.config import Config
+    from svc.install import Place
+
+
+def renew_certs(arguments: Arguments) -> int:
+    """A new server certificate, signed by the authority of this installation; a running server takes it without a restart."""
+    from svc.auth.certificates import renew_certificates
+    from svc.errors import Problem
+    from svc.install import WrongUser, check_user
+
+    arguments.no_words()
+    place = installed_place(arguments)
+    config = read_config(place, arguments)
+    try:
+        check_user(place)
+        renew_certificates(place.root, config["node.hostname"])
+    except (OSError, Problem, WrongUser) as error:
+        return fail(error)
+    print("Successfully renewed self-signed certificates")
+    return 0
+
+
+def copy_db(arguments: Arguments) -> int:
+    """A compacted copy of a database in one file, consistent also while the server writes."""
+    from svc.errors import Problem
+    from svc.store.copy import copy_database
+
+    if len(arguments.words) != 2:
+        raise UsageError("svc copy-db needs the name of a database and a file: svc copy-db data copy.mdb")
+    name, file = arguments.words[0], Path(arguments.words[1])
+    if "/" in name or name in (".", ".."):
+        raise UsageError(f'"{name}" is no name of a database')
+    config = read_config(installed_place(arguments), arguments)
+    try:
+        size = copy_database(config.database_path(name) / name, file)
+    except FileExistsError:
+        return fail(f"{file} exists already")
+    except Problem as error:
+        return fail(error.message)
+    except OSError as error:
+        return fail(f"{file} cannot be written: {error.strerror}")
+    print(f"{file}: {size} bytes")
+    if any((directory / name).is_dir() and any((directory / name).iterdir()) for directory in config["storage.blobPaths"]):
+        print("Note: the files of large blobs are not in the copy; svc create_backup takes them too.", file=sys.stderr)
+    return 0
+
+
+def upgrade(arguments: Arguments) -> int:
+    """Only what a start does first with data of an older version."""
+    from svc.auth.system import ensure_system
+    from svc.clock import SYSTEM_CLOCK
+    from svc.errors import ConfigError, Problem
+    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user
+    from svc.store import Store
+    from svc.upgrade import ensure_version
+
+    arguments.no_words()
+    place = installed_place(arguments)
+    try:
+        check_user(place)
+        with RootLock(place.root):
+            config = load_config(place, arguments)
+            store = Store(config["storage.path"], node=config["node.hostname"])
+            try:
+                ensure_system(store)
+                before = ensure_version(store, SYSTEM_CLOCK)
+            finally:
+                store.close()
+    except AlreadyRunning as error:
+        fail(error)
+        return RUNNING
+    except (ConfigError, WrongUser, Problem) as error:
+        return fail(error)
+    print(f"The data is of svc {__version__}" + (f" now, it was of {before}." if before else " already."))
+    return 0
+
+
+def read_config(place: Place, arguments: Arguments) -> Config:
+    """The configuration of a place with the overrides of this call, which are not written. Raises UsageError."""
+    from svc.config.overrides import examine
+    from svc.errors import ConfigError
+
+    try:
+        return examine(place.root, environ=os.environ, options=arguments.options, file=place.file).config
+    except ConfigError as error:
+        raise UsageError(f"svc config file validation error: {error}") from error
