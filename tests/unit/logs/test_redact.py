@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from svc.logs.redact import HIDDEN, MAX_ITEMS, MAX_TEXT, MAX_VALUES, is_secret, redacted
 
-
 SECRET = (
     "password PASSWORD auth_password operation_token refresh_token token tokens secret secret_access_key clientSecret private_key privateKey payload key"
     " keys authorization credentials replication_credentials api_key cookie passphrase aws_access_key_id envelope"
