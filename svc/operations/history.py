@@ -1,7 +1,284 @@
-"""The transaction log as audit log: reading and trimming it (contract: operations §10, §4)."""
+"""Reading and removing history: the audit log, the transaction log, old records (contract: operations §10, §4).
+
+Both logs are the transaction log of the database, shown in two forms. `timestamp` of an entry is the version its transaction gave to all it wrote.
+"""
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.auth.system import SYSTEM
+from svc.errors import BadValue, ValidationError
+from svc.operations.call import Call
+from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
+from svc.operations.jobs import Job, JobFailed, moment_ms
+from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Presenter, chosen, history, limited
+from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.system_records import refuse_system
+from svc.operations.value_stream import Steps, answer_list, answer_lists
+from svc.store import LogEntry, Table
+from svc.store.conversion import check_key
+from svc.store.env import Txn
+from svc.store.keys import encode_primary
+from svc.store.log_removal import remove_log_entries
+from svc.store.record_age import remove_records_before
+
+SEARCH_TYPES = ("timestamp", "username", "hash_value")
+LOG_OFF = "To use this operation audit log must be enabled in svc-config.yaml"
+
+
+# --- reading ------------------------------------------------------------------------------------------------------------------------------
+
+
+def read_audit_log(call: Call) -> Any:
+    search_type = "timestamp" if call["search_type"] is None else call["search_type"]
+    if search_type not in SEARCH_TYPES:
+        raise bad_request(f"Invalid searchType '{str(search_type)[:250]}'")
+    values = call["search_values"] or []
+    if search_type == "timestamp":
+        first, last = _range(values)
+        table = _audited(call)
+        show = Presenter(table, original=True).together
+        return answer_list(call, table.database, lambda txn: show(_between(table, txn, first, last)), AUDIT_COLUMNS)
+    if search_type == "username":
+        if not all(isinstance(value, str) for value in values):
+            raise bad_request("'search_values' must be an array of strings")
+        return _by_user(call, _audited(call), list(dict.fromkeys(values)))
+    if not values:
+        raise bad_request("'search_values' is required")
+    if not all(map(is_key, values)):
+        raise bad_request("'search_values' must be strings or numbers")
+    table = _audited(call)
+    show_each = Presenter(table, original=True).each
+    lists: dict[str, Steps] = {}
+    for value in values:
+        lists.setdefault(_text(value), partial(_changes, table, value, show_each))
+    return answer_lists(call, table.database, list(lists.items()))
+
+
+def _changes(table: Table, value: Any, show: Any, txn: Txn) -> Iterator[Any]:
+    try:
+        key = check_key(table.definition, value)
+        encode_primary(key)
+    except (ValidationError, BadValue):  # no record can have it
+        return iter(())
+    return show(history(table, key, txn))  # type: ignore[no-any-return]
+
+
+def _text(value: Any) -> str:
+    """An id as the name of a member."""
+    if isinstance(value, list):
+        return "/".join(map(_text, value))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _range(values: list[Any]) -> tuple[float, float]:
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        raise bad_request("'search_values' must be numbers")
+    if len(values) > 2:
+        raise bad_request("'search_values' must contain at most 2 items")
+    first = float(values[0]) if values else 0.0
+    return first, float(values[1]) if len(values) == 2 else float("inf")
+
+
+def _between(table: Table, txn: Txn, first: float, last: float, is_chosen: Any = None) -> Iterator[LogEntry | None]:
+    log = table.database.log
+    start = log.first_since(txn, first, table.database.node)
+
+    def wanted(entry: LogEntry) -> bool:
+        return first <= entry.version <= last and (is_chosen is None or is_chosen(entry))
+
+    return chosen(log.read_table(txn, table.number, start), wanted)
+
+
+async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
+    """One pass through the log for each user: so the lists can be sent one after the other, however long they are."""
+    if not names:
+        seen: dict[str, None] = {}
+
+        def collect() -> Iterator[None]:
+            with_users = table.database.log.read_table(held.use(), table.number)
+            for entry in with_users:
+                if entry is not None and entry.user is not None:
+                    seen.setdefault(entry.user)
+                yield
+
+        held = call.node.store.snapshots.hold(table.database)
+        try:
+            await call.node.store.slices.exhaust(collect())
+        finally:
+            held.abort()
+        names = sorted(seen)
+    show = Presenter(table, original=True).together
+    lists: list[tuple[str, Steps]] = [(name, partial(_of_user, table, name, show)) for name in names]
+    return await answer_lists(call, table.database, lists)
+
+
+def _of_user(table: Table, name: str, show: Any, txn: Txn) -> Iterator[Any]:
+    return show(_between(table, txn, 0.0, float("inf"), lambda entry: entry.user == name))  # type: ignore[no-any-return]
+
+
+def read_transaction_log(call: Call) -> Any:
+    table = call.table
+    if table.database.name == SYSTEM:
+        _audited(call)
+    first = 0.0 if call["from"] is None else float(call["from"])
+    last = float("inf") if call["to"] is None else float(call["to"])
+    show = Presenter(table, original=False).together
+    limit = None if call["limit"] is None else int(call["limit"])
+    return answer_list(call, table.database, lambda txn: limited(show(_between(table, txn, first, last)), limit), TRANSACTION_COLUMNS)
+
+
+def _audited(call: Call) -> Table:
+    """The table, if its log keeps what was there before a change. Raises 404, and 400 if it does not."""
+    table = call.table
+    if not table.audit:
+        raise bad_request(LOG_OFF)
+    return table
+
+
+# --- removing -----------------------------------------------------------------------------------------------------------------------------
+
+
+def delete_audit_logs_before(call: Call) -> Any:
+    table = _audited(call)
+    before_ms = float(call["timestamp"])
+
+    async def work(job: Job) -> None:
+        removed = await remove_log_entries(table, before_ms, job.progress)
+        await job.progress(removed)
+
+    return call.node.jobs.start(call, work)
+
+
+def delete_records_before(call: Call) -> Any:
+    moment = moment_ms(call["date"])
+    if moment is None:
+        raise bad_request("'date' must be in ISO 8601 date format")
+    if call["database"] == SYSTEM:
+        raise refuse_system()
+    table = call.table
+
+    async def work(job: Job) -> str:
+        attribute = next((attribute.name for attribute in table.definition.attributes if attribute.created_time), None)
+        if attribute is None:
+            raise JobFailed("Table must have a '__createdtime__' attribute or @createdTime timestamp defined to perform this operation")
+        deleted, found = await remove_records_before(table, attribute, moment[0], call.username, job.progress)
+        return f"{deleted} of {found} records successfully deleted" if found else "No records found to delete"
+
+    return call.node.jobs.start(call, work)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------------------------------
+
+_TIMESTAMP = Field("timestamp", "number", "Time in ms since the epoch.", required=True, low=0)
+_STARTED = {"message": "Starting job with id 2fe2a2c0-46e3-4a4e-93a0-9d6c2c9d9a57", "job_id": "2fe2a2c0-46e3-4a4e-93a0-9d6c2c9d9a57"}
+_DOG = {"id": 1, "name": "Penny"}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="read_audit_log",
+        category="logs",
+        summary="Read who has changed which records of a table, and what they were before.",
+        permission=SUPER_USER,
+        handler=read_audit_log,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field("search_type", "any", "`timestamp` (default), `username` or `hash_value`."),
+            Field("search_values", "list", "Up to two times in ms, user names, or primary keys."),
+        ),
+        returns="For `timestamp` a list of entries; for `username` and `hash_value` an object with a list of entries for each of the values.",
+        notes="An entry has `operation` (`insert`, `update`, `upsert`, `delete`), `user_name`, `timestamp`, `hash_values`, `records` with the new "
+        "values and, for what changed or removed records, `original_records` with the former ones. Writes of one transaction share an entry, up to "
+        f"{TOGETHER} of them; for `hash_value` each change has its own. With `timestamp`, one value is the first time, two are the first and the last, "
+        "both included. `username` without values answers for all users. What expired was deleted by nobody: `user_name` is null. Entries are kept "
+        "for `logging.auditRetention`. Long answers are streamed.",
+        example={"table": "dog", "search_type": "hash_value", "search_values": [1]},
+        example_answer={
+            "1": [
+                {
+                    "operation": "insert",
+                    "user_name": "admin",
+                    "timestamp": 1767225600000,
+                    "hash_values": [1],
+                    "records": [_DOG | {"__createdtime__": 1767225600000, "__updatedtime__": 1767225600000}],
+                }
+            ]
+        },
+    ),
+    Operation(
+        name="read_transaction_log",
+        category="logs",
+        summary="Read the changes of a table in the order of their commits.",
+        permission=SUPER_USER,
+        handler=read_transaction_log,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field("from", "number", "First time, in ms since the epoch."),
+            Field("to", "number", "Last time, in ms since the epoch."),
+            Field("limit", "integer", "Number of entries at most.", low=1),
+        ),
+        returns="A list of entries: `operation`, `user`, `user_name`, `timestamp`, `hash_values`, `records`.",
+        notes="`user` and `user_name` are the same. Long answers are streamed.",
+        example={"table": "dog", "limit": 1},
+        example_answer=[
+            {
+                "operation": "insert",
+                "user": "admin",
+                "user_name": "admin",
+                "timestamp": 1767225600000,
+                "hash_values": [1],
+                "records": [_DOG | {"__createdtime__": 1767225600000, "__updatedtime__": 1767225600000}],
+            }
+        ],
+    ),
+    Operation(
+        name="delete_audit_logs_before",
+        category="logs",
+        summary="Remove the log entries of a table that are older than a time.",
+        permission=SUPER_USER,
+        handler=delete_audit_logs_before,
+        fields=(
+            DATABASE,
+            TABLE,
+            _TIMESTAMP.but(sentence="Entries before this time go; ms since the epoch."),
+            Field("cleanup_deleted_records", "bool", "What is left of deleted records goes with their entries in any case.", default=False),
+        ),
+        returns="A message and the id of the job.",
+        notes="The newest entry of the database stays, however old it is: the numbers of entries count on from it.",
+        example={"table": "dog", "timestamp": 1767225600000},
+        example_answer=_STARTED,
+        starts_job=True,
+    ),
+    Operation(
+        name="delete_transaction_logs_before",
+        category="logs",
+        summary="Remove the log entries of a table that are older than a time.",
+        permission=SUPER_USER,
+        handler=delete_audit_logs_before,
+        fields=(DATABASE, TABLE, _TIMESTAMP.but(sentence="Entries before this time go; ms since the epoch.")),
+        returns="A message and the id of the job.",
+        notes="The same as `delete_audit_logs_before`: there is one log.",
+        example={"table": "dog", "timestamp": 1767225600000},
+        example_answer=_STARTED,
+        starts_job=True,
+    ),
+    Operation(
+        name="delete_records_before",
+        aliases=("delete_files_before",),
+        category="bulk",
+        summary="Delete the records of a table that were made before a time.",
+        permission=SUPER_USER,
+        handler=delete_records_before,
+        fields=(DATABASE, TABLE, Field("date", "text", "ISO 8601; without zone it is UTC.", required=True)),
+        returns="A message and the id of the job. Its message is `3 of 3 records successfully deleted`, or `No records found to delete`.",
+        notes="The table needs an attribute with the time of creation. Records go in batches; those of a batch together.",
+        example={"table": "dog", "date": "2026-01-01"},
+        example_answer=_STARTED,
+        starts_job=True,
+    ),
+)

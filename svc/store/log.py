@@ -414,6 +414,30 @@ class TransactionLog:
             removed += 1
         return removed
 
+    def old_entries(self, txn: Txn, table_number: int, before: float, first: int, look: int) -> tuple[list[int], int | None]:
+        """Among the next `look` entries with this LSN or a later one: the LSNs of the table's whose version is before `before`.
+
+        And the LSN to go on with, None when there are no more: at the first that is young enough, and at the newest entry of the log, which stays.
+        """
+        found: list[int] = []
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        here = cursor.set_range(_pack_lsn(first))
+        for _ in range(look):
+            if not here:
+                return found, None
+            key, data = cursor.item()
+            lsn = _LSN.unpack(key)[0]
+            if lsn >= self.last_lsn:
+                return found, None
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+                if _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0] >= before:
+                    return found, None
+                found.append(lsn)
+            first = lsn + 1
+            here = cursor.next()
+        return found, first
+
     def remove(self, txn: Txn, lsns: Iterable[int]) -> int:
         """Remove these entries, the oldest ones of a table, where they still are; returns how many. The newest entry of the log stays."""
         removed = 0

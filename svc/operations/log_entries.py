@@ -1,0 +1,140 @@
+"""What the operations show of the transaction log: entries of one table, the writes of a transaction together (contract: operations §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from svc.auth.system import SYSTEM, USER_SECRETS
+from svc.store import LogEntry, Table
+from svc.store.keys import encode_primary
+from svc.store.log import DELETE, EXPIRE, OPERATIONS, PATCH, PUT
+from svc.store.records import decode, lsn_of
+from svc.store.validation import Add
+
+TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load's there are several, each made in some milliseconds
+
+AUDIT_COLUMNS = ("operation", "user_name", "timestamp", "hash_values", "records", "original_records")
+TRANSACTION_COLUMNS = ("operation", "user", "user_name", "timestamp", "hash_values", "records")
+
+_INCREMENT = {"__op__", "value"}
+
+Shown = dict[str, Any]
+Entries = Iterator[LogEntry | None]
+
+
+def operation_of(entry: LogEntry) -> str:
+    """`insert`, `update`, `upsert` or `delete`; "" for what changes no record."""
+    if entry.kind in (DELETE, EXPIRE):
+        return "delete"
+    if entry.kind not in (PUT, PATCH):
+        return ""
+    return OPERATIONS[entry.operation] or ("update" if entry.kind == PATCH else "upsert")
+
+
+class Presenter:
+    """Makes of log entries what is shown of them. `original`: with the records before, as the audit log has it."""
+
+    def __init__(self, table: Table, *, original: bool) -> None:
+        self._primary_key = table.primary_key
+        self._hidden = USER_SECRETS if table.database.name == SYSTEM else frozenset()
+        self._original = original
+        self._has_images = table.audit
+
+    def show(self, entries: list[LogEntry]) -> Shown:
+        """Writes of one transaction that are of one kind."""
+        first = entries[0]
+        operation = operation_of(first)
+        shown: Shown = {"operation": operation}
+        if not self._original:
+            shown["user"] = first.user
+        shown["user_name"] = first.user
+        shown["timestamp"] = first.version
+        ids = [entry.id for entry in entries]
+        shown["hash_values"] = [list(key) if type(key) is tuple else key for key in ids]
+        shown["records"] = [self._seen(self._new(entry)) for entry in entries if entry.value is not None]
+        if self._original and operation != "insert":
+            originals = [self._seen(decode(entry.image)) for entry in entries if entry.image is not None]
+            if originals or operation != "upsert":
+                shown["original_records"] = originals
+        return shown
+
+    def _new(self, entry: LogEntry) -> Mapping[str, Any]:
+        """The record as written; of a patch what it has changed, with increments carried out."""
+        assert entry.value is not None
+        record = decode(entry.value)
+        if entry.kind != PATCH:
+            return record
+        before = {} if entry.image is None else decode(entry.image)
+        key = entry.id
+        shown: Shown = {self._primary_key: list(key) if type(key) is tuple else key}
+        for name, value in record.items():
+            if type(value) is dict and value.keys() == _INCREMENT and (self._has_images or entry.image is not None):
+                value = Add(value["value"]).applied_to(before.get(name))
+            shown[name] = value
+        return shown
+
+    def _seen(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: value for name, value in record.items() if name not in self._hidden} if self._hidden else record
+
+    def each(self, entries: Entries) -> Iterator[Shown | None]:
+        """Every change on its own."""
+        for entry in entries:
+            yield None if entry is None or not operation_of(entry) else self.show([entry])
+
+    def together(self, entries: Entries) -> Iterator[Shown | None]:
+        """The writes of a transaction in one entry for each kind of them, in the order of the first."""
+        transaction = 0
+        groups: dict[str, list[LogEntry]] = {}
+        count = 0
+        for entry in entries:
+            if entry is None:
+                yield None
+                continue
+            if entry.transaction != transaction or count == TOGETHER:
+                yield from map(self.show, groups.values())
+                groups = {}
+                transaction, count = entry.transaction, 0
+            operation = operation_of(entry)
+            if operation:
+                groups.setdefault(operation, []).append(entry)
+                count += 1
+                if not count % 16:
+                    yield None
+        yield from map(self.show, groups.values())
+
+
+def chosen(entries: Entries, is_chosen: Callable[[LogEntry], bool]) -> Entries:
+    """Those that are chosen; the pauses stay."""
+    passed = 0
+    for entry in entries:
+        if entry is None or is_chosen(entry):
+            yield entry
+        else:
+            passed += 1
+            if not passed % 64:
+                yield None
+
+
+def limited(values: Iterator[Shown | None], limit: int | None) -> Iterator[Shown | None]:
+    """The first `limit` of them."""
+    if limit is None:
+        yield from values
+        return
+    for value in values:
+        yield value
+        if value is not None:
+            limit -= 1
+            if limit <= 0:
+                return
+
+
+def history(table: Table, key: Any, txn: Any) -> Entries:
+    """The changes of one record, oldest first."""
+    raw = table.get_raw(key, txn)
+    newest = None if raw is None else lsn_of(raw)
+    found: list[LogEntry] = []
+    for entry in table.database.log.read_record_history(txn, table.number, encode_primary(key), newest):
+        found.append(entry)
+        yield None
+    yield from reversed(found)

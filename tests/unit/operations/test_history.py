@@ -1,0 +1,398 @@
+"""The audit log, the transaction log, and removing what is old."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.auth.users import User
+from svc.content.msgpack_reader import decode_msgpack
+from svc.errors import Problem
+from svc.messages import HeaderBlock, Request, Response
+from svc.operations import log_entries, value_stream
+from svc.store import Table, Transaction
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.validation import Add
+from tests.support.operations import OperationsNode
+
+START = 1767225600000.0
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    with OperationsNode(tmp_path) as node:
+        yield node
+
+
+@pytest.fixture
+def dogs(node: OperationsNode) -> Table:
+    return node.store.open_database("data").define_table(
+        TableDefinition("dog", "data", attributes=(Attribute("id", primary_key=True), Attribute("name"), Attribute("age")))
+    )
+
+
+def write(node: OperationsNode, collect: Callable[[Transaction], object], user: str | None = "anna", operation: int = 0) -> float:
+    """Write in a turn of its own, a second after the last; returns the time."""
+    node.clock.advance(1)
+
+    async def run() -> None:
+        transaction = Transaction(node.store, user, operation)
+        collect(transaction)
+        await transaction.apply_in_turn()
+
+    node.wait(run)
+    return node.clock.wall() * 1000
+
+
+def refused(node: OperationsNode, operation: str, **fields: Any) -> tuple[int, str]:
+    with pytest.raises(Problem) as caught:
+        node.run(operation, **fields)
+    return caught.value.status_code, caught.value.message
+
+
+def job(node: OperationsNode, operation: str, **fields: Any) -> dict[str, Any]:
+    """The record of the job when it has ended."""
+    job_id = node.run(operation, **fields)["job_id"]
+
+    async def wait() -> None:
+        tasks = [job.task for job in node.node.jobs._jobs.values()]
+        await asyncio.gather(*[task for task in tasks if task is not None])
+
+    node.wait(wait)
+    [record] = node.run("get_job", id=job_id)
+    return record  # type: ignore[no-any-return]
+
+
+def request(node: OperationsNode, accept: str, **body: Any) -> tuple[Any, bool]:
+    """(what a client gets for an operation, whether it was streamed)."""
+
+    async def run() -> Any:
+        sent = Request("POST", "/", HeaderBlock([("accept", accept)]), b"")
+        result = node.operations.run(node.operations.prepare(body, node.admin, sent))
+        result = await result if inspect.isawaitable(result) else result
+        if not isinstance(result, Response):
+            return result, False
+        assert result.headers["Content-Type"].startswith(accept)
+        chunks: list[bytes] = []
+        for chunk in result.body:  # type: ignore[union-attr]
+            chunks.append(chunk)  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+        return b"".join(chunks), True
+
+    return node.wait(run)  # type: ignore[no-any-return]
+
+
+# --- the audit log --------------------------------------------------------------------------------------------------------------------
+
+
+def some_history(node: OperationsNode, dogs: Table) -> list[float]:
+    return [
+        write(node, lambda t: (t.insert(dogs, 1, {"name": "Penny", "age": 1}), t.insert(dogs, 2, {"name": "Kato"})), operation=1),
+        write(node, lambda t: t.patch(dogs, 1, {"age": Add(1)}), "bob"),
+        write(node, lambda t: (t.put(dogs, 2, {"name": "Kato", "age": 5}), t.put(dogs, 3, {"name": "Yeti"}))),
+        write(node, lambda t: (t.delete(dogs, 1), t.put(dogs, 2, {"name": "Riley"}), t.delete(dogs, 3)), None),
+    ]
+
+
+def test_entries_by_time(node: OperationsNode, dogs: Table) -> None:
+    times = some_history(node, dogs)
+    expected = [
+        {
+            "operation": "insert",
+            "user_name": "anna",
+            "timestamp": times[0],
+            "hash_values": [1, 2],
+            "records": [{"name": "Penny", "age": 1, "id": 1}, {"name": "Kato", "id": 2}],
+        },
+        {
+            "operation": "update",
+            "user_name": "bob",
+            "timestamp": times[1],
+            "hash_values": [1],
+            "records": [{"id": 1, "age": 2}],
+            "original_records": [{"name": "Penny", "age": 1, "id": 1}],
+        },
+        {
+            "operation": "upsert",
+            "user_name": "anna",
+            "timestamp": times[2],
+            "hash_values": [2, 3],
+            "records": [{"name": "Kato", "age": 5, "id": 2}, {"name": "Yeti", "id": 3}],
+            "original_records": [{"name": "Kato", "id": 2}],
+        },
+        {
+            "operation": "delete",
+            "user_name": None,
+            "timestamp": times[3],
+            "hash_values": [1, 3],
+            "records": [],
+            "original_records": [{"name": "Penny", "age": 2, "id": 1}, {"name": "Yeti", "id": 3}],
+        },
+        {
+            "operation": "upsert",
+            "user_name": None,
+            "timestamp": times[3],
+            "hash_values": [2],
+            "records": [{"name": "Riley", "id": 2}],
+            "original_records": [{"name": "Kato", "age": 5, "id": 2}],
+        },
+    ]
+    assert node.run("read_audit_log", table="dog") == expected
+    assert node.run("read_audit_log", schema="data", table="dog", search_type="timestamp", search_values=[]) == expected
+    assert node.run("read_audit_log", table="dog", search_values=[times[1]]) == expected[1:]
+    assert node.run("read_audit_log", table="dog", search_values=[times[1], times[2]]) == expected[1:3], "both ends included"
+    assert node.run("read_audit_log", table="dog", search_values=[times[3] + 1]) == []
+
+
+def test_entries_by_user(node: OperationsNode, dogs: Table) -> None:
+    times = some_history(node, dogs)
+
+    def seen(*names: str) -> dict[str, list[float]]:
+        found = node.run("read_audit_log", table="dog", search_type="username", search_values=list(names))
+        return {name: [entry["timestamp"] for entry in entries] for name, entries in found.items()}
+
+    assert seen("anna") == {"anna": [times[0], times[2]]}
+    assert seen("bob", "nobody", "bob") == {"bob": [times[1]], "nobody": []}
+    assert seen() == {"anna": [times[0], times[2]], "bob": [times[1]]}
+
+
+def test_entries_by_id(node: OperationsNode, dogs: Table) -> None:
+    some_history(node, dogs)
+    write(node, lambda t: t.insert(dogs, 1, {"name": "New"}), operation=1)
+    write(node, lambda t: t.put(dogs, "x", {"name": "X"}))
+
+    def seen(*ids: Any) -> dict[str, list[tuple[str, list[Any]]]]:
+        found = node.run("read_audit_log", table="dog", search_type="hash_value", search_values=list(ids))
+        return {name: [(entry["operation"], entry["hash_values"]) for entry in entries] for name, entries in found.items()}
+
+    assert seen(1, "x", 9, "\ud800", [1, 2]) == {
+        "1": [("insert", [1]), ("update", [1]), ("delete", [1]), ("insert", [1])],
+        "x": [("upsert", ["x"])],
+        "9": [],
+        "\ud800": [],
+        "1/2": [],
+    }
+
+
+def test_what_expires_was_deleted_by_nobody(node: OperationsNode, dogs: Table) -> None:
+    node.store.maintenance(1.0)
+    write(node, lambda t: t.put(dogs, 1, {"name": "Penny"}, expires_at=node.clock.wall() * 1000 + 5000))
+    node.clock.advance(100)
+    node.store.maintenance(1.0)
+    node.store.end_turn()
+    entry = node.run("read_audit_log", table="dog")[-1]
+    assert (entry["operation"], entry["user_name"], entry["original_records"]) == ("delete", None, [{"name": "Penny", "id": 1}])
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"search_type": "colour"}, (400, "Invalid searchType 'colour'")),
+        ({"search_type": ["timestamp"]}, (400, "Invalid searchType '['timestamp']'")),
+        ({"search_values": ["now"]}, (400, "'search_values' must be numbers")),
+        ({"search_values": [True]}, (400, "'search_values' must be numbers")),
+        ({"search_values": [1, 2, 3]}, (400, "'search_values' must contain at most 2 items")),
+        ({"search_values": 5}, (400, "'search_values' must be an array")),
+        ({"search_type": "username", "search_values": [5]}, (400, "'search_values' must be an array of strings")),
+        ({"search_type": "hash_value"}, (400, "'search_values' is required")),
+        ({"search_type": "hash_value", "search_values": [{}]}, (400, "'search_values' must be strings or numbers")),
+        ({"table": "cat"}, (404, "Table 'data.cat' does not exist")),
+        ({"database": "no"}, (404, "database 'no' does not exist")),
+    ],
+)
+def test_bad_searches(node: OperationsNode, dogs: Table, fields: dict[str, Any], expected: tuple[int, str]) -> None:
+    assert refused(node, "read_audit_log", **{"table": "dog", **fields}) == expected
+
+
+def test_a_table_without_audit(node: OperationsNode) -> None:
+    node.store.open_database("data").define_table(
+        TableDefinition("quiet", "data", attributes=(Attribute("id", primary_key=True),), audit=False)
+    )
+    text = "To use this operation audit log must be enabled in svc-config.yaml"
+    assert refused(node, "read_audit_log", table="quiet") == (400, text)
+    assert refused(node, "delete_audit_logs_before", table="quiet", timestamp=5) == (400, text)
+    assert node.run("read_transaction_log", table="quiet") == []
+    assert refused(node, "read_transaction_log", database="system", table="svc_session") == (400, text)
+
+
+def test_secrets_of_users_do_not_leave(node: OperationsNode) -> None:
+    users = node.store.databases["system"].tables["svc_user"]
+    write(node, lambda t: t.patch(users, "admin", {"password": "another hash", "refresh_token": "token", "active": True}))
+    fields = {"database": "system", "table": "svc_user"}
+    for found in (
+        node.run("read_audit_log", **fields),
+        node.run("read_audit_log", **fields, search_type="hash_value", search_values=["admin"]),
+        node.run("read_audit_log", **fields, search_type="username"),
+        node.run("read_transaction_log", **fields),
+    ):
+        text = json.dumps(found)
+        assert "admin" in text
+        assert not any(name in text for name in ("password", "refresh_token", "hash_function", "another hash"))
+
+
+# --- the transaction log -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_transaction_log(node: OperationsNode, dogs: Table) -> None:
+    times = some_history(node, dogs)
+    found = node.run("read_transaction_log", table="dog")
+    assert [entry["timestamp"] for entry in found] == [*times, times[3]]
+    assert found[1] == {
+        "operation": "update",
+        "user": "bob",
+        "user_name": "bob",
+        "timestamp": times[1],
+        "hash_values": [1],
+        "records": [{"id": 1, "age": 2}],
+    }
+    assert node.run("read_transaction_log", table="dog", limit=2) == found[:2]
+    assert node.run("read_transaction_log", table="dog", **{"from": times[1], "to": times[2]}) == found[1:3]
+    assert node.run("read_transaction_log", table="dog", **{"from": times[2], "limit": 1}) == found[2:3]
+    assert refused(node, "read_transaction_log", table="dog", limit=0) == (400, "'limit' must be greater than or equal to 1")
+    assert refused(node, "read_transaction_log", table="dog", **{"from": "x"}) == (400, "'from' must be a number")
+
+
+# --- long answers -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(node: OperationsNode, dogs: Table, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Two hundred transactions of two users; a slice of work is over after each value."""
+    times = [write(node, lambda t, number=number: t.put(dogs, number % 20, {"age": number}), f"user{number % 2}") for number in range(200)]  # type: ignore[misc]
+    monkeypatch.setattr(value_stream, "SLICE", -1.0)
+    return times
+
+
+def test_a_long_answer_is_streamed_in_the_type_that_is_asked_for(node: OperationsNode, many: list[float]) -> None:
+    expected = node.run("read_audit_log", table="dog")
+    assert [entry["timestamp"] for entry in expected] == many
+    body, streamed = request(node, "application/json", operation="read_audit_log", table="dog")
+    assert streamed
+    assert json.loads(body) == expected
+    body, streamed = request(node, "application/x-msgpack", operation="read_audit_log", table="dog")
+    assert streamed
+    assert decode_msgpack(body) == expected
+    body, streamed = request(node, "text/csv", operation="read_transaction_log", table="dog")
+    assert streamed
+    lines = body.decode().splitlines()
+    assert len(lines) == 201
+    assert "user_name" in lines[0]
+
+
+def test_a_long_object_is_streamed_as_json(node: OperationsNode, many: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    for fields in ({"search_type": "username", "search_values": []}, {"search_type": "hash_value", "search_values": [1, 2, "no"]}):
+        body = {"operation": "read_audit_log", "table": "dog", **fields}
+        expected = node.run(**body)
+        sent, streamed = request(node, "application/json", **body)
+        assert streamed
+        assert json.loads(sent) == expected
+        assert request(node, "application/cbor", **body) == (expected, False)
+        monkeypatch.setattr(value_stream, "MOST_VALUES", 5)
+        with pytest.raises(Problem, match="ask for JSON"):
+            request(node, "application/cbor", **body)
+        monkeypatch.setattr(value_stream, "MOST_VALUES", 10_000)
+    assert len(node.store.snapshots) == 0
+
+
+def test_an_answer_that_nobody_reads_lets_go_of_its_snapshot(node: OperationsNode, many: list[float]) -> None:
+    async def run() -> None:
+        for body in ({"search_type": "timestamp"}, {"search_type": "username"}):
+            sent = Request("POST", "/", HeaderBlock([("accept", "application/json")]), b"")
+            call = node.operations.prepare({"operation": "read_audit_log", "table": "dog", **body}, node.admin, sent)
+            response = await node.operations.run(call)
+            next(iter(response.body))
+            assert len(node.store.snapshots) == 1
+            response.body.close()
+            assert len(node.store.snapshots) == 0
+
+    node.wait(run)
+
+
+def test_a_huge_transaction_is_shown_in_parts(node: OperationsNode, dogs: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_entries, "TOGETHER", 10)
+    write(node, lambda t: [t.put(dogs, number, {}) for number in range(25)])
+    found = node.run("read_audit_log", table="dog")
+    assert [len(entry["records"]) for entry in found] == [10, 10, 5]
+    assert len({entry["timestamp"] for entry in found}) == 1
+
+
+# --- removing ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_log_entries_of_one_table_are_removed(node: OperationsNode, dogs: Table) -> None:
+    cats = node.store.databases["data"].define_table(TableDefinition("cat", "data", attributes=(Attribute("id", primary_key=True),)))
+    times = some_history(node, dogs)
+    write(node, lambda t: t.put(cats, 1, {}))
+    record = job(node, "delete_audit_logs_before", table="dog", timestamp=times[2])
+    assert (record["status"], record["message"]) == ("COMPLETE", f"Successfully completed job: {record['id']}")
+    assert record["progress"]["done"] == 3
+    assert [entry["timestamp"] for entry in node.run("read_audit_log", table="dog")] == [times[2], times[3], times[3]]
+    assert node.run("read_audit_log", table="dog", search_type="hash_value", search_values=[1])["1"][0]["operation"] == "delete"
+    node.store.check()
+    job(node, "delete_transaction_logs_before", table="dog", timestamp=times[3] + 100_000)
+    assert node.run("read_audit_log", table="dog") == []
+    assert len(node.run("read_audit_log", table="cat")) == 1
+    node.store.check()
+    job(node, "delete_audit_logs_before", table="cat", timestamp=START * 2)
+    assert len(node.run("read_audit_log", table="cat")) == 1, "the newest entry of the database stays"
+    write(node, lambda t: t.put(dogs, 1, {}))
+    write(node, lambda t: t.put(dogs, 1, {}))
+    assert len(node.run("read_audit_log", table="dog", search_type="hash_value", search_values=[1])["1"]) == 2
+    node.store.check()
+
+
+def test_removing_needs_a_time(node: OperationsNode, dogs: Table) -> None:
+    for operation in ("delete_audit_logs_before", "delete_transaction_logs_before"):
+        assert refused(node, operation, table="dog") == (400, "'timestamp' is required")
+        assert refused(node, operation, table="dog", timestamp="x") == (400, "'timestamp' must be a number")
+        assert refused(node, operation, timestamp=1) == (400, "'table' is required")
+        assert refused(node, operation, table="cat", timestamp=1) == (404, "Table 'data.cat' does not exist")
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("kind", ["Float", "Date"])
+def test_old_records_are_deleted(node: OperationsNode, monkeypatch: pytest.MonkeyPatch, indexed: bool, kind: str) -> None:
+    monkeypatch.setattr("svc.store.record_age.BATCH", 7)
+    made = Attribute("made", kind, created_time=True, indexed=indexed)
+    table = node.store.open_database("data").define_table(
+        TableDefinition("dog", "data", attributes=(Attribute("id", primary_key=True), made))
+    )
+    for number in range(30):
+        write(node, lambda t, number=number: t.put(table, number, {}))  # type: ignore[misc]
+    write(node, lambda t: t.put(table, 1, {}))  # keeps the time it was made
+    date = datetime.fromtimestamp(START / 1000 + 21, UTC)
+    record = job(node, "delete_records_before", table="dog", date=date.isoformat())
+    assert (record["status"], record["message"]) == ("COMPLETE", "20 of 20 records successfully deleted")
+    kept = [table.key_of(raw) for _, raw in table.scan(table.database.snapshot())]
+    assert kept == list(range(20, 30))
+    assert node.run("read_audit_log", table="dog")[-1]["user_name"] == "admin"
+    record = job(node, "delete_files_before", table="dog", date="2026-01-01")
+    assert (record["status"], record["message"]) == ("COMPLETE", "No records found to delete")
+    node.store.check()
+
+
+def test_deleting_old_records_needs_to_know_their_age(node: OperationsNode, dogs: Table) -> None:
+    record = job(node, "delete_records_before", table="dog", date="2026-01-01")
+    assert record["status"] == "ERROR"
+    assert record["message"] == (
+        "Table must have a '__createdtime__' attribute or @createdTime timestamp defined to perform this operation"
+    )
+    assert refused(node, "delete_records_before", table="dog", date="soon") == (400, "'date' must be in ISO 8601 date format")
+    assert refused(node, "delete_records_before", table="cat", date="2026-01-01") == (404, "Table 'data.cat' does not exist")
+    status, text = refused(node, "delete_records_before", database="system", table="svc_user", date="2026-01-01")
+    assert (status, text.startswith("The 'system' database, tables and records")) == (403, True)
+
+
+def test_reading_is_for_super_users(node: OperationsNode, dogs: Table) -> None:
+    carl: User = node.user("carl", {"super_user": False})
+    for operation in ("read_audit_log", "read_transaction_log", "delete_audit_logs_before", "delete_records_before"):
+        with pytest.raises(Problem) as caught:
+            node.run(operation, carl, table="dog", timestamp=1, date="2026-01-01")
+        assert caught.value.status_code == 403
