@@ -68,10 +68,11 @@ class OperationsNode:
         self.operations = Operations(self.node)
 
         def end_turn() -> bool:
-            if self.store.has_pending:
+            committed = self.store.has_pending
+            if committed:
                 self.store.commit_turn()
             self.store.end_turn()
-            return self.store.has_pending
+            return committed  # who waits for it runs in the next turn
 
         selector.end_turn = end_turn
 
