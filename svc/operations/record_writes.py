@@ -1,0 +1,229 @@
+"""The records of one insert, update or upsert on their way into a transaction (contract: operations §3.1).
+
+    check    every record: names, key, values. Nothing has happened yet, and nothing does if one of them is wrong
+    reserve  what the table has to give first: attributes it does not know, numbers for keys
+    collect  the writes, which `Call.commit` applies
+
+`check` and `collect` go in steps, so that large requests give way to others; `reserve` is short. What depends only on the names of a record is
+looked at once for all records that have the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from svc.errors import ClientError, Problem, SchemaError, ValidationError
+from svc.operations.call import Call
+from svc.operations.fields import attribute_name_fault
+from svc.store import Table, Transaction, WriterBusy
+from svc.store.conversion import INT_MAX, INT_MIN, LONG_MAX
+from svc.store.keys import Key
+from svc.store.schema import TableDefinition, key_type
+from svc.store.validation import check_key
+
+STEP = 32  # records between two looks at the clock
+MAX_FAULTS = 100  # that one message names
+CREATED, UPDATED = "__createdtime__", "__updatedtime__"
+_MANAGED_TIME_WRITTEN = f"Internal timestamp attributes - '{CREATED}' and '{UPDATED}' - cannot be inserted to or updated by svc users."
+NO_KEYS = frozenset(("null", "undefined"))  # texts that come from programs which lost the key
+
+INSERT, UPDATE, UPSERT = 1, 2, 3  # positions in `store.log.OPERATIONS`
+
+
+class RecordWrites:
+    """`operation`: INSERT, UPDATE or UPSERT. `keys`: of the records, in their order, once they are collected.
+
+    The records are not modified. `new_attributes`: that the table learned from them, None if it learns none.
+    """
+
+    def __init__(self, call: Call, table: Table, operation: int, records: list[dict[str, Any]]) -> None:
+        self._call = call
+        self._table = table
+        self._definition = table.definition
+        self._operation = operation
+        self._records = records
+        self._shapes: dict[tuple[str, ...], frozenset[str]] = {}  # names of a record -> those to be left out
+        self._names: dict[str, None] = {}
+        self._faults: list[str] = []
+        self._checked: list[tuple[Key | None, dict[str, Any]]] = []
+        self._missing = 0  # keys
+        self._new_keys: Iterator[Key] = iter(())
+        self.keys: list[Key] = []
+        self.new_attributes: list[str] | None = [] if table.definition.dynamic else None
+        self.transaction: Transaction = call.begin(operation)
+        expires_at = call.arguments.get("expiresAt")
+        self._expires_at = None if expires_at is None else float(expires_at)
+        # Of everybody else a managed time is ignored (operations §3.1 rule 8).
+        self._refuses_times = call.authorized and not call.is_super_user and call.rights.attributes is not None
+        self._managed = frozenset((CREATED, UPDATED, *table.stamps))
+
+    # -- check
+
+    def check(self) -> Iterator[None]:
+        """Raises the Problem of the first records that are at fault."""
+        table, inserts, shapes, checked = self._table, self._operation == INSERT, self._shapes, self._checked
+        primary_key = table.primary_key
+        key_of = key_reader(self._definition)
+        source = "json" if self._call.request is not None and not self._call.request.native_body else "native"
+        validate = table.validator.record if inserts else table.validator.changes
+        for number, record in enumerate(self._records):
+            names = tuple(record)
+            left_out = shapes.get(names)
+            if left_out is None:
+                left_out = self._look_at(names)
+            if left_out:
+                record = {name: value for name, value in record.items() if name not in left_out}
+            elif inserts:
+                record = record.copy()  # it becomes the stored one
+            given = record.get(primary_key)
+            if given is None or given == "":
+                if self._operation == UPDATE:
+                    raise ValidationError("a valid hash attribute must be provided with update record, check log for more info")
+                self._missing += 1
+                key = None
+                if primary_key in record:
+                    record = {name: value for name, value in record.items() if name != primary_key}
+            else:
+                key = key_of(given)
+                if key in NO_KEYS:
+                    raise ValidationError(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
+                if inserts:
+                    record[primary_key] = key
+                else:
+                    record = {name: value for name, value in record.items() if name != primary_key}
+            if not self._faults:
+                checked.append((key, validate(record, source=source)))
+            if not number % STEP:
+                yield
+        if self._faults:
+            raise ValidationError(self._faults[:MAX_FAULTS])
+
+    def _look_at(self, names: tuple[Any, ...]) -> frozenset[str]:
+        """The names that a record of this shape may not set. Notes faults, and what the table may have to learn."""
+        left_out = self._managed.intersection(names)
+        if left_out and self._refuses_times:
+            raise Problem(_MANAGED_TIME_WRITTEN, 403)
+        for name in names:
+            if name not in self._names and name not in left_out:
+                self._names[name] = None
+                fault = attribute_name_fault(name) if isinstance(name, str) else None  # others are refused with the values
+                if fault is not None and fault not in self._faults:
+                    self._faults.append(fault)
+        self._shapes[names] = left_out
+        return left_out
+
+    # -- reserve
+
+    def reserve(self) -> None:
+        """Raises WriterBusy while a long write is under way in the database: to be called again when that has ended."""
+        call, table = self._call, self._table
+        store, database = call.node.store, table.database
+        store.check_tables({table: self._definition})
+        if self.new_attributes is not None:
+            unknown = [name for name in self._names if name not in table.attributes]
+            if unknown:
+                store.open_writers((database,), wait=False)
+                try:
+                    database.learn_attributes(table, dict.fromkeys(unknown))
+                except SchemaError as error:
+                    raise ClientError(error.message, code="VALIDATION") from None
+                self.new_attributes = unknown
+        self._new_keys = self.transaction.new_keys(table, self._missing)
+
+    # -- collect
+
+    def collect(self) -> Iterator[None]:
+        table, keys, new_keys, expires_at = self._table, self.keys, self._new_keys, self._expires_at
+        transaction = self.transaction
+        add: Callable[..., Any] = (
+            transaction.insert if self._operation == INSERT else transaction.update if self._operation == UPDATE else transaction.upsert
+        )
+        for number, (given, record) in enumerate(self._checked):
+            key = next(new_keys) if given is None else given
+            keys.append(key)
+            add(table, key, record, expires_at=expires_at)
+            if not number % STEP:
+                yield
+        self._checked = []
+
+    # -- all of it
+
+    def run(self) -> None:
+        """Everything up to the commit, at once. Raises WriterBusy if it has to wait: go on with `reserve_later`."""
+        for _ in self.check():
+            pass
+        self.reserve()
+        for _ in self.collect():
+            pass
+
+    async def run_in_slices(self) -> None:
+        """The same for many records."""
+        slices = self._call.node.store.slices
+        await slices.exhaust(self.check())
+        await self.reserve_later()
+
+    async def reserve_later(self) -> None:
+        """Wait for what can be reserved, and collect."""
+        store = self._call.node.store
+        while True:
+            try:
+                self.reserve()
+                break
+            except WriterBusy:
+                await store.queue_of(self._table.database).wait()
+        await store.slices.exhaust(self.collect())
+
+    @property
+    def outcome(self) -> tuple[list[Any], list[Any]]:
+        """(keys written, keys skipped), each in the order of the records; once the transaction has been applied."""
+        return split_keys(self.keys, self.transaction.skipped)
+
+
+def split_keys(keys: list[Any], skipped: list[Any], shown: list[Any] | None = None) -> tuple[list[Any], list[Any]]:
+    """(keys without the skipped ones, these), both in the order of `keys` and as `shown`, by default as JSON has them. None is no key: skipped.
+
+    Of a key that came several times the first may count and the others be skipped, never the other way round:
+
+    >>> split_keys([1, 2, 1], [1])
+    ([1, 2], [1])
+    """
+    if shown is None:
+        shown = [shown_key(key) for key in keys]
+    if not skipped and None not in keys:
+        return shown, []
+    left = Counter(skipped)
+    written: list[Any] = []
+    others: list[Any] = []
+    for key, value in zip(reversed(keys), reversed(shown), strict=True):
+        if key is None:
+            others.append(value)
+        elif left[key]:
+            left[key] -= 1
+            others.append(value)
+        else:
+            written.append(value)
+    return written[::-1], others[::-1]
+
+
+def shown_key(key: Any) -> Any:
+    """A key as answers have it: a list key as a list."""
+    return list(key) if type(key) is tuple else key
+
+
+def key_reader(definition: TableDefinition) -> Callable[[Any], Key]:
+    """A function from what a record has as its key to the key; raises ClientError. What is usual is recognised without a look at the type."""
+    kind = key_type(definition)
+    takes_text = kind in ("ID", "String", "Any") and not definition.split_segments
+    low, high = {"Int": (INT_MIN, INT_MAX), "ID": (1, 0), "String": (1, 0)}.get(kind, (-LONG_MAX, LONG_MAX))
+
+    def key_of(given: Any) -> Key:
+        if type(given) is int:
+            if low <= given <= high:
+                return given
+        elif type(given) is str and takes_text and given.isascii():
+            return given
+        return check_key(definition, given)
+
+    return key_of
