@@ -63,6 +63,8 @@ class Handler:
 
 
 class Anybody:
+    login_path = None
+
     def identify(self, request: Request) -> None:
         return None
 
