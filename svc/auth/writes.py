@@ -23,13 +23,18 @@ async def write(transaction: Transaction) -> None:
     if transaction.outcome is not None:
         problem = transaction.outcome[0]
     else:
-        done: asyncio.Future[Problem | None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Problem | None] = loop.create_future()
 
         def committed(problem: Problem | None) -> None:
             if not done.done():
                 done.set_result(problem)
 
-        transaction.on_done = committed
+        def wake(problem: Problem | None) -> None:
+            # The commit is the last thing before the loop waits for its sockets: only this way it does not.
+            loop.call_soon_threadsafe(committed, problem)
+
+        transaction.on_done = wake
         problem = await done
     if problem is not None:
         raise problem

@@ -102,13 +102,18 @@ async def committed(call: Call) -> None:
     if transaction is None:
         return
     if transaction.outcome is None:
-        done = call.node.loop.create_future()
+        loop = call.node.loop
+        done = loop.create_future()
 
         def told(problem: Problem | None) -> None:
             if not done.done():
                 done.set_result(problem)
 
-        transaction.on_done = told
+        def wake(problem: Problem | None) -> None:
+            # The commit is the last thing before the loop waits for its sockets: only this way it does not.
+            loop.call_soon_threadsafe(told, problem)
+
+        transaction.on_done = wake
         problem = await done
     else:
         problem = transaction.outcome[0]
