@@ -197,22 +197,51 @@ def fault_of(value: Any, field: Field) -> str | None:
 
 def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, Any]:
     """The arguments by canonical name; those not given have their default. Raises ValidationError with a sentence per field at fault."""
-    arguments: dict[str, Any] = {}
-    faults: list[str] = []
-    for field in fields:
-        value = given(body, field)
-        if value is None:
-            arguments[field.name] = field.default
-            if field.required and not (field.nullable and any(name in body for name in field.names)):
-                faults.append(field.missing or f"'{field.label}' is required")
+    reading = _readings.get(id(fields))
+    if reading is None or reading.fields is not fields:
+        reading = _Reading(tuple(fields))
+        if reading.fields is fields:  # of a row, which keeps them as long as this does: nobody else gets their id
+            _readings[id(fields)] = reading
+    arguments = reading.defaults.copy()
+    faults: dict[int, str] = {}
+    by_name = reading.by_name
+    # Most fields are not given: looking at what is there takes half the time of looking for each.
+    for name, value in body.items():
+        if value is None or name not in by_name:
             continue
-        fault = fault_of(value, field)
-        if fault is not None:
-            faults.append(fault)
-        arguments[field.name] = value
+        for at, field, check, better in by_name[name]:
+            if better and any(body.get(other) is not None for other in better):
+                continue
+            wrong = check(value, field)
+            if wrong is None and field.check is not None:
+                wrong = field.check(value, field)
+            if wrong is not None:
+                faults[at] = f"'{field.label}' {wrong}"
+            arguments[field.name] = value
+    for at, field in reading.required:
+        if arguments[field.name] is None and not (field.nullable and any(name in body for name in field.names)):
+            faults[at] = field.missing or f"'{field.label}' is required"
     if faults:
-        raise ValidationError(faults)
+        raise ValidationError([faults[at] for at in sorted(faults)])
     return arguments
+
+
+class _Reading:
+    """The fields of a row, as `read_fields` looks for them. `by_name`: name -> place, field, check of its kind, names that win over this one."""
+
+    __slots__ = ("by_name", "defaults", "fields", "required")
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.fields = fields
+        self.defaults = {field.name: field.default for field in fields}
+        self.required = [(at, field) for at, field in enumerate(fields) if field.required]
+        self.by_name: dict[str, list[tuple[int, Field, Check, tuple[str, ...]]]] = {}
+        for at, field in enumerate(fields):
+            for rank, name in enumerate(field.names):
+                self.by_name.setdefault(name, []).append((at, field, KINDS[field.kind], field.names[:rank]))
+
+
+_readings: dict[int, _Reading] = {}
 
 
 # --- fields that many operations have ------------------------------------------------------------------------------------------------------
