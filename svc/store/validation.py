@@ -128,6 +128,12 @@ class Validator:
             raise _refused(failures)
         return data | (changed or {}) | increments if changed or increments else data
 
+    def require_all(self, record: dict[str, Any]) -> None:
+        """Raise ValidationError unless a record whose values have been checked has all that a whole one needs."""
+        failures = [required_text(name, name in record) for name in self._required if record.get(name) is None]
+        if failures:
+            raise _refused(failures)
+
     def merged(self, record: dict[str, Any], names: Iterable[str] | None = None) -> None:
         """Check the result of a merge in place: of the attributes in `names` (those that were incremented), or of all.
 
