@@ -81,6 +81,11 @@ class Analytics:
         self._usage_began: float | None = None
         self._covered_ms = self._find_covered()
 
+    @property
+    def load(self) -> tuple[float, float]:
+        """Idle and active seconds of the loop since it began, as of the last `tick`."""
+        return self._load
+
     # --- called by the server ------------------------------------------------------------------------------------------------------
 
     def tick(self, idle: float, active: float) -> bool:

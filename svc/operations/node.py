@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from svc.logs import Logs
     from svc.operations.jobs import Jobs
     from svc.operations.status import StatusBoard
+    from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.store import Store
 
@@ -49,11 +50,15 @@ class Node:
     restart: Callable[[bool], None] = lambda in_place: None
     instance: int = 0
     jobs: Jobs = field(init=False)
+    machine: Machine = field(init=False)
 
     def __post_init__(self) -> None:
         from svc.operations.jobs import Jobs  # which needs a node to work on
+        from svc.operations.system_information import Machine
 
         self.jobs = Jobs(self)
+        disk, network = self.config["operationsApi.sysInfo.disk"], self.config["operationsApi.sysInfo.network"]
+        self.machine = Machine(self.clock, self.config.root, disk, network)
 
     @property
     def name(self) -> str:

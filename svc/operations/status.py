@@ -65,6 +65,10 @@ class StatusBoard:
         record = self._records.get("availability")
         return record is not None and record["status"] == "Unavailable"
 
+    def components_reloaded(self) -> None:
+        """Applications were loaded again without a new process: only settings still wait."""
+        self._awaited.clear()
+
     def settings_changed(self, names: Iterable[str]) -> None:
         """All settings whose value in the file is not the one in effect; none, if the file says again what it said at the start."""
         self._settings = tuple(names)

@@ -1,7 +1,191 @@
-"""The process and its machine: restart, figures (contract: operations §9)."""
+"""The machine, the process, and their restart (contract: operations §9)."""
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+import inspect
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.analytics import process
+from svc.analytics.service import load_fields
+from svc.auth.system import SYSTEM
+from svc.operations.call import Call
+from svc.operations.fields import REPLICATED, Field, bad_request
+from svc.operations.node import Node
+from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.system_information import PARTS
+
+if TYPE_CHECKING:
+    from svc.operations.jobs import Job
+
+RESTARTING = "Restarting svc. This may take up to 60 seconds."
+SERVICES = ("svc", "http", "http_workers", "custom_functions", "custom functions")
+
+# --- system_information -------------------------------------------------------------------------------------------------------------------
+
+Steps = Generator[object, None, Any]
+
+
+def _table_sizes(node: Node) -> Steps:
+    """A row per table of the users' databases; the log is one per database, its size is shared among them by their entries."""
+    rows: list[dict[str, Any]] = []
+    for name, database in list(node.store.databases.items()):
+        if name == SYSTEM:
+            continue
+        log = database.log
+        yield from log.counts.catch_up()
+        for table in list(database.tables.values()):
+            txn = database.snapshot()
+            entries, all_entries = log.counts.of(table.number), log.count(txn)
+            rows.append(
+                {
+                    "schema": name,
+                    "table": table.name,
+                    "table_size": table.size(txn),
+                    "record_count": table.record_count(txn),
+                    "transaction_log_size": round(log.size(txn) * entries / all_entries) if all_entries else 0,
+                    "transaction_log_record_count": entries,
+                }
+            )
+            yield None
+    return rows
+
+
+def _metrics(node: Node) -> Steps:
+    found: dict[str, Any] = {}
+    for name, database in list(node.store.databases.items()):
+        tables: dict[str, Any] = {}
+        for table in list(database.tables.values()):
+            txn = database.snapshot()
+            tables[table.name] = {"entryCount": table.entry_count(txn), "size": table.size(txn)}
+            yield None
+        txn = database.snapshot()
+        found[name] = {
+            "audit": {"entryCount": database.log.count(txn), "size": database.log.size(txn)},
+            "readers": [],
+            "tables": tables,
+        }
+    return found
+
+
+def _threads(node: Node) -> Any:
+    """This instance. Shares of time are those since it started."""
+    analytics = node.analytics
+    row: dict[str, Any] = {"threadId": node.instance, "name": "http", **process.memory(node.store.caches.used)}
+    del row["rss"]
+    row["sinceLastUpdate"] = 0
+    if analytics is not None:
+        row.update(load_fields((0.0, 0.0), analytics.load))
+    return [row]
+
+
+STORE_PARTS: dict[str, Callable[[Node], Any]] = {
+    "table_size": _table_sizes,
+    "metrics": _metrics,
+    "database_metrics": _metrics,
+    "threads": _threads,
+    "replication": lambda node: {},  # nothing is replicated yet
+}
+"""The parts that are not about the machine; long ones are generators of short steps."""
+
+ALL_PARTS = (*PARTS, *(name for name in STORE_PARTS if name != "database_metrics"))
+
+
+def system_information(call: Call) -> Any:
+    wanted = call["attributes"] or ALL_PARTS
+    return _collect(call, [name for name in dict.fromkeys(wanted) if name in PARTS or name in STORE_PARTS])
+
+
+async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
+    node = call.node
+    machine = await call.on_helper(partial(node.machine.collect, wanted)) if any(name in PARTS for name in wanted) else {}
+    found: dict[str, Any] = {}
+    for name in wanted:
+        value: Any = machine[name] if name in PARTS else STORE_PARTS[name](node)
+        found[name] = await node.store.slices.result(cast(Steps, value)) if inspect.isgenerator(value) else value
+    return found
+
+
+# --- restart ------------------------------------------------------------------------------------------------------------------------------
+
+
+def restart(call: Call) -> Any:
+    call.node.restart(False)
+    return RESTARTING
+
+
+def restart_service(call: Call) -> Any:
+    service = call["service"]
+    if service not in SERVICES:
+        raise bad_request("Invalid service")
+    return _start(call, service)
+
+
+async def _start(call: Call, service: str) -> dict[str, Any]:
+    async def work(job: Job) -> str:
+        call.node.restart(True)
+        return f"Restarted {service}"
+
+    begun = call.node.jobs.start(call, work)
+    answer: dict[str, Any] = await begun if inspect.isawaitable(begun) else begun
+    return {**answer, "message": f"Restarting {service}"}
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="system_information",
+        category="system",
+        summary="Figures of the machine, of the processes of this node, and of its tables.",
+        permission=SUPER_USER,
+        handler=system_information,
+        fields=(Field("attributes", "texts", f"Parts: {', '.join(f'`{name}`' for name in ALL_PARTS)}; default all. Unknown ones are ignored."),),
+        returns="An object with the parts.",
+        notes=(
+            "Sizes are bytes, those of processes KiB, speeds of the CPU GHz, shares percent. What the platform does not tell is left out. Figures"
+            " are up to three seconds old; loads of the CPU are those since they were last asked for. `disk` and `network` are `{}` where"
+            " `operationsApi.sysInfo` says so; `latency` always is, because no other host is probed. `connections` are those of this process."
+            " `database_metrics` is another name of `metrics`."
+        ),
+        example={"attributes": ["threads", "replication"]},
+        example_answer={
+            "threads": [
+                {
+                    "threadId": 0, "name": "http", "heapTotal": 41943040, "heapUsed": 40894464, "external": 21000000, "arrayBuffers": 0,
+                    "sinceLastUpdate": 0, "idle": 59000, "active": 1000, "utilization": 0.016667,
+                }
+            ],
+            "replication": {},
+        },
+    ),
+    Operation(
+        name="restart",
+        category="system",
+        summary="Restart the node, with the configuration and the applications as they are now.",
+        permission=SUPER_USER,
+        handler=restart,
+        returns="A message; then the connection is closed.",
+        notes=(
+            "Requests under way are finished first. With `SVC_EXIT_ON_RESTART` in its environment the server ends with status 0 instead, for a"
+            " supervisor to start it again."
+        ),
+        example={},
+        example_answer={"message": RESTARTING},
+        closes=True,
+    ),
+    Operation(
+        name="restart_service",
+        category="system",
+        summary="Load applications and open ports again.",
+        permission=SUPER_USER,
+        handler=restart_service,
+        fields=(
+            Field("service", "text", f"One of {', '.join(f'`{name}`' for name in SERVICES[:-1])}; all mean the same here.", required=True),
+            REPLICATED,
+        ),
+        returns="`message` and `job_id`.",
+        example={"service": "http_workers"},
+        example_answer={"message": "Restarting http_workers", "job_id": "0b1f7e0c-5d43-4a0e-9a4e-2f7b0a3d6c11"},
+        starts_job=True,
+    ),
+)  # fmt: skip
