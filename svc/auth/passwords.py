@@ -45,8 +45,14 @@ NO_MATCH = Verification(False)
 
 
 def is_acceptable(password: object) -> bool:
-    """Whether it may become somebody's password: any text that is not only white space."""
-    return isinstance(password, str) and bool(password.strip())
+    """Whether it may become somebody's password: any text that is not only white space, and that can be written down."""
+    if not isinstance(password, str) or not password.strip():
+        return False
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def hash_password(password: str, function: str = DEFAULT_HASH_FUNCTION) -> str:

@@ -143,6 +143,53 @@ def rights(user: User | None, database: str, table: str) -> TableRights:
     return user.role.rights(database, table)
 
 
+def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Database]) -> bool:
+    """Whether `role` has itself all rights on structure and records that `permission` gives. What concerns tables that do not exist gives rights
+    one day, so only who has all of the database's covers it."""
+    if role.super_user:
+        return True
+    if permission.get("super_user") is True:
+        return False
+    own, wanted = role.permission.get("structure_user"), permission.get("structure_user")
+    if wanted is True and own is not True:
+        return False
+    if isinstance(wanted, (list, tuple)) and not all(_is_among(database, own) for database in wanted):
+        return False
+    for database, value in permission.items():
+        if _is_among(database, own):
+            continue
+        owner = databases.get(database)
+        for name, given in _mapping(_mapping(value).get("tables")).items():
+            table = None if owner is None else owner.tables.get(name)
+            if table is None:
+                if any(_mapping(given).get(right) is True for right in ("read", "insert", "update", "delete")):
+                    return False
+            elif not _is_within(evaluate(permission, table.definition, database), role.rights(database, name)):
+                return False
+    return True
+
+
+def _is_among(database: Any, structure: Any) -> bool:
+    return structure is True or (isinstance(structure, (list, tuple)) and database in structure)
+
+
+def _is_within(given: TableRights, own: TableRights) -> bool:
+    if any(getattr(given, right) and not getattr(own, right) for right in ("read", "insert", "update", "delete")):
+        return False
+    if own.attributes is None:
+        return True
+    if given.attributes is None:
+        return not (given.read or given.insert or given.update)
+    return not any(
+        getattr(right, action) and not getattr(own.attributes.get(name, _NOTHING), action)
+        for name, right in given.attributes.items()
+        for action in ("read", "insert", "update")
+    )
+
+
+_NOTHING = AttributeRights()
+
+
 def evaluate(permission: Mapping[str, Any], definition: TableDefinition, database: str) -> TableRights:
     """The rights that a permission object gives on a table. Pure. What is malformed gives nothing."""
     if permission.get("super_user") is True:
@@ -150,7 +197,7 @@ def evaluate(permission: Mapping[str, Any], definition: TableDefinition, databas
     if database == SYSTEM:
         return NO_RIGHTS
     structure = permission.get("structure_user")
-    if structure is True or (isinstance(structure, (list, tuple)) and database in structure):
+    if _is_among(database, structure):
         return ALL_RIGHTS
     given = _mapping(_mapping(_mapping(permission.get(database)).get("tables")).get(definition.name))
     read, insert, update, delete = (given.get(name) is True for name in ("read", "insert", "update", "delete"))

@@ -2,6 +2,333 @@
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.auth.passwords import hash_password, is_acceptable
+from svc.auth.system import SYSTEM, USER_TABLE
+from svc.auth.users import new_user_record
+from svc.errors import NotFound, Problem, ValidationError
+from svc.operations.accounts import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    change_accounts,
+    check_grant,
+    check_not_super,
+    forget_initial_password,
+    is_initial_password,
+)
+from svc.operations.call import Call
+from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
+from svc.operations.operation import ANYONE, SUPER_USER, Operation
+from svc.operations.roles import is_role_name
+from svc.store import Table, Transaction
+from svc.store.env import Txn
+from svc.store.records import decode
+
+STEP = 32  # users between two looks at the clock
+_TIMES = ("__createdtime__", "__updatedtime__")
+
+
+def _username_fault(value: str, field: Field) -> str | None:
+    if len(value) > MAX_NAME:
+        return f"length must be less than or equal to {MAX_NAME} characters long"
+    return None if value.isprintable() else "must not contain control characters"
+
+
+def _password_fault(value: str, field: Field) -> str | None:
+    return None if is_acceptable(value) else "is not allowed to be empty"
+
+
+# --- reading ------------------------------------------------------------------------------------------------------------------------------
+
+
+def list_users(call: Call) -> Any:
+    users = _users(call)
+    shown: list[dict[str, Any]] = []
+    roles = {record["id"]: _shown_role(record) for record in call.node.directory.iter_role_records()}
+    steps = _show_each(users, shown, roles)
+    return shown if call.node.store.slices.run(steps) else _list_later(call, users, shown, steps)
+
+
+def _show_each(users: Table, shown: list[dict[str, Any]], roles: Mapping[str, Any]) -> Iterator[None]:
+    for number, (_, raw) in enumerate(users.scan(users.database.snapshot())):
+        record = decode(raw)
+        role = record.get("role")
+        shown.append(
+            {
+                "username": record["username"],
+                "active": record.get("active") is True,
+                "role": roles.get(role) if isinstance(role, str) else None,
+                **{name: record[name] for name in _TIMES if name in record},
+            }
+        )
+        if not number % STEP:
+            yield
+
+
+async def _list_later(call: Call, users: Table, shown: list[dict[str, Any]], steps: Iterator[None]) -> list[dict[str, Any]]:
+    snapshot = users.database.take_snapshot()
+    try:
+        await call.node.store.slices.exhaust(steps)
+    finally:
+        snapshot.abort()
+    return shown
+
+
+def _shown_role(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in ("id", "role", "permission", "access") if record.get(name) is not None}
+
+
+def user_info(call: Call) -> Any:
+    user = call.user
+    if user is None:  # from code, in nobody's name
+        raise Problem("Must login", 401)
+    record = call.node.directory.user_record(user.username) or {}
+    return {**user.as_record(), **{name: record[name] for name in _TIMES if name in record}}
+
+
+# --- writing ------------------------------------------------------------------------------------------------------------------------------
+
+
+async def add_user(call: Call) -> Any:
+    username, role_name, active = call["username"], call["role"], call["active"]
+    faults = []
+    if not is_role_name(role_name):
+        faults.append("Role is invalid")
+    if not isinstance(active, bool):
+        faults.append("Active must be a boolean")
+    if faults:
+        raise ValidationError(faults)
+    directory, users = call.node.directory, _users(call)
+
+    def check(txn: Txn | None) -> str:
+        """The id of the new user's role."""
+        role = directory.role_named(role_name, txn)
+        if role is None:
+            raise NotFound(f"{role_name} role not found")
+        if directory.user_record(username, txn) is not None:
+            raise Problem(f"User {username} already exists", 409, "CONFLICT")
+        check_grant(call, role.get("permission"), role.get("access"))
+        return str(role["id"])
+
+    role_id = check(None)  # before the password costs anybody time
+    record = await call.on_helper(partial(new_user_record, username, call["password"], role_id, active=active, function=_function(call)))
+
+    def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
+        record["role"] = check(txn)
+        transaction.put(users, username, users.validator.record(record))
+        return lambda: f"{username} successfully added"
+
+    return change_accounts(call, INSERT, work)
+
+
+async def alter_user(call: Call) -> Any:
+    username, password, role_name, active = call["username"], call["password"], call["role"], call["active"]
+    _check_changes(password, role_name, active)
+    directory, users = call.node.directory, _users(call)
+
+    def check(txn: Txn | None) -> dict[str, Any]:
+        """The record as it is, with the id of its new role."""
+        record = directory.user_record(username, txn)
+        if record is None:
+            raise NotFound(f"User {username} does not exist")
+        held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
+        if held is not None:
+            check_not_super(call, held.get("permission"))
+            if password is not None:  # who sets it can be that user
+                check_grant(call, held.get("permission"), held.get("access"))
+        if role_name is not None:
+            role = directory.role_named(role_name, txn)
+            if role is None:
+                raise NotFound(f"Update failed.  Requested '{role_name}' role not found.")
+            check_grant(call, role.get("permission"), role.get("access"))
+            record["role"] = role["id"]
+        return record
+
+    before = check(None)
+    changes: dict[str, Any] = {}
+    was_initial = False
+    if password is not None:
+        function = _function(call)
+        stored = await call.on_helper(partial(hash_password, password, function))
+        changes = {"password": stored, "hash_function": function, "refresh_token": None}
+        was_initial = await is_initial_password(call, before.get("password"), new=password)
+    if active is not None:
+        changes["active"] = active
+
+    def work(transaction: Transaction, txn: Txn) -> Callable[[], dict[str, Any]]:
+        record = check(txn)
+        if role_name is not None:
+            changes["role"] = record["role"]
+        transaction.patch(users, username, users.validator.changes(changes))
+        return lambda: {
+            "message": "updated 1 of 1 records",
+            "new_attributes": [],
+            "txn_time": transaction.version,
+            "update_hashes": [username],
+            "skipped_hashes": [],
+        }
+
+    answer = change_accounts(call, UPDATE, work)
+    return await _forgetting(call, answer) if was_initial else answer
+
+
+def _check_changes(password: Any, role_name: Any, active: Any) -> None:
+    if password is None and role_name is None and active is None:
+        raise ValidationError("nothing to update, must supply active, role or password to update")
+    faults = []
+    if password is not None and not is_acceptable(password):
+        faults.append("password cannot be an empty string" if isinstance(password, str) else "password must be a string")
+    if role_name is not None and (not isinstance(role_name, str) or not role_name.strip()):
+        faults.append("If role is specified, it cannot be empty." if isinstance(role_name, str) else "role must be a string")
+    if active is not None and not isinstance(active, bool):
+        faults.append("active must be true or false")
+    if faults:
+        raise ValidationError(faults)
+
+
+async def drop_user(call: Call) -> Any:
+    username = call["username"]
+    directory, users = call.node.directory, _users(call)
+
+    def check(txn: Txn | None) -> dict[str, Any]:
+        record = directory.user_record(username, txn)
+        if record is None:
+            raise NotFound(f"User {username} does not exist")
+        held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
+        if held is not None:
+            check_not_super(call, held.get("permission"))
+        return record
+
+    def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
+        check(txn)
+        transaction.delete(users, username)
+        return lambda: f"{username} successfully deleted"
+
+    was_initial = await is_initial_password(call, check(None).get("password"))
+    answer = change_accounts(call, DELETE, work)
+    return await _forgetting(call, answer) if was_initial else answer
+
+
+async def _forgetting(call: Call, answer: Any) -> Any:
+    if inspect.isawaitable(answer):
+        answer = await answer
+    await forget_initial_password(call)
+    return answer
+
+
+def _users(call: Call) -> Table:
+    return call.node.store.databases[SYSTEM].tables[USER_TABLE]
+
+
+def _function(call: Call) -> str:
+    return str(call.node.config["authentication.hashFunction"])
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------------------------------
+
+_USERNAME = Field("username", "text", "Name of the user.", required=True)
+_LAST = "The last active super user can be neither dropped nor deactivated, nor given another role: 409."
+
+_EXAMPLE_ROLE = {
+    "id": "gardener",
+    "role": "gardener",
+    "permission": {
+        "data": {
+            "tables": {"plant": {"read": True, "insert": True, "update": True, "delete": False, "attribute_permissions": []}},
+        }
+    },
+}
+_EXAMPLE_USER = {
+    "username": "ann",
+    "active": True,
+    "role": _EXAMPLE_ROLE,
+    "__createdtime__": 1767225600000,
+    "__updatedtime__": 1767225600000,
+}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="list_users",
+        category="users",
+        summary="List the users with their roles.",
+        permission=SUPER_USER,
+        handler=list_users,
+        fields=(IMPERSONATE,),
+        returns="A list of users, in the order of their names. `role` is null for a user without a valid role.",
+        notes="Passwords and tokens are part of no answer.",
+        example_answer=[_EXAMPLE_USER],
+    ),
+    Operation(
+        name="user_info",
+        category="users",
+        summary="Show who is asking, and with what role.",
+        permission=ANYONE,
+        handler=user_info,
+        fields=(IMPERSONATE,),
+        returns="The user, as `list_users` has it.",
+        example_answer=_EXAMPLE_USER,
+        logged=False,
+    ),
+    Operation(
+        name="add_user",
+        category="users",
+        summary="Add a user.",
+        permission=SUPER_USER,
+        handler=add_user,
+        fields=(
+            _USERNAME.but(check=_username_fault),
+            Field("password", "text", "Any text that is not only white space.", required=True, secret=True, check=_password_fault),
+            Field("role", "any", "Name of the role.", required=True),
+            Field("active", "any", "Whether the user may log in: true or false.", required=True),
+            REPLICATED,
+            IMPERSONATE,
+        ),
+        returns="A message.",
+        notes="The password is stored as a hash, by `authentication.hashFunction`. A caller that is no super user can add nobody who has rights it "
+        "does not have itself: 403.",
+        example={"username": "ann", "password": "correct horse", "role": "gardener", "active": True},
+        example_answer={"message": "ann successfully added"},
+    ),
+    Operation(
+        name="alter_user",
+        category="users",
+        summary="Change a user's password, role or whether it is active.",
+        permission=SUPER_USER,
+        handler=alter_user,
+        fields=(
+            _USERNAME.but(missing="username is required"),
+            Field("password", "any", "New password: any text that is not only white space.", secret=True),
+            Field("role", "any", "Name of the new role."),
+            Field("active", "any", "true or false; who is not active cannot log in."),
+            REPLICATED,
+            IMPERSONATE,
+        ),
+        returns="`{message, new_attributes, txn_time, update_hashes, skipped_hashes}`",
+        notes=f"One of `password`, `role`, `active` has to be given. A new password makes the user's refresh token invalid. {_LAST}",
+        example={"username": "ann", "active": False},
+        example_answer={
+            "message": "updated 1 of 1 records",
+            "new_attributes": [],
+            "txn_time": 1767225600000.25,
+            "update_hashes": ["ann"],
+            "skipped_hashes": [],
+        },
+    ),
+    Operation(
+        name="drop_user",
+        category="users",
+        summary="Remove a user.",
+        permission=SUPER_USER,
+        handler=drop_user,
+        fields=(_USERNAME, REPLICATED, IMPERSONATE),
+        returns="A message.",
+        notes=_LAST,
+        example={"username": "ann"},
+        example_answer={"message": "ann successfully deleted"},
+    ),
+)

@@ -1,0 +1,124 @@
+"""What the operations on users and roles have in common: writing without a gap after the checks, and the bounds of callers who are no super users
+(contract: operations §5, security §5.5).
+
+Whether a name is free, whether a role is in use: such questions are asked of the turn's write transaction, which has what other requests of the turn
+have written and which no other process can write beside, and the answer is applied within the same call. That an active super user remains is seen to by
+the guard of the system database (`auth.users`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from svc.auth.passwords import verify_password
+from svc.auth.permissions import covers
+from svc.auth.system import SYSTEM
+from svc.errors import Problem
+from svc.install import PASSWORD_FILE, remove_initial_password
+from svc.operations.call import Call
+from svc.operations.operation_lists import expanded
+from svc.operations.registry import by_name
+from svc.operations.service import committed
+from svc.store import Transaction, WriterBusy
+from svc.store.env import Txn
+
+INSERT, UPDATE, DELETE = 1, 2, 0  # how the log calls the transaction: positions in `store.log.OPERATIONS`
+
+Work = Callable[[Transaction, Txn], Callable[[], Any]]
+"""Collects writes; reads with the transaction it is given. Returns what makes the answer once they are applied. Raises Problem, having done nothing."""
+
+
+def change_accounts(call: Call, operation: int, work: Work) -> Any:
+    """Run `work` and apply what it collected: nothing comes in between. Returns the answer, or an awaitable of it if another write is under way."""
+    try:
+        return _change(call, operation, work)
+    except WriterBusy:
+        return _change_later(call, operation, work)
+
+
+def _change(call: Call, operation: int, work: Work) -> Any:
+    store = call.node.store
+    system = store.databases[SYSTEM]
+    store.open_writers((system,), wait=False)
+    transaction = call.begin(operation)
+    answer = work(transaction, system.env.writer())
+    transaction.apply(wait=False)
+    call.transaction = transaction
+    return answer()
+
+
+async def _change_later(call: Call, operation: int, work: Work) -> Any:
+    store = call.node.store
+    while True:
+        await store.queue_of(store.databases[SYSTEM]).wait()
+        try:
+            return _change(call, operation, work)
+        except WriterBusy:
+            continue
+
+
+# --- callers who are no super users -----------------------------------------------------------------------------------------------------
+
+
+def check_grant(call: Call, permission: Any, access: Any = None) -> None:
+    """Raise 403 unless the caller may give somebody this permission: all of it, and the `access` too, has to be its own."""
+    if call.is_super_user:
+        return
+    if not isinstance(permission, Mapping):
+        permission = {}
+    if permission.get("super_user") is True:
+        raise _super_users_only()
+    own = None if call.user is None else call.user.role
+    if (
+        own is None
+        or not covers(own, permission, call.node.store.databases)
+        or not _covers_operations(own.permission, permission)
+        or access not in (None, {}, own.access)
+    ):
+        raise Problem("Your role cannot give rights that it does not have", 403)
+
+
+def check_not_super(call: Call, permission: Any) -> None:
+    """Raise 403 if this is the permission of a super user and the caller is none: such users and roles are beyond its reach."""
+    if not call.is_super_user and isinstance(permission, Mapping) and permission.get("super_user") is True:
+        raise _super_users_only()
+
+
+def _super_users_only() -> Problem:
+    return Problem("Only super_user roles can create or change a super_user", 403)
+
+
+def _covers_operations(own: Mapping[str, Any], permission: Mapping[str, Any]) -> bool:
+    mine, theirs = expanded(own), expanded(permission)
+    if theirs is None:
+        return mine is None  # without a list: whatever the tables allow
+    if mine is not None:
+        return theirs <= mine
+    rows = by_name()
+    return all(name not in rows or rows[name].permission.kind in ("none", "any", "table") for name in theirs)
+
+
+# --- the initial password -----------------------------------------------------------------------------------------------------------------
+
+
+async def is_initial_password(call: Call, *stored: Any, new: str | None = None) -> bool:
+    """Whether one of these hashes is of the password that the installation made up and keeps in a file (configuration §4.1), and `new` is another."""
+    path: Path = call.node.config.root / PASSWORD_FILE
+
+    def compare() -> bool:
+        try:
+            password = path.read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError):
+            return False
+        return password != new and any(isinstance(found, str) and verify_password(password, found).matches for found in stored)
+
+    return bool(await call.on_helper(compare))
+
+
+async def forget_initial_password(call: Call) -> None:
+    """Remove the file, as soon as what the call wrote is on the disk."""
+    await committed(call)
+    root: Path = call.node.config.root
+    await call.on_helper(lambda: remove_initial_password(root))
