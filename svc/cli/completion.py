@@ -42,7 +42,9 @@ def completion(arguments: Arguments) -> int:
 def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -> str:
     """The whole script for one of SHELLS."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
-    return make(tuple(commands), tuple(rows))
+    commands = tuple(commands)
+    taken = {command.name for command in commands}
+    return make(commands, tuple(row for row in rows if row.name not in taken))
 
 
 def words_of(row: Operation) -> tuple[str, ...]:

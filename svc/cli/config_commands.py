@@ -98,20 +98,26 @@ def effective_values(examined: Examined) -> Iterator[dict[str, Any]]:
     from svc.config.values import is_given, lookup
 
     config, document = examined.config, examined.merged.document
-    for name, value in config.values.items():
+
+    def in_file_form(name: str) -> Any:
+        """The value as the file has it, or would: `3d`, not 259200."""
+        row, value = BY_NAME[name], config.values[name]
+        if is_given(document, name.split(".")):
+            return lookup(document, name.split("."))
+        if isinstance(row.default, From) and not row.default.below:
+            return in_file_form(row.default.name)
+        is_written = row.default is not None and not isinstance(row.default, From) and not isinstance(value, Path)
+        return row.default if is_written and default_of(row, config.root) == value else _plain(value)
+
+    for name in config.values:
         row = BY_NAME.get(name)
         if row is None or not row.applies:
             continue
-        if is_given(document, name.split(".")) or name in examined.singles:
+        if is_given(document, name.split(".")):
             source = examined.origins.of(name) or "file"
-            value = lookup(document, name.split("."))
-        elif isinstance(row.default, From):
-            source = f"default: {row.default.name}"
         else:
-            source = "default"
-            if row.default is not None and default_of(row, config.root) == value and not isinstance(value, Path):
-                value = row.default  # as the file would have it: `3d`, not 259200
-        yield {"name": name, "value": _plain(value), "source": source}
+            source = f"default: {row.default.name}" if isinstance(row.default, From) else "default"
+        yield {"name": name, "value": in_file_form(name), "source": source}
     for name, entry in config.components.items():
         yield {"name": name, "value": _without_secrets(entry), "source": examined.origins.of(name) or "file"}
 

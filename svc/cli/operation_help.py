@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from svc.cli.commands import BY_NAME
 from svc.cli.words import PARAMETERS, TEXT_KINDS
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _KINDS: Mapping[str, str] = {
 
 def operation_help(row: Operation) -> str:
     """Usage, fields, permission, result and an example of one operation."""
-    parts = [usage(row), "", row.summary]
+    parts = [usage(row), "", plain(row.summary)]
     if row.aliases:
         parts.append(f"Also called {', '.join(row.aliases)}.")
     if row.fields:
@@ -55,7 +56,7 @@ def operations_text() -> str:
     from svc.operations.operation import CATEGORIES
     from svc.operations.registry import all_operations
 
-    rows = all_operations()
+    rows = [row for row in all_operations() if row.name not in BY_NAME]  # a command of the same name is not the operation
     width = max((len(row.name) for row in rows), default=0)
     parts = [
         "svc <operation> [name=value ...]",

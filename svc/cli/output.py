@@ -167,4 +167,8 @@ def yaml_text(value: Any) -> str:
 
     Dumper.add_representer(str, represent_text)
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    if not text.replace(
+        "\n", ""
+    ).isprintable():  # YAML prints what turns the direction of writing, for example: then all but ASCII is escaped
+        text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=False, width=120)
     return text.removesuffix("...\n")
