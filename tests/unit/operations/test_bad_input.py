@@ -113,7 +113,9 @@ def test_each_fault_is_named(node: OperationsNode, row: Operation) -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row.fields) > 1], ids=lambda row: row.name)
 def test_two_faults_are_both_named(node: OperationsNode, row: Operation) -> None:
-    for first, second in combinations([field for field in row.fields if WRONG[field.kind]], 2):
+    # Who impersonates has to be known before anything else is looked at, so that field is told alone.
+    fields = [field for field in row.fields if WRONG[field.kind] and field.name != "impersonate"]
+    for first, second in combinations(fields, 2):
         wrong = [next((value for value in WRONG[field.kind] if fault_of(value, field) is not None), None) for field in (first, second)]
         if None in wrong:
             continue
