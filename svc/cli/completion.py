@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from svc.cli.arguments import FLAGS, Arguments, UsageError
 from svc.cli.commands import COMMANDS, Command
+from svc.cli.operation_help import plain
 from svc.cli.words import PARAMETERS
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ complete -F _svc svc
 
 def _zsh(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
     values = "\n".join(f"      {name}) choices=({' '.join(found)}) ;;" for name, found in _values(rows).items())
-    described = [*((command.name, command.sentence) for command in commands), *((row.name, row.summary) for row in rows)]
+    described = [*((command.name, command.sentence) for command in commands), *((row.name, plain(row.summary)) for row in rows)]
     first = "\n".join(f"      {_zsh_quoted(f'{name}:{sentence}')}" for name, sentence in described)
     cases = _cases(commands, rows).replace("folders=1", "_files -/; return")
     return f"""#compdef svc
@@ -192,12 +193,12 @@ def _fish(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
         elif command.name in DIRECTORIES:
             lines.append(f"complete -c svc {seen} -a '(__fish_complete_directories)'")
     for row in rows:
-        lines.append(f"complete -c svc -n __fish_use_subcommand -a {row.name} -d {_fish_quoted(row.summary)}")
+        lines.append(f"complete -c svc -n __fish_use_subcommand -a {row.name} -d {_fish_quoted(plain(row.summary))}")
         seen = f"-n '__fish_seen_subcommand_from {' '.join(row.names)}'"
         for field in row.fields:
             known = values_of(field)
             candidates = " ".join(f"{field.name}={value}" for value in known) if known else f"{field.name}="
-            lines.append(f"complete -c svc {seen} -a {_fish_quoted(candidates)} -d {_fish_quoted(field.sentence)}")
+            lines.append(f"complete -c svc {seen} -a {_fish_quoted(candidates)} -d {_fish_quoted(plain(field.sentence))}")
         lines.append(f"complete -c svc {seen} -a {_fish_quoted(' '.join(f'{name}=' for name in PARAMETERS))}")
     return "\n".join(lines) + "\n"
 
