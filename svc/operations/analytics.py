@@ -10,7 +10,7 @@ from svc.operations.fields import GET_ATTRIBUTES, Field
 from svc.operations.metric_names import analytics_table, metric_names_of
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.searches import CONDITIONS
-from svc.operations.searching import reader_for, rows_of, searches_of
+from svc.operations.searching import reader_for, rows_of
 from svc.query import plan_query
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
 from svc.resources import Rows
@@ -36,7 +36,7 @@ def get_analytics(call: Call) -> Rows:
     if select is not None and not {_ID, SelectItem(("$id",)), SelectItem(("*",))}.intersection(select.items):
         select = Select((_ID, *select.items), nulls=True)
     query = replace(query, where=Group("and", tuple(members)), select=select)
-    plan = plan_query(query, searches_of(call.node).view(table), table.database.snapshot(), allow_full_scan=True)
+    plan = plan_query(query, call.node.searches.view(table), table.database.snapshot(), allow_full_scan=True)
     return rows_of(call, table, plan, None, began)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from svc.content.registry import ContentTypes
     from svc.logs import Logs
     from svc.operations.jobs import Jobs
+    from svc.operations.searching import Searches
     from svc.operations.status import StatusBoard
     from svc.operations.system_information import Machine
     from svc.resources import Resources
@@ -51,12 +52,15 @@ class Node:
     instance: int = 0
     jobs: Jobs = field(init=False)
     machine: Machine = field(init=False)
+    searches: Searches = field(init=False)
 
     def __post_init__(self) -> None:
         from svc.operations.jobs import Jobs  # which needs a node to work on
+        from svc.operations.searching import Searches
         from svc.operations.system_information import Machine
 
         self.jobs = Jobs(self)
+        self.searches = Searches()
         disk, network = self.config["operationsApi.sysInfo.disk"], self.config["operationsApi.sysInfo.network"]
         self.machine = Machine(self.clock, self.config.root, disk, network)
 

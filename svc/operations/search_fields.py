@@ -45,6 +45,8 @@ LISTED_COMPARATORS = (
 _RANGE_ENDS = frozenset((str, int, float, datetime))
 _VALUE = "must be a string, a number, a boolean, null or an array of these"
 _PATH = "must be a string or an array of strings"
+_COMPARATOR = f"must be one of [{', '.join(LISTED_COMPARATORS)}]"
+_TOO_MANY = f"is beyond the {MAX_NODES} conditions, names and values that a search may have"
 
 Path = tuple[str, ...]
 
@@ -128,6 +130,7 @@ class SearchReader:
             raise Fault("conditions", "must be an array")
         if not conditions:
             raise Fault("conditions", "must contain at least 1 item")
+        self._add(len(conditions), "conditions")
         found: list[Filter] = []
         number = 0
         try:
@@ -138,33 +141,39 @@ class SearchReader:
         return found[0] if len(found) == 1 else Group(operator, tuple(found))
 
     def _filter(self, data: Any, depth: int) -> Filter:
-        self._add()
-        if not isinstance(data, Mapping):
+        if type(data) is not dict and not isinstance(data, Mapping):
             raise Fault("", "must be an object")
-        name = data.get("attribute")
+        get = data.get
+        name = get("attribute")
         if name is None:
-            name = data.get("search_attribute")
-        if data.get("conditions") is not None:
+            name = get("search_attribute")
+        group = get("conditions")
+        if group is not None:
             if name is not None:
                 raise Fault("", "must be a condition or a group, not both")
-            return self.filters(data["conditions"], _operator(data.get("operator")), depth + 1)
-        comparator = data.get("comparator")
+            return self.filters(group, _operator(get("operator")), depth + 1)
+        given = get("comparator")
+        if given is None:
+            given = get("search_type")
+            if given is None and self._leaf_operator:
+                given = get("operator")
+        comparator = Comparator.EQUALS if given is None else COMPARATORS.get(given) if type(given) is str else None
+        value = get("value", self)  # which nobody can send
+        if value is self:
+            value = get("search_value", self)
+            if value is self:
+                raise Fault("attribute" if name is None else "value", "is required")
         if comparator is None:
-            comparator = data.get("search_type")
-            if comparator is None and self._leaf_operator:
-                comparator = data.get("operator")
-        if "value" in data:
-            value = data["value"]
-        elif "search_value" in data:
-            value = data["search_value"]
-        else:
-            raise Fault("attribute" if name is None else "value", "is required")
-        return self.condition(name, _comparator(comparator), value)
+            raise Fault("comparator", _COMPARATOR, "UNUSABLE_OPERATOR")
+        return self.condition(name, comparator, value)
 
     def condition(self, name: Any, comparator: Comparator, value: Any) -> Condition:
-        path = self.path(name, "attribute")
-        if len(path) == 1 and path[0][0] == "$":
-            path = self._metadata(path[0])
+        if type(name) is str and name in self._attributes:
+            path: Path = (name,)
+        else:
+            path = self.path(name, "attribute")
+            if len(path) == 1 and path[0][0] == "$":
+                path = self._metadata(path[0])
         if comparator in CLOSED_RANGES:
             if not isinstance(value, list | tuple) or len(value) != 2:
                 raise Fault("value", "must be an array of exactly two strings or numbers", "BAD_VALUE")
@@ -181,8 +190,7 @@ class SearchReader:
                 return value
         elif kind is list or kind is tuple:
             if depth < MAX_DEPTH:
-                for _ in value:
-                    self._add()
+                self._add(len(value), "value")
                 return tuple([self._value(element, depth + 1) for element in value])
         else:
             try:
@@ -252,9 +260,9 @@ class SearchReader:
             raise Fault(at, "must contain at least 1 item")
         if depth > MAX_DEPTH:
             raise Fault(at, f"must not be nested deeper than {MAX_DEPTH} levels")
+        self._add(len(data), at)
         found: dict[Path, SelectItem] = {}
         for number, element in enumerate(data):
-            self._add(at)
             try:
                 item = self._item(element, table, depth)
             except Fault as fault:
@@ -311,10 +319,10 @@ class SearchReader:
             self._unknown[".".join(path)] = None
         return path
 
-    def _add(self, at: str = "") -> None:
-        self._count += 1
+    def _add(self, count: int, at: str) -> None:
+        self._count += count
         if self._count > MAX_NODES:
-            raise Fault(at, f"is beyond the {MAX_NODES} conditions, names and values that a search may have")
+            raise Fault(at, _TOO_MANY)
 
 
 def row_count(value: Any) -> int | None:
@@ -340,12 +348,3 @@ def _operator(given: Any) -> str:
     if isinstance(given, str) and given.lower() in ("and", "or"):
         return given.lower()
     raise Fault("operator", "must be one of [and, or]")
-
-
-def _comparator(given: Any) -> Comparator:
-    if given is None:
-        return Comparator.EQUALS
-    found = COMPARATORS.get(given) if isinstance(given, str) else None
-    if found is None:
-        raise Fault("comparator", f"must be one of [{', '.join(LISTED_COMPARATORS)}]", "UNUSABLE_OPERATOR")
-    return found

@@ -13,7 +13,7 @@ from svc.operations.call import Call
 from svc.operations.fields import DATABASE, GET_ATTRIBUTES, TABLE, Field, bad_request
 from svc.operations.operation import READ, Operation
 from svc.operations.search_fields import Fault, SearchReader
-from svc.operations.searching import narrowed, planned, reader_for, rows_of, searches_of, table_of
+from svc.operations.searching import narrowed, planned, reader_for, rows_of, table_of
 from svc.query import Plan
 from svc.query.convert import typed_value
 from svc.query.nodes import Comparator, Condition, Conversion, Query
@@ -36,7 +36,7 @@ def search_by_id(call: Call) -> Rows:
     table = table_of(call, lambda reader: reader.query(get_attributes=get_attributes))
     query = Query()
     if get_attributes is not None:
-        query = searches_of(call.node).query(
+        query = call.node.searches.query(
             table, ("id", get_attributes), lambda: reader_for(call, table).query(get_attributes=get_attributes)
         )
     query, visible = narrowed(call, table, query)
@@ -91,7 +91,7 @@ def search_by_value(call: Call) -> Rows:
     began = call.node.clock.monotonic()
     members = tuple([call[name] for name in ("attribute", "value", "get_attributes", "sort", "limit", "offset", "desc")])
     table = table_of(call, lambda reader: _query_by_value(reader, *members))
-    query = searches_of(call.node).query(table, ("value", *members), lambda: _query_by_value(reader_for(call, table), *members))
+    query = call.node.searches.query(table, ("value", *members), lambda: _query_by_value(reader_for(call, table), *members))
     return planned(call, table, query, began)
 
 
@@ -138,14 +138,14 @@ def wildcard(value: Any) -> tuple[Comparator | None, Any]:
 
 def search_by_conditions(call: Call) -> Rows:
     began = call.node.clock.monotonic()
-    text = call["query"]
-    if text is not None:
-        return _search_by_text(call, text, began)
-    if call["conditions"] is None:
+    given = call.arguments
+    if given["query"] is not None:
+        return _search_by_text(call, given["query"], began)
+    if given["conditions"] is None:
         raise bad_request("'conditions' is required")
-    members = tuple([call[name] for name in ("conditions", "operator", "get_attributes", "sort", "limit", "offset", "reverse")])
+    members = tuple([given[name] for name in NOT_BESIDE_QUERY])
     table = table_of(call, lambda reader: reader.query(*members))
-    query = searches_of(call.node).query(table, members, lambda: reader_for(call, table).query(*members))
+    query = call.node.searches.query(table, members, lambda: reader_for(call, table).query(*members))
     return planned(call, table, query, began)
 
 
@@ -154,7 +154,7 @@ def _search_by_text(call: Call, text: str, began: float) -> Rows:
     if others:
         raise bad_request(f"'query' cannot be used together with {', '.join(others)}")
     table = call.table
-    return planned(call, table, searches_of(call.node).texts.parse(text, searches_of(call.node).view(table)), began)
+    return planned(call, table, call.node.searches.texts.parse(text, call.node.searches.view(table)), began)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------

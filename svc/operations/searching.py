@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -24,7 +23,7 @@ from svc.query.nodes import Query
 from svc.query.tables import AnyTable
 from svc.resources import Rows
 from svc.resources.narrowing import narrow_query
-from svc.store import Store, Table
+from svc.store import Table
 from svc.store.schema import TableDefinition
 
 _logger = logging.getLogger("svc.operations")
@@ -46,10 +45,15 @@ class Searches:
     """
 
     def __init__(self) -> None:
+        self._open: dict[str, OpenTable] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all of them."""
         self.texts = QueryCache()
         self._bodies: dict[tuple[int, bytes], tuple[TableDefinition, Query]] = {}
         self._bytes = 0
-        self._open: dict[str, OpenTable] = {}
+        self._once: set[tuple[int, bytes]] = set()
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -60,22 +64,33 @@ class Searches:
             body = _encode(members)
         except _NO_KEY:
             return make()
+        if len(body) > _MAX_LENGTH:
+            return make()
         definition = table.definition
         key = (id(definition), body)
-        bodies = self._bodies
-        found = bodies.pop(key, None)
+        found = self._bodies.get(key)
         if found is not None:
-            bodies[key] = found
             return found[1]
         query = make()
-        if len(body) <= _MAX_LENGTH:
-            bodies[key] = (definition, query)  # the definition stays alive with it, so nobody else has its id
-            self._bytes += len(body)
-            while len(bodies) > _MAX_ENTRIES or self._bytes > _MAX_BYTES:
-                oldest = next(iter(bodies))
-                del bodies[oldest]
-                self._bytes -= len(oldest[1])
+        # Most bodies come once, so what is kept is the second one. The definition stays alive with it, so nobody else has its id.
+        if key in self._once:
+            self._once.remove(key)
+            self._keep(key, (definition, query))
+        else:
+            if len(self._once) >= _MAX_ENTRIES:
+                self._once.clear()
+            self._once.add(key)
         return query
+
+    def _keep(self, key: tuple[int, bytes], entry: tuple[TableDefinition, Query]) -> None:
+        """The oldest goes first; one that is still sent is back after two more times."""
+        bodies = self._bodies
+        bodies[key] = entry
+        self._bytes += len(key[1])
+        while len(bodies) > _MAX_ENTRIES or self._bytes > _MAX_BYTES:
+            oldest = next(iter(bodies))
+            del bodies[oldest]
+            self._bytes -= len(oldest[1])
 
     def view(self, table: Table) -> AnyTable:
         """The table as searches see it."""
@@ -85,16 +100,6 @@ class Searches:
         if known is None or known.table is not table:
             known = self._open[table.name] = OpenTable(table)
         return known
-
-
-def searches_of(node: Node) -> Searches:
-    found = _of_store.get(node.store)
-    if found is None:
-        found = _of_store[node.store] = Searches()
-    return found
-
-
-_of_store: WeakKeyDictionary[Store, Searches] = WeakKeyDictionary()
 
 
 def is_open(table: Table) -> bool:
@@ -111,8 +116,9 @@ def table_of(call: Call, reader_of_faults: Callable[[SearchReader], object]) -> 
         raise
 
 
-def reader_for(call: Call, table: Table, **options: bool) -> SearchReader:
-    return SearchReader(searches_of(call.node).view(table), is_open=is_open(table), **options)
+def reader_for(call: Call, table: Table, *, leaf_operator: bool = False) -> SearchReader:
+    view = call.node.searches.view(table)
+    return SearchReader(view, leaf_operator=leaf_operator, is_open=view is not table)
 
 
 def planned(call: Call, table: Table, query: Query, began: float) -> Rows:
@@ -120,7 +126,7 @@ def planned(call: Call, table: Table, query: Query, began: float) -> Rows:
     if table.database.name == SYSTEM and table.name == RAW_ANALYTICS_TABLE:
         query = _windowed(call, table, query)
     query, visible = narrowed(call, table, query)
-    plan = plan_query(query, searches_of(call.node).view(table), table.database.snapshot(), allow_full_scan=True)
+    plan = plan_query(query, call.node.searches.view(table), table.database.snapshot(), allow_full_scan=True)
     return rows_of(call, table, plan, visible, began)
 
 

@@ -11,7 +11,6 @@ import pytest
 from svc.errors import AccessViolation, Problem, QueryError
 from svc.operations.call import Call
 from svc.operations.searches import wildcard
-from svc.operations.searching import Searches, searches_of
 from svc.query.nodes import Comparator
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from tests.support.operations import OperationsNode
@@ -742,9 +741,9 @@ def rows(node: OperationsNode, table: str = "bed", **fields: Any):
 
 
 def test_the_same_body_is_read_and_planned_once(node):
-    plans = [rows(node, conditions=[leaf("name", "eq", "north")]).plan for _ in range(4)]
-    assert plans[0].query is plans[3].query and plans[2] is plans[3]
-    assert rows(node, conditions=[leaf("name", "eq", "south")]).plan.query is not plans[3].query
+    plans = [rows(node, conditions=[leaf("name", "eq", "north")]).plan for _ in range(5)]
+    assert plans[1].query is plans[4].query and plans[3] is plans[4]
+    assert rows(node, conditions=[leaf("name", "eq", "south")]).plan.query is not plans[4].query
 
 
 def test_values_of_other_types_are_other_bodies(node):
@@ -768,12 +767,14 @@ def test_a_changed_definition_is_another_key(tmp_path):
 
 
 def test_what_is_remembered_is_bounded(node):
-    searches = searches_of(node.node)
-    assert isinstance(searches, Searches)
+    searches = node.node.searches
     for n in range(1500):
-        rows(node, conditions=[leaf("name", "eq", f"{n}" * 100)])
-    assert len(searches) <= 1024
-    assert searches._bytes <= 1 << 18
-    before = len(searches)
-    rows(node, conditions=[leaf("name", "eq", "x" * 5000)])
-    assert len(searches) == before
+        for _ in range(2):
+            rows(node, conditions=[leaf("name", "eq", f"{n}" * 100)])
+    assert 100 < len(searches) <= 1024
+    for _ in range(2):
+        rows(node, conditions=[leaf("name", "eq", "x" * 5000)])
+    assert 100 < len(searches) <= 1024
+    for n in range(3000):
+        rows(node, conditions=[leaf("area", "eq", n)])
+    assert 100 < len(searches) <= 1024
