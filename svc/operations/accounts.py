@@ -8,6 +8,7 @@ the guard of the system database (`auth.users`).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -103,22 +104,34 @@ def _covers_operations(own: Mapping[str, Any], permission: Mapping[str, Any]) ->
 # --- the initial password -----------------------------------------------------------------------------------------------------------------
 
 
-async def is_initial_password(call: Call, *stored: Any, new: str | None = None) -> bool:
-    """Whether one of these hashes is of the password that the installation made up and keeps in a file (configuration §4.1), and `new` is another."""
-    path: Path = call.node.config.root / PASSWORD_FILE
+async def forgetting_initial_password(call: Call, passwords: Mapping[str, str | None], write: Callable[[], Any]) -> Any:
+    """The answer of `write`, which gives these users their new passwords, None: which removes them.
 
-    def compare() -> bool:
+    If one of them had the password that the installation made up and keeps in a file (configuration §4.1), and gets another, that file goes as soon as
+    the write is on the disk.
+    """
+    path: Path = call.node.config.root / PASSWORD_FILE
+    users = [(call.node.directory.user_record(name), new) for name, new in passwords.items()]
+
+    def was_initial() -> bool:
         try:
             password = path.read_text(encoding="utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError):
             return False
-        return password != new and any(isinstance(found, str) and verify_password(password, found).matches for found in stored)
+        return any(
+            user is not None
+            and isinstance(user.get("password"), str)
+            and new != password
+            and verify_password(password, user["password"]).matches
+            for user, new in users
+        )
 
-    return bool(await call.on_helper(compare))
-
-
-async def forget_initial_password(call: Call) -> None:
-    """Remove the file, as soon as what the call wrote is on the disk."""
-    await committed(call)
-    root: Path = call.node.config.root
-    await call.on_helper(lambda: remove_initial_password(root))
+    is_forgotten = await call.on_helper(was_initial)
+    answer = write()
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if is_forgotten:
+        await committed(call)
+        root: Path = call.node.config.root
+        await call.on_helper(lambda: remove_initial_password(root))
+    return answer

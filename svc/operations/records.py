@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from svc.auth.system import USER_TABLE
 from svc.errors import BadValue, ValidationError
+from svc.operations.accounts import forgetting_initial_password
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, IMPERSONATE, REPLICATED, TABLE, Field
 from svc.operations.operation import DELETE as DELETING
@@ -61,7 +63,12 @@ def _write(call: Call, kind: int) -> Any:
 
 
 async def _write_awaited(call: Call, kind: int, records: Any) -> Any:
-    return _write_records(call, kind, await records)
+    """Users with new passwords."""
+    prepared = await records
+    names = {
+        record["username"]: record["password"] for record in call["records"] if record.get("password") and _is_text(record.get("username"))
+    }
+    return await forgetting_initial_password(call, names, lambda: _write_records(call, kind, prepared))
 
 
 def _write_records(call: Call, kind: int, records: list[dict[str, Any]]) -> Any:
@@ -153,6 +160,16 @@ def delete(call: Call) -> Any:
     if len(deletes.ids) > LONG_WRITES:
         call.node.store.queue_of(deletes.table.database).check()
         return _delete_many(call, deletes)
+    if is_system(call) and deletes.table.name == USER_TABLE:
+        return forgetting_initial_password(call, dict.fromkeys(filter(_is_text, deletes.ids)), lambda: _delete_all(call, deletes))
+    return _delete_all(call, deletes)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _delete_all(call: Call, deletes: _Deletes) -> Any:
     for _ in deletes.collect():
         pass
     return call.commit(deletes.transaction, lambda: deletes.answer(call))

@@ -89,7 +89,7 @@ async def _hashed(call: Call, records: list[dict[str, Any]]) -> list[dict[str, A
         password = record.get("password")
         if password is not None:
             stored = await call.on_helper(partial(hash_password, password, function))
-            record = {**record, "password": stored, "hash_function": function}
+            record = {**record, "password": stored, "hash_function": function, "refresh_token": None}
         found.append(record)
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -18,8 +17,7 @@ from svc.operations.accounts import (
     change_accounts,
     check_grant,
     check_not_super,
-    forget_initial_password,
-    is_initial_password,
+    forgetting_initial_password,
 )
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
@@ -149,14 +147,12 @@ async def alter_user(call: Call) -> Any:
             record["role"] = role["id"]
         return record
 
-    before = check(None)
+    check(None)
     changes: dict[str, Any] = {}
-    was_initial = False
     if password is not None:
         function = _function(call)
         stored = await call.on_helper(partial(hash_password, password, function))
         changes = {"password": stored, "hash_function": function, "refresh_token": None}
-        was_initial = await is_initial_password(call, before.get("password"), new=password)
     if active is not None:
         changes["active"] = active
 
@@ -173,8 +169,9 @@ async def alter_user(call: Call) -> Any:
             "skipped_hashes": [],
         }
 
-    answer = change_accounts(call, UPDATE, work)
-    return await _forgetting(call, answer) if was_initial else answer
+    if password is None:
+        return change_accounts(call, UPDATE, work)
+    return await forgetting_initial_password(call, {username: password}, lambda: change_accounts(call, UPDATE, work))
 
 
 def _check_changes(password: Any, role_name: Any, active: Any) -> None:
@@ -209,16 +206,8 @@ async def drop_user(call: Call) -> Any:
         transaction.delete(users, username)
         return lambda: f"{username} successfully deleted"
 
-    was_initial = await is_initial_password(call, check(None).get("password"))
-    answer = change_accounts(call, DELETE, work)
-    return await _forgetting(call, answer) if was_initial else answer
-
-
-async def _forgetting(call: Call, answer: Any) -> Any:
-    if inspect.isawaitable(answer):
-        answer = await answer
-    await forget_initial_password(call)
-    return answer
+    check(None)
+    return await forgetting_initial_password(call, {username: None}, lambda: change_accounts(call, DELETE, work))
 
 
 def _users(call: Call) -> Table:

@@ -347,6 +347,29 @@ def test_the_initial_password_is_forgotten_with_its_user(node: OperationsNode, r
     assert not path.exists()
 
 
+def test_records_written_directly_do_the_same(node: OperationsNode, real_passwords: None) -> None:
+    path = node.root / PASSWORD_FILE
+    table = {"database": "system", "table": "svc_user"}
+    path.write_text("password\n")
+    node.run("add_role", role="root", permission={"super_user": True})
+    for verb in ("update", "upsert", "delete"):
+        node.run("insert", **table, records=[{"username": verb, "password": "password", "role": "root", "active": True}])
+        transaction = node.store.begin()
+        transaction.patch(node.store.databases["system"].tables["svc_user"], verb, {"refresh_token": "some hash"})
+        transaction.apply()
+        node.store.commit_turn()
+        path.write_text("password\n")
+        if verb == "delete":
+            node.run("delete", **table, ids=[verb])
+        else:
+            node.run(verb, **table, records=[{"username": verb, "active": True}])
+            assert path.exists() and stored(node, verb)["refresh_token"] == "some hash"
+            node.run(verb, **table, records=[{"username": verb, "password": "new"}])
+            assert verify_password("new", stored(node, verb)["password"]).matches
+            assert stored(node, verb).get("refresh_token") is None
+        assert not path.exists()
+
+
 # --- callers who are no super users ------------------------------------------------------------------------------------------------------
 
 BEYOND = (403, "Only super_user roles can create or change a super_user")
