@@ -1,4 +1,6 @@
-"""The one query model: every query language becomes these nodes (design §5). Frozen, comparable, printable.
+"""The one query model: every query language becomes these nodes (design §5). Comparable, hashable, printable.
+
+Nobody changes them once they are made: frozen classes would say so, but take more than twice as long to make, and a search makes several.
 
 Positions count characters from 0 in the source text, -1 if there is none; they do not take part in comparison.
 """
@@ -40,7 +42,7 @@ class Conversion(StrEnum):
     FORCED = "forced"  # `null`, `number:5`, `date:...`: already typed by the caller, the declared type has no say
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Condition:
     """`value`: one value; a pair (low, high) for `BETWEEN` and its open forms, each of which converts by itself.
 
@@ -55,7 +57,7 @@ class Condition:
     position: int = field(default=-1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Bound:
     """One end of a chained range whose ends are written differently: `price=gt=number:5&lt=9`."""
 
@@ -63,14 +65,14 @@ class Bound:
     conversion: Conversion
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Group:
     operator: str  # "and" | "or"
     members: tuple[Filter, ...]
     position: int = field(default=-1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class RelationFilter:
     """`products[price=gt=10&sort(-price)&limit(3)]`: some related record satisfies `query.where` (http §6.7)."""
 
@@ -82,14 +84,14 @@ class RelationFilter:
 Filter = Condition | Group | RelationFilter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SortKey:
     path: tuple[str, ...]
     descending: bool = False
     position: int = field(default=-1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SelectItem:
     """`name`, `name{...}` (nested), `name[...]` (relation filter), `*`, or a pseudo-attribute (`$id`)."""
 
@@ -99,7 +101,7 @@ class SelectItem:
     position: int = field(default=-1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Select:
     """`shape`: "value" (one bare value), "object" or "array" (http §6.8). `nulls`: an object has null for what a record does not have
     (operations §3.2), else leaves it out."""
@@ -109,7 +111,7 @@ class Select:
     nulls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Aggregate:
     """`count()`, `facet(a)`, `group(a,b;count,sum(x))`: rows made of the records found. Sort and limit of the query speak of these rows."""
 
@@ -118,7 +120,7 @@ class Aggregate:
     functions: tuple[tuple[str, tuple[str, ...] | None], ...] = ()  # of a group: ("count", None), ("sum", ("price",))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Query:
     """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is the text of a cursor."""
 
