@@ -83,7 +83,7 @@ async def answer_list(call: Call, database: Database, steps: Steps, columns: tup
     values = Values(held, steps, now)
     try:
         found = values.step()
-        writer = _streaming_type(call)
+        writer = streaming_type(call)
         while not values.done and writer is None:
             await slices.take()
             found += values.step()
@@ -99,7 +99,7 @@ async def answer_list(call: Call, database: Database, steps: Steps, columns: tup
                 count += len(counted.step())
         values.found = found
         rows = writer.row_writer(Shape(columns), count)
-        return Response(RowStream(values, rows, _report), pairs=_pairs(writer))  # type: ignore[arg-type]  # it asks no more of an execution
+        return Response(RowStream(values, rows, _report), pairs=stream_pairs(writer))  # type: ignore[arg-type]  # it asks no more of an execution
     except BaseException:
         values.close()
         raise
@@ -111,7 +111,7 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
     await slices.take()
     held = call.node.store.snapshots.hold(database)
     try:
-        writer = _streaming_type(call)
+        writer = streaming_type(call)
         streams = isinstance(writer, JsonType)
         found: dict[str, list[Any]] = {name: [] for name, _ in lists}
         count = 0
@@ -123,7 +123,7 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
                     if streams and writer is not None:
                         stream = _stream_lists(held, lists, writer, now)
                         held = call.node.store.snapshots.hold(database)  # for the end of this function
-                        return Response(stream, pairs=_pairs(writer))
+                        return Response(stream, pairs=stream_pairs(writer))
                     await slices.take()
                     end = now() + SLICE
                 some = values.step()
@@ -151,7 +151,7 @@ def _stream_lists(held: HeldSnapshot, lists: Sequence[tuple[str, Steps]], writer
         held.abort()
 
 
-def _streaming_type(call: Call) -> ContentType | None:
+def streaming_type(call: Call) -> ContentType | None:
     """The type the client asked for, if it can be written bit by bit; None for calls from code too."""
     if call.request is None:
         return None
@@ -159,7 +159,7 @@ def _streaming_type(call: Call) -> ContentType | None:
     return None if isinstance(writer, HandlerType) else writer
 
 
-def _pairs(writer: ContentType) -> HeaderPairs:
+def stream_pairs(writer: ContentType) -> HeaderPairs:
     return [("Content-Type", writer.content_type), VARY, PRIVATE, *writer.headers]
 
 
