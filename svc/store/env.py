@@ -43,7 +43,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import lmdb
 
 from svc.errors import NoSpace, Problem, StoreFailure
+from svc.store.copying import Copy
 from svc.store.gate import Gate
+from svc.store.occupancy import Occupancy, Occupied
 
 if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]
@@ -159,6 +161,7 @@ class Environment:
     __slots__ = (
         "_allocated",
         "_committing",
+        "_copies",
         "_dirty",
         "_env",
         "_gate",
@@ -167,6 +170,7 @@ class Environment:
         "_is_behind",
         "_long",
         "_make_helper",
+        "_occupancy",
         "_page",
         "_snapshot",
         "_writer",
@@ -194,8 +198,15 @@ class Environment:
         self._dirty = False
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
+        self._copies: set[Copy] = set()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._occupancy = Occupancy(path)
+        except Occupied as error:
+            raise StoreFailure("The database is being restored, try again later") from error
+        except OSError as error:
+            raise store_problem(error, path) from error
+        try:
             self._env = lmdb.open(
                 str(path),
                 map_size=map_bytes,
@@ -209,11 +220,13 @@ class Environment:
             )
             self._env.reader_check()  # forget the snapshots of processes that were killed
         except (lmdb.Error, OSError) as error:
+            self._occupancy.close()
             raise store_problem(error, path) from error
         try:
             self._gate = Gate(path)
         except OSError as error:
             self._env.close()
+            self._occupancy.close()
             raise store_problem(error, path) from error
         self.current = self._env.info()["last_txnid"]
         self._page = self._env.stat()["psize"]
@@ -422,6 +435,11 @@ class Environment:
         assert self._long is not None and self._helper is not None
         return self._helper.submit(work, self._long).result()
 
+    def start_long(self, work: Callable[[Txn], T]) -> Future[T]:
+        """The same for one call of LMDB that takes long and needs no interpreter: the loop goes on meanwhile. Other uses wait for it."""
+        assert self._long is not None and self._helper is not None
+        return self._helper.submit(work, self._long)
+
     def commit_long(self) -> Future[None]:
         """Begin to commit the long writer. When this is done, or before, call `committed_long`."""
         assert self._long is not None and self._helper is not None
@@ -554,6 +572,12 @@ class Environment:
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
 
+    def begin_copy(self, txn: Txn) -> Copy:
+        """A gap-free copy of what a private snapshot sees, to be read as a stream on another thread; the snapshot belongs to it from now on."""
+        copy = Copy(self._env, txn, self.path, self._copies.discard)
+        self._copies.add(copy)
+        return copy
+
     def copy(self, target: Path) -> None:
         """Write a gap-free copy of the committed state into the empty directory `target`."""
         try:
@@ -562,7 +586,9 @@ class Environment:
             raise store_problem(error, target) from error
 
     def close(self) -> None:
-        """Undo what is not committed and close. Private snapshots become unusable."""
+        """Undo what is not committed and close. Private snapshots become unusable; copies under way are ended."""
+        for copy in list(self._copies):
+            copy.stop()
         if self.holder is not None:
             self.holder.give_back()
         self.end_snapshot()
@@ -571,3 +597,4 @@ class Environment:
             self._helper.shutdown()
         self._env.close()
         self._gate.close()
+        self._occupancy.close()
