@@ -148,14 +148,14 @@ def test_a_user_without_a_role(node: OperationsNode) -> None:
         assert (raised.value.status_code, raised.value.body["unauthorized_access"]) == (403, [text])
 
 
-def test_each_use_is_told(capsys: pytest.CaptureFixture[str], node: OperationsNode) -> None:
+def test_each_use_is_told(node: OperationsNode, capfd: pytest.CaptureFixture[str]) -> None:
     who(node, {"username": "bob"})
     node.run("insert", impersonate={"role_name": "reader", "username": "x"}, table="plant", records=[{"id": "secret of a record"}])
     who(node, {"role": {"permission": READER}})
     problem(node, {"username": "nobody"})
     who(node, None)
     node.logs.flush()
-    lines = [line.partition("[notify]: ")[2] for line in capsys.readouterr().out.splitlines() if "[notify]" in line]
+    lines = [line.partition("[notify]: ")[2] for line in capfd.readouterr().out.splitlines() if "[notify]" in line]
     assert lines == [
         "user admin runs the operation user_info as user bob, with the rights of that user",
         "user admin runs the operation insert as user x, with the rights of the role reader",
