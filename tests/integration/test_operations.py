@@ -344,12 +344,12 @@ def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
     acknowledged: list[int] = []
 
     def write() -> None:
-        process.operate("create_table", table="t")
+        assert process.operate("create_table", table="t").status_code == 200
         for first in range(0, 100_000, 100):
             rows = [{"id": n, "value": n} for n in range(first, first + 100)]
             try:
-                if process.operate("insert", table="t", records=rows).status_code == 200:
-                    acknowledged.append(first)
+                assert process.operate("insert", table="t", records=rows).status_code == 200
+                acknowledged.append(first)
             except httpx.HTTPError:
                 return
 
@@ -357,6 +357,7 @@ def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
     writer.start()
     try:
         while len(acknowledged) < 20:
+            assert writer.is_alive()
             time.sleep(0.01)
         process.kill()
         writer.join()
