@@ -79,6 +79,8 @@ def _any_text(value: Any, field: Field) -> str | None:
 
 
 def _name(value: Any, field: Field) -> str | None:
+    if isinstance(value, str) and 0 < len(value) <= MAX_NAME and _NAME.fullmatch(value):
+        return None
     wrong = _text(value, field)
     if wrong is not None:
         return wrong
@@ -86,7 +88,7 @@ def _name(value: Any, field: Field) -> str | None:
         return f"length must be less than or equal to {MAX_NAME} characters long"
     if _SEPARATOR.search(value):
         return "names cannot include backticks or forward slashes"
-    return None if _NAME.fullmatch(value) else "names can only include printable ASCII characters"
+    return "names can only include printable ASCII characters"
 
 
 def _number(value: Any, field: Field) -> str | None:

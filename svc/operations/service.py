@@ -14,7 +14,7 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.messages import Request
 from svc.operations.call import Call
-from svc.operations.fields import DATABASE, TABLE, given, read_fields
+from svc.operations.fields import DATABASE, TABLE, read_fields
 from svc.operations.impersonation import impersonated
 from svc.operations.node import Node
 from svc.operations.operation import Operation
@@ -59,9 +59,9 @@ class Operations:
             if row.permission.kind != "none":
                 authorize(row, name, body, user, self.node)
         call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
-        table = given(body, TABLE)
+        table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
-            database = given(body, DATABASE) or DATABASE.default
+            database = call.arguments.get(DATABASE.name) or DATABASE.default
             call.rights = rights(user, database, table) if isinstance(database, str) else ALL_RIGHTS
         return call
 
