@@ -245,7 +245,7 @@ class SearchReader:
         """None: the stored record."""
         items = self._items(data, self._table, "get_attributes", 0)
         table = self._table
-        if SelectItem(("*",)) in items:
+        if "*" in data:
             if table is not None and table.definition.dynamic:
                 known = {SelectItem((name,)): None for name, attribute in table.attributes.items() if attribute.stored}
                 items = [*known, *[item for item in items if item.path != ("*",) and item not in known]]
@@ -272,8 +272,8 @@ class SearchReader:
 
     def _item(self, data: Any, table: AnyTable | None, depth: int) -> SelectItem:
         if type(data) is str:
-            if data == "*":
-                return SelectItem(("*",))
+            if data == "*" or (table is not None and data in table.attributes):
+                return SelectItem((data,))
             return SelectItem(self.path(data, "", table=table))
         if not isinstance(data, Mapping):
             raise Fault("", "must be a string or an object")
