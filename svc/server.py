@@ -31,6 +31,7 @@ from svc.listener import Listener, listen_on
 from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging
 from svc.loop import new_loop
 from svc.operations.node import Node
+from svc.operations.operation_lists import known_entries
 from svc.operations.status import StatusBoard
 from svc.operations_port import OperationsPort
 from svc.protocol.http1 import Limits
@@ -40,6 +41,7 @@ from svc.rest import Rest, RestOptions
 from svc.rest.compression import Compression
 from svc.rest.cors import Cors
 from svc.rest.decoding import RequestDecoder
+from svc.rest.login import LOGIN_PATH
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.schema import TableDefinition
@@ -161,6 +163,7 @@ class Server:
             storage_interval=config["analytics.storageInterval"],
             executor=self._executor,
         )
+        has_login = any(app.config.get("login") is True for app in self.apps)
         self.identifier = identifier = Identifier(
             self.directory,
             clock=clock,
@@ -170,6 +173,7 @@ class Server:
             tokens=self.tokens,
             sessions=self.sessions,
             events=self.events,
+            login_path=LOGIN_PATH if has_login else None,
         )
         cors = Cors.from_list(
             config["http.cors"],
@@ -185,6 +189,7 @@ class Server:
             RestOptions(last_modified=self._rest_option("lastModified")),
             compression=Compression(config["http.compressionThreshold"]),
             decoder=RequestDecoder(max_body, max_body),
+            login=has_login,
         )
         self.dispatcher = Dispatcher(
             rest,
@@ -222,7 +227,7 @@ class Server:
         directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
         known: dict[str, dict[str, TableDefinition]] = {}
         for directory in [*directories, *extra]:
-            app = load_app(directory, self.store, self.resources, self.queries, known)
+            app = load_app(directory, self.store, self.resources, self.queries, known, operations=known_entries())
             self.apps.append(app)
             for definition in app.definitions:
                 known.setdefault(definition.database, {})[definition.type_name] = definition

@@ -15,6 +15,7 @@ from svc import __version__
 from svc.auth.identify import host_name
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
+from svc.logs.redact import redacted
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
 from svc.operations.openapi import operations_document
@@ -89,7 +90,7 @@ class Endpoint:
 
     def receive(self, request: Request) -> Any:
         """A body that is not here yet is collected; a long one only for somebody known."""
-        if request.user is None and refresh_token_of(request) is None:
+        if request.user is None and request.refresh_token is None:
             length = request.block.get("content-length")
             if length is None or len(length) > 9 or int(length) > ANONYMOUS_BODY:
                 raise AccessViolation(None)
@@ -151,15 +152,14 @@ class Endpoint:
         _, row = self._operations.find(body)
         if row is not None:
             request.handler_path = row.name
-        token = refresh_token_of(request)
-        if token is not None and (row is None or row.name != "refresh_operation_token"):
+        if request.refresh_token is not None and (row is None or row.name != "refresh_operation_token"):
             raise Problem("invalid token", 401)
         wishes = self._answers.wishes(request)
         if wishes.writer is None:
             raise NotAcceptable(wishes.refusal)  # before any work is done
         call = self._operations.prepare(body, request.user, request)
         if call.operation.logged and self._logger.is_enabled("info"):
-            self._logger.info({"operation": call.name, "user": call.username})
+            self._logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
         result = self._operations.run(call)
         if inspect.isawaitable(result):
             return self._finish_later(request, call, result)
@@ -263,11 +263,6 @@ class Endpoint:
         if request.user is None:
             raise AccessViolation(None)
         return _json(operations_document(f"{request.scheme}://{request.host}" if request.host else "/"))
-
-
-def refresh_token_of(request: Request) -> str | None:
-    """The refresh token that a request shows in place of an operation token."""
-    return getattr(request, "refresh_token", None)
 
 
 def _require_super_user(request: Request) -> None:
