@@ -5,13 +5,14 @@ A failing entry gets status `error` and a log line; everything else of the appli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from svc.apps.roles_file import DEFAULT_FILE, apply_roles, read_roles
 from svc.apps.schema_files import load_schema_files
 from svc.errors import SchemaError
 from svc.query import QueryCache
@@ -19,7 +20,8 @@ from svc.resources import Resources, table_resource
 from svc.store import Store
 from svc.store.schema import TableDefinition
 
-DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}}  # without a config.yaml (applications §10.1)
+# Without a config.yaml (applications §10.1).
+DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
 
 _SERVED = frozenset(("rest", "login"))  # entries that the server looks for itself
 
@@ -58,11 +60,18 @@ class App:
 
 
 def load_app(
-    directory: Path, store: Store, resources: Resources, queries: QueryCache, known: Mapping[str, Mapping[str, TableDefinition]]
+    directory: Path,
+    store: Store,
+    resources: Resources,
+    queries: QueryCache,
+    known: Mapping[str, Mapping[str, TableDefinition]],
+    *,
+    operations: Collection[str] | None = None,
 ) -> App:
-    """Read the application in `directory`, define its tables, register its resources.
+    """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
-    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5).
+    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: what the list of
+    operations of a role may hold, None: anything.
     """
     app = App(directory.resolve().name, directory, {})
     status = app.entries["config"] = EntryStatus()
@@ -71,12 +80,15 @@ def load_app(
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         status.fail(f"config.yaml: {error}")
         return app
-    for key, entry in app.config.items():
+    # Roles speak of tables, so they come after the schema, wherever they stand.
+    for key, entry in sorted(app.config.items(), key=lambda item: item[0] == "roles"):
         if not entry or key in _SERVED:
             continue
         status = app.entries[key] = EntryStatus()
         if key == "graphqlSchema":
             _load_schema(app, entry, status, store, resources, queries, known)
+        elif key == "roles":
+            _load_roles(app, entry, status, store, operations)
         else:
             status.warn(f"'{key}' is not available in this version of svc and was skipped")
     return app
@@ -112,6 +124,25 @@ def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
             if path.is_file() and path not in ignored:
                 found[path.relative_to(directory).as_posix()] = path
     return sorted(found.items())
+
+
+def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Collection[str] | None) -> None:
+    pattern = entry.get("files", DEFAULT_FILE) if isinstance(entry, dict) else entry if isinstance(entry, str) else DEFAULT_FILE
+    try:
+        files = matching_files(app.directory, pattern)
+    except ValueError as error:
+        status.fail(str(error))
+        return
+    if not files and app.config is not DEFAULT_CONFIG:
+        status.warn(f"no file matches {pattern!r}")
+    for name, path in files:
+        try:
+            roles = read_roles(path)
+        except (OSError, ValueError) as error:
+            status.fail(f"{name}: {error}")
+            continue
+        for fault in apply_roles(roles, store, operations):
+            status.fail(f"{name}: {fault}")
 
 
 def _load_schema(
