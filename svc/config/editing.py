@@ -19,7 +19,7 @@ from svc.config.patching import patched_text
 _EDITING = threading.Lock()
 """Two edits at once would lose one of them."""
 
-RELOADED = ("level", "file", "root", "path", "stdStreams", "colors", "tag", "rotation.")
+RELOADED = ("level", "format", "file", "root", "path", "stdStreams", "colors", "tag", "rotation.")
 """What is taken over from `logging` sections without a restart."""
 
 

@@ -194,6 +194,13 @@ SETTINGS: tuple[Setting, ...] = (
     _log("mqtt", "MQTT"),
     # logging
     _level("logging.level", "warn", "Lines below this level are not written; `notify` always is."),
+    Setting(
+        "logging.format",
+        "choice",
+        "text",
+        "How entries are written: `text`, or `json`, an object a line for programs.",
+        choices=("text", "json"),
+    ),
     Setting("logging.file", "bool", True, "Write the log file."),
     Setting("logging.root", "path", "log", "Directory of the log files."),
     Setting("logging.path", "path", From("logging.root", "svc.log"), "Full name of the log file; wins over `logging.root`."),

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.logs.files import LogFile, Rotation
-from svc.logs.lines import message_text, prefix, tag_text, timestamp
+from svc.logs.lines import json_entry, message_text, plain_text, prefix, tag_text, timestamp
 
 TRACE, DEBUG, INFO, WARN, ERROR, FATAL, NOTIFY = 5, 10, 20, 30, 40, 50, 60
 """As in the standard library, with two more."""
@@ -40,15 +40,22 @@ class Log:
         """Format and append one entry. The caller has compared the level with `threshold`."""
         logs = self._logs
         name = NAMES[level]
-        text = message_text(messages)
         if self.tag:
             tags = (self.tag, *tags)
         time = timestamp(logs.clock.wall())
         thread = thread or logs.thread
-        if self.file is not None:
-            self.file.append(f"{time} {prefix(thread, logs.instance, name, tags)}{text}")
-        if self.streams:
-            logs.write_stream(level, time, thread, tags, text)
+        if logs.is_json:
+            line = json_entry(time, thread, logs.instance, name, tags, plain_text(messages))
+            if self.file is not None:
+                self.file.append(line)
+            if self.streams:
+                logs.print_line(level, line)
+        else:
+            text = message_text(messages)
+            if self.file is not None:
+                self.file.append(f"{time} {prefix(thread, logs.instance, name, tags)}{text}")
+            if self.streams:
+                logs.write_stream(level, time, thread, tags, text)
         if level >= FATAL:
             logs.flush()
         elif self.file is not None:
@@ -128,6 +135,8 @@ class Logs:
         """Called when a first line waits, perhaps on a helper thread: arrange for `flush()` within a second. None: flush at once."""
         self.on_configured: Callable[[], None] | None = None
         """Called after each `configure`, for who keeps a threshold of its own."""
+        self.is_json = False
+        """`logging.format: json`."""
         self._announced = False
         self._logs: dict[str, Log] = {}
         self._files: dict[Path, LogFile] = {}
@@ -163,6 +172,7 @@ class Logs:
         self.instance = instance
         self._stdout, self._stderr = stdout, stderr
         self._colors = config["logging.colors"]
+        self.is_json = config["logging.format"] == "json"
         before = self._files
         self._files = {}
         for section in sorted({"", *self._logs}):  # the main section first: its file is rotated as it says
@@ -204,6 +214,7 @@ class Logs:
             file = (before or {}).get(path) or LogFile(path, rotation, clock=self.clock)
             file.rotation = rotation
             file.stem = "SVC" if path == config["logging.path"] else path.stem
+            file.is_json = self.is_json
             self._files[path] = file
         log.file = file
 
@@ -219,17 +230,30 @@ class Logs:
 
     def write_stream(self, level: int, time: str, thread: str, tags: tuple[str, ...], text: str) -> None:
         """Print an entry: errors to standard error, the rest to standard output; with the time unless it is a terminal."""
-        bad = level in (ERROR, FATAL)
-        stream = (self._stderr or sys.__stderr__) if bad else (self._stdout or sys.__stdout__)
+        stream = self._stream(level)
+        try:
+            terminal = stream is not None and stream.isatty()
+        except (OSError, ValueError):
+            return
+        line = prefix(thread, self.instance, NAMES[level], tags, color=terminal and self._colors) + text
+        self.print_line(level, line if terminal else f"{time} {line}")
+
+    def print_line(self, level: int, line: str) -> None:
+        """Print an entry that is put together. A stream whose reader is gone is no trouble: the file still has the entry."""
+        stream = self._stream(level)
         if stream is None:
             return
         try:
-            terminal = stream.isatty()
-            line = prefix(thread, self.instance, NAMES[level], tags, color=terminal and self._colors) + text
-            stream.write(f"{line}\n" if terminal else f"{time} {line}\n")
+            try:
+                stream.write(f"{line}\n")
+            except UnicodeEncodeError:
+                stream.write(f"{line.encode('ascii', 'backslashreplace').decode()}\n")
             stream.flush()
         except (OSError, ValueError):
-            pass  # the reader of the stream is gone; the file still has the entry
+            pass
+
+    def _stream(self, level: int) -> TextIO | None:
+        return (self._stderr or sys.__stderr__) if level in (ERROR, FATAL) else (self._stdout or sys.__stdout__)
 
     def pending(self) -> None:
         """A line waits: have it written soon."""

@@ -20,11 +20,12 @@ from datetime import datetime
 from pathlib import Path
 
 from svc.clock import SYSTEM_CLOCK, Clock
-from svc.logs.lines import START, timestamp
+from svc.logs.lines import JSON_START, json_entry, prefix, timestamp
 
 LARGEST_BATCH = 64 << 10
 """Bytes that may wait for the next flush; more are written at once."""
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z(?=[ \"])")
 _ROTATED_TIME = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z(?:-\d+)?\.log(?:\.gz)?"
 
 
@@ -47,6 +48,8 @@ class LogFile:
         self.path = path
         self.rotation = rotation
         self.stem = stem or path.stem
+        self.is_json = False
+        """Whether what it says itself is written as JSON."""
         self._clock = clock
         self._lines: list[str] = []
         self._waiting = 0
@@ -72,13 +75,19 @@ class LogFile:
             try:
                 self._open_current()
                 if self._lost:
-                    lines.insert(0, f"{timestamp(self._clock.wall())} [main/0] [error]: {self._lost} log entries could not be written")
+                    lines.insert(0, self._entry("error", f"{self._lost} log entries could not be written"))
                 self._write(("\n".join(lines) + "\n").encode("utf-8", "backslashreplace"))
                 self._lost = 0
             except OSError as error:
                 if not self._lost:
                     print(f"svc cannot write its log {self.path}: {error.strerror}", file=sys.__stderr__)
                 self._lost += len(lines)
+
+    def _entry(self, level: str, text: str) -> str:
+        time = timestamp(self._clock.wall())
+        if self.is_json:
+            return json_entry(time, "main", 0, level, (), text)
+        return f"{time} {prefix('main', 0, level, ())}{text}"
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -149,8 +158,12 @@ class LogFile:
     def _begun(self) -> float:
         """When the first entry was written, so that a restart does not make the file young again; else the file's time."""
         with self.path.open("rb") as stream:
-            match = START.match(stream.read(200).decode("utf-8", "replace"))
-        return datetime.fromisoformat(match[1]).timestamp() if match else self.path.stat().st_mtime
+            text = stream.read(200).removeprefix(JSON_START).decode("utf-8", "replace")
+        match = _TIME.match(text)
+        try:
+            return datetime.fromisoformat(match[0]).timestamp() if match else self.path.stat().st_mtime
+        except ValueError:
+            return self.path.stat().st_mtime
 
     def _rotated_path(self) -> Path:
         self.rotation.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -4,6 +4,10 @@
 
 An entry begins with a line that starts with such a prefix; further lines of its message follow without one. No message can forge an entry:
 a line inside a message that looks like the start of one is moved right by a space.
+
+With `logging.format: json` an entry is one line instead, an object with the same parts, for programs that collect logs:
+
+    {"timestamp":"2026-01-05T10:00:01.004Z","level":"info","thread":"http/0","tags":["operation"],"message":"..."}
 """
 
 import json
@@ -15,7 +19,13 @@ from datetime import UTC, datetime
 START = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) \[([^\]/]*)/(\d+)\] \[(\w+)\]((?: \[[^\]\n]*\])*): ")
 """The prefix of an entry in a file: time, thread, instance, level, tags."""
 
-_FORGED = re.compile(r"^(?=\d{4}-\d\d-\d\dT[\d:.]+Z \[|\[[^\]\n]*/\d+\] \[)", re.MULTILINE)
+JSON_START = b'{"timestamp":"'
+"""How an entry begins as JSON."""
+
+MAX_MESSAGE = 1 << 18
+"""Characters of a message; what is longer is cut, so that one entry neither fills the disk nor what reads it."""
+
+_FORGED = re.compile(r'^(?=\d{4}-\d\d-\d\dT[\d:.]+Z \[|\[[^\]\n]*/\d+\] \[|\{"timestamp":")', re.MULTILINE)
 _TAG_UNSAFE = re.compile(r"[\[\]\s]+")
 
 _COLORS = {"trace": "90", "debug": "36", "info": "32", "warn": "33", "error": "31", "fatal": "1;31", "notify": "1;34"}
@@ -39,11 +49,17 @@ def message_text(messages: tuple[object, ...]) -> str:
     first
      2026-01-05T10:00:00.123Z [main/0] [info]: forged
     """
-    text = messages[0] if len(messages) == 1 and type(messages[0]) is str else " ".join([_as_text(message) for message in messages])
+    text = plain_text(messages)
     if "\n" in text or "\r" in text:
         first, separator, rest = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").partition("\n")
         text = first + separator + _FORGED.sub(" ", rest)
     return text
+
+
+def plain_text(messages: tuple[object, ...]) -> str:
+    """The same as it is, for a format in which nothing can be forged."""
+    text = messages[0] if len(messages) == 1 and type(messages[0]) is str else " ".join([_as_text(message) for message in messages])
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}... ({len(text)} characters)"
 
 
 def _as_text(message: object) -> str:
@@ -74,3 +90,16 @@ def prefix(thread: str, instance: int, level: str, tags: tuple[str, ...], *, col
     """
     shown = f"\x1b[{_COLORS[level]}m{level}\x1b[0m" if color else level
     return f"[{thread}/{instance}] [{shown}]{''.join([f' [{tag}]' for tag in tags])}: "
+
+
+def json_entry(time: str, thread: str, instance: int, level: str, tags: tuple[str, ...], text: str) -> str:
+    """A whole entry as one line of JSON.
+
+    >>> json_entry("2026-01-05T10:00:01.004Z", "http", 0, "info", ("operation",), "a\\nb")
+    '{"timestamp":"2026-01-05T10:00:01.004Z","level":"info","thread":"http/0","tags":["operation"],"message":"a\\\\nb"}'
+    """
+    entry = {"timestamp": time, "level": level, "thread": f"{thread}/{instance}", "tags": tags, "message": text}
+    return _encode(entry)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

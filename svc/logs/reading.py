@@ -1,0 +1,302 @@
+"""Reading a log file: entries that match, oldest or newest first (contract: operations §10).
+
+Both formats of entries are understood, also mixed in one file, for the format can be changed while the server runs. Lines that begin no entry
+belong to the one above them; those before the first one, and files that are no log at all, are entries without a level and a time.
+
+Files may be large: they are read in blocks from the end that is asked for, and from about the time that is asked for. Entries stand nearly in
+the order of their times; where several instances write, or the clock is set, some are out of order by less than SLACK_SECONDS, mostly. Nothing is
+kept but the entries of one batch, whatever `limit` is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil, floor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from svc.logs.lines import JSON_START, START, timestamp
+
+BLOCK = 1 << 18  # bytes
+MAX_LINE = 2 << 20  # bytes of a line; the rest of it is left out
+MAX_MESSAGE = 1 << 20  # bytes of the further lines of a message
+SLACK_SECONDS = 60.0
+BATCH_ENTRIES = 500
+BATCH_BYTES = 1 << 18  # of messages
+
+_TAG = re.compile(r"\[([^\]]*)\]")
+_CUT = "\n... (cut)"
+
+Entry = dict[str, Any]
+"""`level`, `message`, `timestamp` (ISO), `thread` (`http/0`), `tags`; level, timestamp and thread are None for lines that are no entry of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which entries. Times in seconds since the epoch, both included. `text` stands in the message or a tag."""
+
+    level: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str | None = None
+    newest_first: bool = False
+    start: int = 0
+    limit: int = 1000
+
+
+class LogReader:
+    """The entries of one file, a batch at a time: for helper threads, one after the other. A missing file has none."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.done = False
+        self._path = path
+        self._wanted = wanted
+        self._entries = self._iter_entries()
+
+    def batch(self) -> list[Entry]:
+        """The next ones; `done` if there are no more. Raises OSError if the file cannot be read."""
+        found: list[Entry] = []
+        size = 0
+        for entry in self._entries:
+            found.append(entry)
+            size += len(entry["message"])
+            if len(found) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+                return found
+        self.done = True
+        return found
+
+    def close(self) -> None:
+        """Give back the file; may be repeated."""
+        self.done = True
+        self._entries.close()
+
+    def _iter_entries(self) -> Any:
+        wanted = self._wanted
+        try:
+            stream = self._path.open("rb", buffering=0)
+        except FileNotFoundError:
+            return
+        with stream:
+            skipped = given = 0
+            for entry in _iter_matching(stream, wanted):
+                if skipped < wanted.start:
+                    skipped += 1
+                    continue
+                yield entry
+                given += 1
+                if given >= wanted.limit:
+                    return
+
+
+def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
+    size = os.fstat(stream.fileno()).st_size
+    since, until = _text(wanted.since, ceil), _text(wanted.until, floor)
+    first = _text(None if wanted.since is None else wanted.since - SLACK_SECONDS, ceil)
+    last = _text(None if wanted.until is None else wanted.until + SLACK_SECONDS, floor)
+    if wanted.newest_first:
+        entries = iter_backward(stream, size if last is None else _place(stream, size, last, before=False))
+    else:
+        entries = iter_forward(stream, 0 if first is None else _place(stream, size, first, before=True), size)
+    for entry in entries:
+        time = entry["timestamp"]
+        if time is not None:
+            if wanted.newest_first and first is not None and time < first:
+                return
+            if not wanted.newest_first and last is not None and time > last:
+                return
+        if (since is not None and (time is None or time < since)) or (until is not None and (time is None or time > until)):
+            continue
+        if wanted.level is not None and entry["level"] != wanted.level:
+            continue
+        if wanted.text is not None and wanted.text not in entry["message"] and not any(wanted.text in tag for tag in entry["tags"]):
+            continue
+        yield entry
+
+
+def _text(seconds: float | None, rounded: Any) -> str | None:
+    """A time as it stands in entries, whose order as texts is that of the times. Beyond what can be written: the nearest that can."""
+    if seconds is None:
+        return None
+    return timestamp(min(max(rounded(seconds * 1000), _FIRST_MS), _LAST_MS) / 1000)
+
+
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000  # years 1 and 9999
+
+
+def _place(stream: BinaryIO, size: int, time: str, *, before: bool) -> int:
+    """Where to begin: the start of an entry before which all are older than `time`, or (`before=False`) behind which all are younger."""
+    low, high = 0, size
+    while high - low > 2 * BLOCK:
+        middle = (low + high) // 2
+        found = _first_entry(stream, middle, min(middle + BLOCK, high))
+        if found is None:
+            break
+        at, found_time = found
+        if found_time < time if before else found_time <= time:
+            low = at
+        else:
+            high = middle if before else at
+    return low if before else high
+
+
+def _first_entry(stream: BinaryIO, begin: int, end: int) -> tuple[int, str] | None:
+    """(position, time) of the first entry that starts behind `begin`."""
+    stream.seek(begin)
+    data = stream.read(end - begin)
+    at = data.find(b"\n") + 1
+    while at:
+        stop = data.find(b"\n", at)
+        head = parse_head(data[at : stop if stop >= 0 else len(data)])
+        if head is not None:
+            return begin + at, head["timestamp"]
+        at = stop + 1
+    return None
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _lines_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
+    stream.seek(begin)
+    rest = b""
+    while begin < end:
+        block = stream.read(min(BLOCK, end - begin))
+        if not block:
+            break  # it was cut off meanwhile
+        begin += len(block)
+        first, newline, block = block.partition(b"\n")
+        rest += first[: MAX_LINE - len(rest)]
+        if not newline:
+            continue
+        yield rest
+        *lines, rest = block.split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _lines_backward(stream: BinaryIO, end: int) -> Iterator[bytes]:
+    rest = b""
+    is_last = True
+    while end > 0:
+        begin = max(0, end - BLOCK)
+        stream.seek(begin)
+        block = stream.read(end - begin)
+        end = begin
+        if is_last:
+            block = block.removesuffix(b"\n")
+            is_last = False
+        before, newline, last = block.rpartition(b"\n")
+        rest = last + rest[: max(0, MAX_LINE - len(last))]
+        if not newline:
+            continue
+        yield rest
+        rest, *lines = before.split(b"\n")
+        yield from reversed(lines)
+    if not is_last:  # of an empty file there is nothing, but a first line may be empty
+        yield rest
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def parse_head(line: bytes) -> Entry | None:
+    """The entry that a line begins, or None.
+
+    >>> parse_head(b"2026-01-05T10:00:01.004Z [http/0] [info] [operation]: text")["tags"]
+    ['operation']
+    """
+    if line[:1] == b"{":
+        return _parse_json(line) if line.startswith(JSON_START) else None
+    if line[4:5] != b"-" or line[10:11] != b"T":
+        return None
+    text = line.decode("utf-8", "replace").removesuffix("\r")
+    match = START.match(text)
+    if match is None:
+        return None
+    return {
+        "level": match[4],
+        "message": text[match.end() :],
+        "timestamp": match[1],
+        "thread": f"{match[2]}/{match[3]}",
+        "tags": _TAG.findall(match[5]),
+    }
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def _parse_json(line: bytes) -> Entry | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("timestamp"), str) or not _TIME.fullmatch(found["timestamp"]):
+        return None
+    tags = found.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(item, str) for item in (found.get("level"), found.get("message"), *tags)):
+        return None
+    return {
+        "level": found["level"],
+        "message": found["message"],
+        "timestamp": found["timestamp"],
+        "thread": found["thread"] if isinstance(found.get("thread"), str) else None,
+        "tags": tags,
+    }
+
+
+def _finished(head: Entry | None, lines: Iterable[bytes], cut: bool) -> Entry:
+    """An entry with the further lines of its message; without a head, one of foreign lines."""
+    texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
+    if head is None:
+        head = {"level": None, "message": "", "timestamp": None, "thread": None, "tags": []}
+    else:
+        texts.insert(0, head["message"])
+    head["message"] = "\n".join(texts).rstrip("\n") + (_CUT if cut else "")
+    return head
+
+
+def iter_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Entry]:
+    """All entries between two positions, oldest first."""
+    head: Entry | None = None
+    lines: list[bytes] = []
+    size, cut = 0, False
+    for line in _lines_forward(stream, begin, end):
+        found = parse_head(line)
+        if found is None:
+            size += len(line) + 1
+            if size <= MAX_MESSAGE:
+                lines.append(line)
+            else:
+                cut = True
+            continue
+        if head is not None or any(lines):
+            yield _finished(head, lines, cut)
+        head, lines, size, cut = found, [], 0, False
+    if head is not None or any(lines):
+        yield _finished(head, lines, cut)
+
+
+def iter_backward(stream: BinaryIO, end: int) -> Iterator[Entry]:
+    """All entries before a position, newest first."""
+    lines: deque[bytes] = deque()
+    size, cut = 0, False
+    for line in _lines_backward(stream, end):
+        head = parse_head(line)
+        if head is None:
+            lines.appendleft(line)
+            size += len(line) + 1
+            while size > MAX_MESSAGE:
+                size -= len(lines.pop()) + 1
+                cut = True
+            continue
+        yield _finished(head, lines, cut)
+        lines.clear()
+        size, cut = 0, False
+    if any(lines):
+        yield _finished(None, lines, cut)
