@@ -1,7 +1,361 @@
-"""Bulk loads as jobs: CSV data, files, addresses, S3 (contract: operations §4)."""
+"""Bulk loads as jobs: CSV data, files, addresses, S3 (contract: operations §4).
+
+What can be known before is checked before the job exists: fields, table, file, the answer of a URL. The job then reads rows while it writes them
+(`store.bulk_write`), so neither the size of the content nor the number of its rows matters. A row that cannot be read or written is told in the job's
+result and hinders no other.
+"""
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, cast
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.auth.system import SYSTEM
+from svc.errors import Problem, Refusal
+from svc.operations.call import Call
+from svc.operations.csv_cast import CsvColumns, column_name_fault
+from svc.operations.csv_rows import CsvRows
+from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
+from svc.operations.jobs import Job, JobFailed
+from svc.operations.json_records import JsonRecords
+from svc.operations.load_sources import Source, TextSource, headers_fault, open_file, open_url, opened, url_fault
+from svc.operations.operation import UPSERT, Operation
+from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
+from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
+from svc.store.bulk_write import BulkResult, Mode, Refused, bulk_write
+
+logger = logging.getLogger("svc.operations")
+
+ACTIONS = ("insert", "update", "upsert")
+FAILED = "There was an error during your bulk load into svc. Check logs and try again."
+NO_ROWS = "No records parsed from csv file."
+ROWS = 256  # that are read in one step
+
+Record = dict[str, Any]
+AnySource = Source | TextSource
+
+
+# --- operations -------------------------------------------------------------------------------------------------------------------------
+
+
+def csv_data_load(call: Call) -> Any:
+    action = _checked(call)
+    return _start(call, action, TextSource(call["data"]))
+
+
+async def csv_file_load(call: Call) -> Any:
+    action = _checked(call)
+    config = call.node.config
+    roots = None if call.is_super_user else config["operationsApi.importRoots"]
+    source = await opened(lambda: open_file(call["file_path"], config.root, roots))
+    return _start(call, action, source)
+
+
+async def csv_url_load(call: Call) -> Any:
+    action = _checked(call)
+    source = await opened(lambda: open_url(call["csv_url"], call["passthrough_headers"] or {}))
+    return _start(call, action, source)
+
+
+async def import_from_s3(call: Call) -> Any:
+    target = read_target(call["s3"])
+    action = _checked(call)
+    require_library()
+    source = await opened(lambda: (_S3Body(get_object(target)), None))
+    return _start(call, action, source, is_json=target.key.lower().endswith(".json"))
+
+
+class _S3Body:
+    """What the client library raises while an object is read becomes a Problem."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def read(self, amt: int, /) -> bytes:
+        try:
+            return cast(bytes, self._body.read(amt))
+        except Exception as error:
+            problem = s3_problem(error)
+            if problem is None:
+                raise
+            raise problem from error
+
+    def close(self) -> None:
+        self._body.close()
+
+
+def _checked(call: Call) -> Mode:
+    """The action. Raises what can be known without the content."""
+    action = call["action"]
+    if action is None:
+        action = "insert"
+    if not isinstance(action, str) or action not in ACTIONS:
+        raise bad_request("Action is required and must be either insert, update, or upsert")
+    if call["database"] == SYSTEM:
+        raise Problem(SYSTEM_WRITE, 403)
+    assert call.table
+    return cast(Mode, action)
+
+
+def _start(call: Call, action: Mode, source: AnySource, *, is_json: bool = False) -> Any:
+    try:
+        load = _Load(call, action, source)
+        return call.node.jobs.start(call, load.json if is_json else load.csv)
+    except BaseException:
+        source.close()
+        raise
+
+
+# --- the work of a job ------------------------------------------------------------------------------------------------------------------
+
+
+class _Load:
+    def __init__(self, call: Call, action: Mode, source: AnySource) -> None:
+        self._call = call
+        self._table = call.table
+        self._action = action
+        self._source = source
+        self._slices = call.node.store.slices
+        self._attributes = frozenset[str]()  # that are known to be good
+        self._result = BulkResult()
+
+    async def csv(self, job: Job) -> tuple[str, dict[str, Any]]:
+        return await self._run(job, self._csv_records())
+
+    async def json(self, job: Job) -> tuple[str, dict[str, Any]]:
+        return await self._run(job, self._json_records())
+
+    async def _run(self, job: Job, records: AsyncGenerator[list[Record | Refused]]) -> tuple[str, dict[str, Any]]:
+        async def on_batch(result: BulkResult) -> None:
+            self._result = result
+            await job.progress(result.total, None, self._read())
+
+        try:
+            result = await bulk_write(self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch)
+        except JobFailed:
+            raise
+        except Problem as problem:
+            if not self._result.total or isinstance(problem, Refusal):
+                raise
+            raise JobFailed(f"{problem.message} ({self._result.written} of {self._result.total} records were loaded before)") from problem
+        except Exception as error:
+            logger.exception("a load into %s.%s failed", self._table.database.name, self._table.name)
+            raise JobFailed(FAILED) from error
+        finally:
+            self._source.close()
+        if not result.total:
+            raise JobFailed(NO_ROWS)
+        return f"successfully loaded {result.written} of {result.total} records", {
+            "written": result.written,
+            "skipped": result.skipped,
+            "failed": result.failed,
+            "errors": [{"row": number, "message": message} for number, message in result.errors],
+        }
+
+    def _read(self) -> str:
+        """How much of the content has been read."""
+        done, size = self._source.done, self._source.size
+        return f"{done * 100 // size} % read" if size else f"{done} bytes read"
+
+    async def _csv_records(self) -> AsyncGenerator[list[Record | Refused]]:
+        rows = CsvRows()
+        columns: CsvColumns | None = None
+        async for text in self._source.pieces():
+            rows.feed(text)
+            while some := await self._take(rows):
+                if columns is None:
+                    columns = self._columns(some.pop(0))
+                yield columns.records(some)
+        rows.finish()
+        while some := await self._take(rows):
+            if columns is None:
+                columns = self._columns(some.pop(0))
+            yield columns.records(some)
+        rows.check_end()
+
+    async def _take(self, rows: CsvRows) -> list[list[str]]:
+        await self._slices.take()
+        return rows.rows(ROWS)
+
+    def _columns(self, header: list[str]) -> CsvColumns:
+        """Raises JobFailed, or what stands against writing these attributes."""
+        fault = column_name_fault(header)
+        if fault is not None:
+            raise JobFailed(f"Invalid column name '{fault}', cancelling load operation")
+        self._check_rights(header)
+        return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed)
+
+    async def _json_records(self) -> AsyncGenerator[list[Record | Refused]]:
+        reader = JsonRecords()
+        async for text in self._source.pieces():
+            reader.feed(text)
+            while True:
+                await self._slices.take()
+                some = reader.records(ROWS)
+                if not some:
+                    break
+                yield list(map(self._json_record, some))
+        reader.check_end()
+
+    def _json_record(self, record: Record) -> Record | Refused:
+        known = self._attributes
+        if not record.keys() <= known:
+            unknown = record.keys() - known
+            self._check_rights(unknown)
+            for name in sorted(unknown):
+                fault = attribute_name_fault(name)
+                if fault is not None:
+                    return Refused(fault)
+            self._attributes = known | unknown if len(known) < 10_000 else frozenset(unknown)
+        for name in self._managed:
+            record.pop(name, None)
+        key = record.get(self._table.primary_key)
+        if key == "":
+            del record[self._table.primary_key]
+        elif key == "null" or key == "undefined":
+            return Refused(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
+        return record
+
+    @property
+    def _managed(self) -> frozenset[str]:
+        """Attributes that nobody but the store sets: what is sent for them is dropped."""
+        return frozenset(("__createdtime__", "__updatedtime__", *self._table.stamps))
+
+    def _check_rights(self, names: Iterable[str]) -> None:
+        call = self._call
+        rights = call.rights
+        if rights.attributes is None:
+            return
+        if not rights.managed.isdisjoint(names):
+            rights.check_write(dict.fromkeys(rights.managed.intersection(names)), insert=True)
+        needed = ("insert", "update") if self._action == "upsert" else (self._action,)
+        check_written_attributes(call["database"], call["table"], rights, names, needed)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------------------------
+
+_ACTION = Field("action", "any", "What to do with the records: `insert` (default), `update` or `upsert`.", choices=ACTIONS)
+_STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
+_RETURNS = "The message with the id of the job, and the id."
+_NOTES = """The answer comes when the job's record is stored; `get_job` tells how it goes and how it ended. The message of a job that is done is
+`successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
+exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, message}`, the first row behind the header being 1.
+A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches."""
+_CSV_NOTES = """
+
+The first row has the names of the attributes, the content is UTF-8, with or without byte order mark. Blank lines are skipped, and so are rows whose
+cells are all empty; surplus cells are dropped; an empty cell means that the record does not have the attribute. Cells of declared attributes are read
+by their type (`Date` takes ISO text). Others are cast by their look, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
+`undefined` are null; numbers without leading zeros and without exponent are numbers; `{...}` and `[...]` are JSON if they can be read as such; the rest
+is text. A cell may have 1,048,576 characters, a row twice as many. Dynamic tables learn the attributes of the header."""
+
+
+def _with_errors(text: str, extra: str = "") -> str:
+    return f"{text}{_CSV_NOTES}{extra}"
+
+
+OPERATIONS = (
+    Operation(
+        name="csv_data_load",
+        category="bulk",
+        summary="Load records from a CSV text.",
+        permission=UPSERT,
+        handler=csv_data_load,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field("data", "text", "The CSV text, with a header row.", required=True),
+            _ACTION,
+        ),
+        returns=_RETURNS,
+        notes=_with_errors(_NOTES),
+        example={"database": "garden", "table": "plant", "action": "upsert", "data": "id,species,height\n1,fern,12\n2,moss,3\n"},
+        example_answer=_STARTED,
+        missing_status=400,
+        starts_job=True,
+    ),
+    Operation(
+        name="csv_file_load",
+        category="bulk",
+        summary="Load records from a CSV file on the server.",
+        permission=UPSERT,
+        handler=csv_file_load,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field("file_path", "text", "Path of the file on the server; a relative one is relative to `rootPath`.", required=True),
+            _ACTION,
+        ),
+        returns=_RETURNS,
+        notes=_with_errors(
+            _NOTES,
+            "\n\nUsers that are not super users may load files below the directories of `operationsApi.importRoots` only, links followed.",
+        ),
+        example={"database": "garden", "table": "plant", "action": "insert", "file_path": "import/plants.csv"},
+        example_answer=_STARTED,
+        missing_status=400,
+        starts_job=True,
+    ),
+    Operation(
+        name="csv_url_load",
+        category="bulk",
+        summary="Load records from a CSV file on the web.",
+        permission=UPSERT,
+        handler=csv_url_load,
+        fields=(
+            DATABASE,
+            TABLE,
+            Field(
+                "csv_url", "text", "An `http` or `https` address.", required=True, secret=True, check=lambda value, field: url_fault(value)
+            ),
+            Field(
+                "passthrough_headers",
+                "object",
+                "Headers to send with the request, to the server of the address only.",
+                secret=True,
+                check=lambda value, field: headers_fault(value),
+            ),
+            _ACTION,
+        ),
+        returns=_RETURNS,
+        notes=_with_errors(
+            _NOTES,
+            "\n\nThe request is made before the answer: a status other than 200 and a content type other than `text/csv`, `text/plain`,"
+            " `application/octet-stream` or `application/vnd.ms-excel` are answered with 400. Up to five redirects are followed.",
+        ),
+        example={"database": "garden", "table": "plant", "action": "insert", "csv_url": "https://example.com/plants.csv"},
+        example_answer=_STARTED,
+        missing_status=400,
+        starts_job=True,
+    ),
+    Operation(
+        name="import_from_s3",
+        category="bulk",
+        summary="Load records from a CSV or JSON object in S3.",
+        permission=UPSERT,
+        handler=import_from_s3,
+        fields=(DATABASE, TABLE, S3, _ACTION),
+        returns=_RETURNS,
+        notes=_with_errors(
+            _NOTES,
+            "\n\nObjects whose key ends with `.json` hold an array of records, or one record after the other (NDJSON)."
+            " Needs the extra `s3`: without it 501.",
+        ),
+        example={
+            "database": "garden",
+            "table": "plant",
+            "action": "insert",
+            "s3": {
+                "aws_access_key_id": "AKIAEXAMPLE",
+                "aws_secret_access_key": "…",
+                "bucket": "my-bucket",
+                "key": "plants.csv",
+                "region": "us-east-1",
+            },
+        },
+        example_answer=_STARTED,
+        missing_status=400,
+        starts_job=True,
+    ),
+)

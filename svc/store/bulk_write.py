@@ -122,7 +122,7 @@ class _Batch:
         self.kind = PUT if mode == "insert" else PATCH
         self.records = 0  # taken, the failed ones included
         self.unsaved: list[Blob] = []
-        self.names: set[str] = set()  # of attributes that a dynamic table does not have
+        self.names: dict[str, None] = {}  # of attributes that a dynamic table does not have
         self.written_bytes = 0
         self.written = 0
         self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
@@ -162,7 +162,7 @@ class _Batch:
             shape = tuple(record)
             if shape not in self._shapes:
                 self._shapes.add(shape)
-                self.names.update(name for name in shape if name not in table.attributes)
+                self.names.update((name, None) for name in shape if name not in table.attributes)
         key = record.get(table.primary_key)
         if key is None:
             if mode == "update" or mode == "delete":
@@ -408,8 +408,8 @@ class _BulkWriter:
             if batch.definition is not self._table.definition and not self._table.definition.dynamic:
                 batch = await self._slices.result(batch.again())
             if batch.names:
-                self._database.learn_attributes(self._table, dict.fromkeys(batch.names))
-                batch.names = set()
+                self._database.learn_attributes(self._table, batch.names)
+                batch.names = {}
             try:
                 await LongWrite(self._store, batch, {self._table: batch.definition}, self._user, self._operation).run()
                 break

@@ -1,0 +1,217 @@
+"""Cells of CSV files -> values (contract: operations §4).
+
+What is declared is read by its type. What is not is cast by its look: booleans, null, plain decimal numbers, JSON objects and lists; anything else,
+times and `NaN` included, stays text, whether it was quoted or not. An empty cell is no value at all: the record does not have the property.
+
+Rows are converted column by column, because most columns hold one kind of value, and that is a few passes in C for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from svc.content.json_type import decode_json
+from svc.content.texts import converter
+from svc.errors import BadBody, BadValue
+from svc.operations.fields import attribute_name_fault
+from svc.store.bulk_write import Refused
+from svc.store.conversion import autoconvert
+from svc.store.schema import Attribute
+
+_WORDS: Mapping[str, object] = {
+    "true": True, "TRUE": True, "false": False, "FALSE": False, "null": None, "NULL": None, "undefined": None,
+}  # fmt: skip
+_STARTS = frozenset("-0123456789tTfFnNu{[")  # of all that is not simply text
+_BRACKETS = {"{": "}", "[": "]"}
+_TEXT_TYPES = frozenset(("ID", "String", "Any"))
+_NO_KEYS = frozenset(("null", "undefined"))
+_MISSING = object()
+
+Column = Callable[[Sequence[str]], Sequence[Any]]
+"""Cells, none of them empty, -> their values, or `_Bad`."""
+
+
+def autocast(text: str) -> object:
+    """What a cell of an undeclared attribute stands for.
+
+    >>> [autocast(text) for text in ("TRUE", "undefined", "12", "-0.50", "007", "1e3", '{"a": [1]}', "{a}", "2024-01-05T10:00:00Z", "NaN")]
+    [True, None, 12, -0.5, '007', '1e3', {'a': [1]}, '{a}', '2024-01-05T10:00:00Z', 'NaN']
+    """
+    if text[:1] not in _STARTS:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    end = _BRACKETS.get(text[0])
+    if end is None:
+        return autoconvert(text)
+    if text[-1] == end:
+        try:
+            return decode_json(text.encode())
+        except (BadBody, UnicodeEncodeError):
+            pass
+    return text
+
+
+class _Bad:
+    """In place of the value of a cell that its type cannot take."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+def column_name_fault(names: Sequence[str]) -> str | None:
+    """The first name of a header that cannot be that of an attribute, or that is there twice; None: all are good."""
+    for number, name in enumerate(names):
+        if attribute_name_fault(name) is not None or name in names[:number]:
+            return name
+    return None
+
+
+class CsvColumns:
+    """Makes records of rows with this header. `attributes`: of the table. `left_out`: columns that are not taken."""
+
+    def __init__(self, header: Sequence[str], attributes: Mapping[str, Attribute], primary_key: str, left_out: frozenset[str]) -> None:
+        self._width = len(header)
+        self._columns = [
+            (place, name, _column(attributes.get(name), is_key=name == primary_key))
+            for place, name in enumerate(header)
+            if name not in left_out
+        ]
+        self.names = tuple(name for _, name, _ in self._columns)
+
+    def records(self, rows: list[list[str]]) -> list[dict[str, Any] | Refused]:
+        """Of each row, which may be shorter or longer than the header. Rows without any content give none."""
+        width, names = self._width, self.names
+        if not all(map(width.__eq__, map(len, rows))):
+            rows = [row if len(row) == width else (row + [""] * (width - len(row)))[:width] for row in rows]
+        if not rows:
+            return []
+        cells = list(zip(*rows, strict=True))
+        columns: list[Sequence[Any]] = []
+        is_plain = True
+        for place, _, convert in self._columns:
+            column: Sequence[Any] = cells[place]
+            if "" in column:
+                is_plain = False
+                column = _with_gaps(column, convert)
+            elif convert is not None:
+                column = convert(column)
+            if type(column) is _WithBad:
+                is_plain = False
+            columns.append(column)
+        if is_plain:
+            return list(map(dict, map(zip, repeat(names), zip(*columns, strict=True)))) if names else []
+        return [record for row in zip(*columns, strict=True) if (record := self._record(row)) is not None]
+
+    def _record(self, row: tuple[Any, ...]) -> dict[str, Any] | Refused | None:
+        bad = [value.message for value in row if type(value) is _Bad]
+        if bad:
+            return Refused(". ".join(bad))
+        return {name: value for name, value in zip(self.names, row, strict=True) if value is not _MISSING} or None
+
+
+class _WithBad(list[Any]):
+    """A column that has `_Bad` among its values."""
+
+
+def _with_gaps(cells: Sequence[str], convert: Column | None) -> Sequence[Any]:
+    """A column that has empty cells."""
+    filled = [cell for cell in cells if cell]
+    values = iter(filled if convert is None or not filled else convert(filled))
+    return _WithBad([next(values) if cell else _MISSING for cell in cells])
+
+
+def _column(attribute: Attribute | None, *, is_key: bool) -> Column | None:
+    """None: the cells as they are."""
+    declared = converter(attribute)
+    if declared is None:
+        column: Column | None = _autocast_column
+    elif declared is str:
+        column = None
+    else:
+        kind = "" if attribute is None or attribute.elements else attribute.type
+        column = _quick(_each(declared), kind)
+    return _key_column(column) if is_key and (attribute is None or attribute.type in _TEXT_TYPES) else column
+
+
+def _key_column(column: Column | None) -> Column:
+    """Keys that come from programs which lost them are not taken for keys (operations §3.1 rule 6)."""
+
+    def convert(cells: Sequence[str]) -> Sequence[Any]:
+        values = cells if column is None else column(cells)
+        if _NO_KEYS.isdisjoint(cells):
+            return values
+        return _WithBad(
+            [
+                _Bad(f"Invalid hash value: '{cell}' is not a valid hash attribute value, check log for more info")
+                if cell in _NO_KEYS
+                else value
+                for cell, value in zip(cells, values, strict=True)
+            ]
+        )
+
+    return convert
+
+
+def _each(declared: Callable[[str], object]) -> Column:
+    def convert(cells: Sequence[str]) -> Sequence[Any]:
+        values: list[Any] = []
+        has_bad = False
+        for cell in cells:
+            try:
+                values.append(declared(cell))
+            except BadValue as error:
+                has_bad = True
+                values.append(_Bad(error.message))
+        return _WithBad(values) if has_bad else values
+
+    return convert
+
+
+def _quick(each: Column, kind: str) -> Column:
+    """A column of a declared type: all at once if every cell is written in the usual way."""
+    if kind == "Int" or kind == "Long" or kind == "BigInt":
+        return lambda cells: _integers(cells) or each(cells)
+    if kind == "Float":
+        return lambda cells: _floats(cells) or _integers(cells) or each(cells)
+    return each
+
+
+def _autocast_column(cells: Sequence[str]) -> Sequence[Any]:
+    first = cells[0][0]
+    if first == "-" or first.isdigit():
+        numbers = _integers(cells) or _floats(cells)
+        if numbers is not None:
+            return numbers
+    starts = _STARTS
+    return [cell if cell[0] not in starts else autocast(cell) for cell in cells]
+
+
+_DIGITS = 300  # characters of a number that is read at once; longer ones may be none
+
+
+def _integers(cells: Sequence[str]) -> list[int] | None:
+    """Of cells that are all written as an integer is shown; None if one is not."""
+    if max(map(len, cells)) > _DIGITS:
+        return None
+    try:
+        values = list(map(int, cells))
+    except ValueError:
+        return None
+    return values if all(map(str.__eq__, map(str, values), cells)) else None
+
+
+def _floats(cells: Sequence[str]) -> list[float] | None:
+    """The same for numbers with a fraction, shown without exponent."""
+    try:
+        values = list(map(float, cells))
+    except ValueError:
+        return None
+    if not all(map(str.__eq__, map(repr, values), cells)):
+        return None
+    text = "".join(cells)
+    return None if "e" in text or "n" in text else values  # exponents; infinities and NaN

@@ -1,0 +1,110 @@
+"""Text that arrives in pieces -> rows of CSV (contract: operations §4; RFC 4180).
+
+Foreign files are read leniently, as the csv module does, whose rules for quotes these are. A row may lie in several pieces: what of it has arrived is
+kept and read again with the next one that may end it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+from itertools import chain
+
+from svc.errors import ValidationError
+
+MAX_CELL = 1 << 20  # characters; a cell is read in one go, and 1 MiB takes 6 ms
+MAX_ROW = 1 << 21  # characters
+
+csv.field_size_limit(MAX_CELL)
+
+
+class _OutOfText(Exception):
+    """There are no more lines at the moment."""
+
+
+def _no_more() -> Iterator[str]:
+    raise _OutOfText
+    yield ""
+
+
+class CsvRows:
+    """`feed` a piece of text, then take `rows` until there are none; after the last piece, `finish` and take what is left.
+
+    Rows without any content are left out. Raises ValidationError for what cannot be read, with the line.
+    """
+
+    def __init__(self) -> None:
+        self._rest = ""  # the beginning of a line
+        self._lines: list[str] = []  # whole ones, from the beginning of a row
+        self._line = 0  # lines before them
+        self._split: Iterator[list[str]] | None = None  # of lines without quotes
+        self._reader = csv.reader(())
+        self._taken = 0  # of `_lines`, by rows that were given out
+        self._is_open = False  # the lines are the beginning of a row whose end is not there yet
+        self._begun = False
+
+    def feed(self, text: str) -> None:
+        if not self._begun and text:
+            self._begun = True
+            text = text.removeprefix("\ufeff")
+        may_end = not self._is_open or '"' in text
+        text = self._rest + text
+        # Behind a CR there may be the LF that belongs to it.
+        end = max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1
+        self._rest = text[end:]
+        self._take(text[:end], may_end)
+        if len(self._rest) > MAX_ROW or (self._is_open and sum(map(len, self._lines)) > MAX_ROW):
+            raise ValidationError(f"The row that begins in line {self._line + 1} is longer than {MAX_ROW} characters")
+
+    def finish(self) -> None:
+        """There is no more text."""
+        rest, self._rest = self._rest, ""
+        self._take(rest, True)
+
+    def check_end(self) -> None:
+        """After the last row."""
+        if self._is_open:
+            raise ValidationError(f"The quoted cell that begins in line {self._line + 1} or later has no end")
+
+    def _take(self, text: str, may_end: bool) -> None:
+        lines = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
+        is_open, self._lines = self._is_open, self._lines + lines
+        if not is_open and '"' not in text:
+            self._split = iter([line.rstrip("\r\n").split(",") for line in lines])
+        elif may_end:
+            self._reader = csv.reader(chain(self._lines, _no_more()))
+            self._is_open = False
+
+    def rows(self, limit: int) -> list[list[str]]:
+        """Up to `limit` rows; none if more text is needed."""
+        found: list[list[str]] = []
+        if self._split is not None:
+            for row in self._split:
+                self._taken += 1
+                if len(row) > 1 or row[0]:
+                    found.append(row)
+                    if len(found) >= limit:
+                        return found
+            self._split = None
+            self._end_piece()
+        elif not self._is_open and self._lines:
+            reader = self._reader
+            try:
+                for row in reader:
+                    self._taken = reader.line_num
+                    if row:
+                        found.append(row)
+                        if len(found) >= limit:
+                            return found
+            except _OutOfText:
+                self._end_piece()
+            except csv.Error as error:
+                raise ValidationError(f"Invalid CSV: {error}, in line {self._line + reader.line_num}")
+        return found
+
+    def _end_piece(self) -> None:
+        self._line += self._taken
+        self._lines = self._lines[self._taken :]
+        self._taken = 0
+        self._is_open = bool(self._lines)

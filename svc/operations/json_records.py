@@ -1,0 +1,91 @@
+"""Text that arrives in pieces -> the objects of a JSON array, or objects one after the other as in NDJSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from svc.errors import ValidationError
+
+MAX_RECORD = 1 << 21  # characters; it is read in one go
+_SPACE = " \t\r\n"
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
+
+
+class JsonRecords:
+    """`feed` a piece of text, then take `records` until there are none; after the last piece, `check_end`.
+
+    Raises ValidationError for what is no such text, with the number of the record.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._place = 0
+        self._count = 0
+        self._begun = False
+        self._in_array = False
+        self._ended = False  # behind the array
+        self._needs_more = False
+
+    def feed(self, text: str) -> None:
+        self._text = self._text[self._place :] + text
+        self._place = 0
+        self._needs_more = False
+
+    def records(self, limit: int) -> list[dict[str, Any]]:
+        """Up to `limit` records; none if more text is needed."""
+        found: list[dict[str, Any]] = []
+        while len(found) < limit and self._is_at_record():
+            try:
+                record, self._place = _decode(self._text, self._place)
+            except RecursionError:
+                self._fail("is nested too deeply")
+            except ValueError as error:
+                if len(self._text) - self._place > MAX_RECORD:
+                    self._fail(f"is no JSON, or longer than {MAX_RECORD} characters: {error}")
+                self._needs_more = True  # or it is wrong: the end will tell
+                break
+            self._count += 1
+            found.append(record)
+        return found
+
+    def check_end(self) -> None:
+        if self._needs_more or (self._in_array and not self._ended) or self._text[self._place :].strip(_SPACE):
+            self._fail("is no JSON, or its end is missing")
+
+    def _is_at_record(self) -> bool:
+        """Go to the next one; False if it is not there yet, or there is none."""
+        if self._needs_more:
+            return False
+        text, place = self._text, self._place
+        while place < len(text):
+            character = text[place]
+            if character in _SPACE or (character == "\ufeff" and not self._begun):
+                place += 1
+            elif self._ended:
+                self._fail("stands behind the end of the array")
+            elif not self._begun and character == "[":
+                self._begun = self._in_array = True
+                place += 1
+            elif self._begun and character == ",":
+                place += 1
+            elif self._in_array and character == "]":
+                self._ended = True
+                place += 1
+            elif character == "{":
+                self._begun = True
+                self._place = place
+                return True
+            else:
+                self._fail("is no object")
+        self._place = place
+        return False
+
+    def _fail(self, what: str) -> NoReturn:
+        raise ValidationError(f"Record {self._count + 1} of the file {what}")
