@@ -26,9 +26,12 @@ from svc.install import (
     keep_initial_password,
     make_directories,
     read_boot_file,
+    record_socket,
+    recorded_socket,
     remove_initial_password,
     running_pid,
     take_administrator,
+    write_boot_file,
 )
 
 
@@ -290,3 +293,16 @@ def test_the_initial_password_is_shown_once_and_kept(tmp_path: Path) -> None:
     remove_initial_password(tmp_path)
     remove_initial_password(tmp_path)
     assert initial_password_notice(tmp_path) is None
+
+
+def test_the_boot_file_knows_a_socket_whose_path_was_too_long(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    configured, used = tmp_path / "operations-server", tmp_path / "elsewhere" / "0123.sock"
+    record_socket(environ, configured, configured)
+    assert not boot_file(environ).exists()
+    write_boot_file(environ, tmp_path / "svc-config.yaml")
+    record_socket(environ, configured, used)
+    assert read_boot_file(environ)["settings_path"] == str(tmp_path / "svc-config.yaml")
+    assert recorded_socket(environ, tmp_path / "here" / "0123.sock") == used
+    assert recorded_socket(environ, tmp_path / "here" / "4567.sock") == tmp_path / "here" / "4567.sock"  # of another root
+    assert recorded_socket(environ, configured) == configured
