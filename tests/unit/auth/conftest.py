@@ -1,15 +1,18 @@
 """A store with users, and passwords that cost nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
+from svc.auth.keys import TokenKeys
 from svc.auth.passwords import Verification
 from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.users import UserDirectory, new_user_record
 from svc.clock import FakeClock
+from svc.loop import new_loop
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 
@@ -45,6 +48,26 @@ class World:
         self.user("admin", "super_user")
         self.user("ann", "gardener")
         self.directory = UserDirectory(self.store)
+
+    def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of what is awaited, on a loop that commits at the end of each turn."""
+        loop, selector = new_loop(self.clock)
+
+        def end_turn() -> bool:
+            if self.store.has_pending:
+                self.store.commit_turn()
+            self.store.end_turn()
+            return self.store.has_pending
+
+        async def awaited() -> Any:
+            return await work()
+
+        selector.end_turn = end_turn
+        try:
+            return loop.run_until_complete(awaited())
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
 
     def put(self, table: str, key: str, record: dict[str, Any]) -> None:
         transaction = self.store.begin()
@@ -84,3 +107,20 @@ def world(tmp_path: Path) -> Iterator[World]:
     found = World(tmp_path / "store")
     yield found
     found.store.close()
+
+
+@pytest.fixture(scope="session")
+def made_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with keys for tokens: short ones, made once."""
+    directory = tmp_path_factory.mktemp("made") / "keys"
+    TokenKeys(directory, bits=2048).prepare()
+    return directory
+
+
+@pytest.fixture
+def keys(made_keys: Path, tmp_path: Path) -> TokenKeys:
+    """Keys that have been read."""
+    copytree(made_keys, tmp_path / "keys")
+    found = TokenKeys(tmp_path / "keys", bits=2048)
+    found.prepare()
+    return found
