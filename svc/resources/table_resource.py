@@ -147,7 +147,7 @@ class TableResource(Resource):
         visible = cls.visible(target)
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
             query = replace(query, select=enumerable_select(table))
-        if not target.rights.all:
+        if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
         return Rows(table, plan, visible, cls.store.clock.monotonic() - began)

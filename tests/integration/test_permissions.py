@@ -105,6 +105,15 @@ def test_related_tables_need_read_too(node: Node) -> None:
     assert status(wire, "GET", "/Product/?brand.name=Acme") == 403
 
 
+def test_all_rights_on_a_table_open_no_other(node: Node) -> None:
+    wire = allow(node, Product={"read": True, "insert": True, "update": True, "delete": True})
+    assert status(wire, "GET", "/Product/?price=1") == 200
+    assert status(wire, "GET", "/Product/?brand.name=Acme") == 403
+    assert status(wire, "GET", "/Product/?sort(brand.name)") == 403
+    assert status(wire, "DELETE", "/Product/?brand.name=Acme") == 403
+    assert json.loads(wire.ask("GET", "/Product/?price=1&select(name,brand{name})")[2]) == [{"name": "N1"}]
+
+
 def test_forbidden_attributes_are_refused_on_write_and_kept_by_put(node: Node) -> None:
     wire = allow(node, Product={"read": True, "insert": True, "update": True, "attribute_permissions": attributes(name="riu", price="ri")})
     assert status(wire, "PATCH", "/Product/p1", '{"price":9}') == 403
