@@ -199,14 +199,18 @@ def test_login_until_logout(machine: Machine) -> None:
     kept = json.loads(file.read_text())
     assert set(kept[machine.url]) == {"operation_token", "refresh_token", "username"}
 
-    body = {"operation": "create_authentication_tokens", "expires_in": 0.001}
-    expired = httpx.post(machine.url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
-    if expired.status_code == 200:
-        kept[machine.url]["operation_token"] = expired.json()["operation_token"]
-        kept[machine.url]["refresh_token"] = expired.json()["refresh_token"]
-        file.write_text(json.dumps(kept))
-        assert machine.answer("user_info", f"target={machine.url}")["username"] == "admin"
-        assert json.loads(file.read_text())[machine.url]["operation_token"] != kept[machine.url]["operation_token"]
+    body = {"operation": "create_authentication_tokens", "expires_in": 1}
+    short = httpx.post(machine.url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
+    assert short.status_code == 200, short.text
+    authorization = {"Authorization": f"Bearer {short.json()['operation_token']}"}
+    while httpx.post(machine.url, json={"operation": "user_info"}, headers=authorization, timeout=LIMIT).status_code == 200:
+        threading.Event().wait(0.05)
+    kept[machine.url] |= short.json()
+    file.write_text(json.dumps(kept))
+    assert machine.answer("user_info", f"target={machine.url}")["username"] == "admin"
+    renewed = json.loads(file.read_text())[machine.url]
+    assert renewed["operation_token"] != short.json()["operation_token"]
+    assert renewed["refresh_token"] == short.json()["refresh_token"]
 
     assert machine.fine("logout", machine.url) == f"Logged out at {machine.url}.\n"
     assert machine.run("user_info", f"target={machine.url}").stderr == "error: Must login\n"
