@@ -29,6 +29,10 @@ class Unreachable(Exception):
     """There is no server to talk to, or it went away; the message is for the user."""
 
 
+class Refused(Exception):
+    """The server does not know who asks; the message is its own, or what to do."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A server: the path of a Unix socket, or an address. `user`, `password`: from inside the URL."""

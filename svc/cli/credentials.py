@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.cli.arguments import UsageError
-from svc.cli.client import Answer, Client, Target, basic, bearer
+from svc.cli.client import Answer, Client, Refused, Target, basic, bearer
 
 CREDENTIALS_FILE = "credentials.json"
 
@@ -135,14 +135,16 @@ class RemoteClient(Client):
         self._logins = logins
 
     def send(self, body: Mapping[str, Any], authorization: str | None = None) -> Answer:
+        """As `Client.send`. Raises Refused too."""
         answer = super().send(body, authorization)
         if answer.status != 401 or self._login is None or authorization is not None:
             return answer
         text = answer.error_text()
         if text != TOKEN_EXPIRED and "invalid token" not in text:
-            raise UsageError(f"error: {text}")
-        renewed = self._renew(self._login)
-        return super().send(body) if renewed else self._give_up()
+            raise Refused(text)
+        if not self._renew(self._login):
+            raise Refused(f"the login at {self.target.url} has expired; svc login {self.target.url}")
+        return super().send(body)
 
     def _renew(self, login: Login) -> bool:
         refresh = {"operation": "refresh_operation_token", "refresh_token": login.refresh_token}
@@ -157,6 +159,3 @@ class RemoteClient(Client):
         self.authorization = bearer(token)
         self._logins.keep(self.target.url, self._login)
         return True
-
-    def _give_up(self) -> Answer:
-        raise UsageError(f"error: the login at {self.target.url} has expired; svc login {self.target.url}")

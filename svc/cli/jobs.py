@@ -33,12 +33,12 @@ def pause(seconds: float) -> None:
     Event().wait(seconds)
 
 
-def wait_for_job(client: Client, job_id: str, bar: Bar, wait: Callable[[float], None] = pause) -> dict[str, Any]:
-    """Look at a job until it has ended. Returns its record. Raises JobLost."""
+def wait_for_job(client: Client, job_id: str, bar: Bar, wait: Callable[[float], None] | None = None) -> dict[str, Any]:
+    """Look at a job until it has ended. Returns its record. `wait`: what passes the time in between. Raises JobLost, Refused."""
     seconds = FIRST_PAUSE
     failures = 0
     while True:
-        wait(seconds)
+        (wait or pause)(seconds)
         seconds = min(seconds * 1.5, LONGEST_PAUSE)
         try:
             job = _look(client, job_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place
-from svc.cli.client import Answer, Client, Unreachable, error_sentence
+from svc.cli.client import Answer, Client, Refused, Unreachable, error_sentence
 from svc.cli.credentials import Logins, RemoteClient, find_credentials
 from svc.cli.jobs import JobLost, progress_bar, wait_for_job
 from svc.cli.output import Style, chosen_style, copy_json, printable, show
@@ -36,6 +36,8 @@ def run_operation(arguments: Arguments, row: Operation) -> int:
     words = read_words(arguments.words, row, remote=bool(address))
     if address:
         client = remote_client(address, arguments, words, environment)
+        if given is None and sys.stderr.isatty():  # nobody should drop a table elsewhere because of a file they have forgotten
+            print(f"to {client.target.url}", file=sys.stderr)
     else:
         try:
             client = local_client(arguments)
@@ -100,7 +102,7 @@ def perform(client: Client, row: Operation, body: dict[str, Any], words: Words, 
         if waits and _job_id(row, result) is not None:
             return _follow(client, row, result, style)
         show(result, style)
-    except (Unreachable, JobLost) as error:
+    except (Unreachable, Refused, JobLost) as error:
         return refuse(str(error))
     except BrokenPipeError:  # `svc ... | head` has seen enough
         with suppress(OSError):

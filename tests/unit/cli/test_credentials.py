@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svc.cli.arguments import UsageError
-from svc.cli.client import Client, basic, bearer
+from svc.cli.client import Client, Refused, basic, bearer
 from svc.cli.credentials import Credentials, Login, Logins, RemoteClient, find_credentials
 from svc.cli.target import parse_target
 from tests.support.cli import FakeAnswer
@@ -128,7 +128,7 @@ def test_an_expired_token_is_renewed_once_and_kept(logins: Logins, monkeypatch: 
 
 def test_a_login_that_has_ended_is_said_to_have(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
     client = remote(logins, Server("another", None), monkeypatch)
-    with pytest.raises(UsageError, match=r"the login at https://db\.example:443 has expired; svc login"):
+    with pytest.raises(Refused, match=r"the login at https://db\.example:443 has expired; svc login"):
         client.send({"operation": "describe_all"})
 
 
@@ -138,3 +138,10 @@ def test_a_refused_password_is_not_renewed(logins: Logins, monkeypatch: pytest.M
     client = RemoteClient(parse_target("https://db.example"), Credentials(basic("a", "b")), logins)
     assert client.send({"operation": "describe_all"}).status == 401
     assert len(server.asked) == 1
+
+
+def test_why_a_saved_token_is_refused_is_told(logins: Logins, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = remote(logins, Server("x", "y"), monkeypatch)
+    monkeypatch.setattr(Client, "send", lambda *_: FakeAnswer({"error": "Cannot complete request: User is inactive"}, 401))
+    with pytest.raises(Refused, match="User is inactive"):
+        client.send({"operation": "describe_all"})
