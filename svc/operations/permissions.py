@@ -29,6 +29,8 @@ from svc.store.conversion import printable
 
 Body = Mapping[str, Any]
 
+FIRST_RECORDS = 1000  # whose names are looked at before a call: less than a millisecond
+
 _WHOLE_DATABASE = frozenset({"create_database", "drop_database"})
 _ACTIONS = {"insert": ("insert",), "update": ("update",), "upsert": ("insert", "update")}
 
@@ -181,12 +183,15 @@ def _check_table(row: Operation, body: Body, role: Role, node: Node, rights: tup
 
 
 def _check_records(records: Any, may: TableRights, violations: Violations, place: tuple[str, str], rights: tuple[str, ...]) -> None:
-    """Every name that any of the records has. Most of them have the same, so this is one comparison of sets for each."""
+    """Every name that any of the records has. Most of them have the same, so this is one comparison of sets for each.
+
+    Of many records only the first: all of them take 34 ms for 100,000. `record_writes` looks at the rest, in slices, before anything is written.
+    """
     if not isinstance(records, (list, tuple)):
         return
     names: dict[Any, None] = {}
     known = names.keys()
-    for record in records:
+    for record in records[:FIRST_RECORDS]:
         if isinstance(record, dict) and not record.keys() <= known:
             names.update(dict.fromkeys(record))
     written = [name for name in names if isinstance(name, str)]

@@ -17,6 +17,7 @@ from typing import Any
 from svc.errors import ClientError, Problem, SchemaError, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
+from svc.operations.refusals import check_written_attributes
 from svc.store import Table, Transaction, WriterBusy
 from svc.store.conversion import INT_MAX, INT_MIN, LONG_MAX
 from svc.store.keys import Key
@@ -105,6 +106,11 @@ class RecordWrites:
         left_out = self._managed.intersection(names)
         if left_out and self._refuses_times:
             raise Problem(_MANAGED_TIME_WRITTEN, 403)
+        if self._refuses_times:  # the first records have been looked at before the call (`permissions`)
+            written = [name for name in names if isinstance(name, str)]
+            check_written_attributes(
+                self._table.database.name, self._table.name, self._call.rights, written, self._call.operation.permission.rights
+            )
         for name in names:
             if name not in self._names and name not in left_out:
                 self._names[name] = None

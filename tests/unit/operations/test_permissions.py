@@ -474,6 +474,22 @@ def test_what_is_written(node: OperationsNode) -> None:
     )
 
 
+def test_many_records_are_looked_at_to_the_last(node: OperationsNode) -> None:
+    """Those beyond the first are refused where they are written, and then nothing is."""
+    user = node.user("ann", LISTED)
+    records: list[dict[str, Any]] = [{"id": number, "name": "a"} for number in range(2000)]
+    for name, last in (("insert", {"id": 7000, "pin": 1}), ("upsert", {"id": 7000, "ownerId": 1}), ("insert", {"id": 7000, "madeAt": 1})):
+        with pytest.raises(Problem) as refused:
+            node.run(name, user, table="plant", records=[*records, last])
+        assert refused.value.status_code == 403
+        assert node.store.databases["data"].tables["plant"].record_count() == 0
+        if "pin" in last:
+            assert isinstance(refused.value, Refusal)
+            assert refused.value.body["invalid_schema_items"] == ["Attribute 'pin' does not exist on 'data.plant'"]
+    node.run("insert", user, table="plant", records=records)
+    node.run("delete", table="plant", ids=list(range(2000)))
+
+
 def test_everything_of_a_level_together(node: OperationsNode) -> None:
     found = refusal(
         node,
