@@ -6,8 +6,8 @@ How to get a value:
 - `config.http.port`, `config.operations_api.network.cors_access_list`: the same values as attributes, in Python's spelling.
 - `config.root`: the root directory; `config.components`: `{name: mapping or bool}`, the component entries; `config.document`: the nested
   document itself with all overrides, as `server.config` and `get_configuration` show it (a copy is the reader's business).
-- `config.replication` is None without a `replication` section; `config.tls_entries`: the `tls` entries (always at least one);
-  `config.operations_tls_entries`: those of the operations port; `config.database_path(name)`: where a database lives.
+- `config.replication` is None without a `replication` section, or with nothing but `routes` in it; `config.tls_entries`: the `tls` entries
+  (always at least one); `config.operations_tls_entries`: those of the operations port; `config.database_path(name)`: where a database lives.
 
 Units: durations are **seconds**, sizes **bytes**, paths absolute `Path`s, lists tuples; ports that are not opened are None (0: any free
 port, for tests). A `logging` section of a subsystem is None or a dict of the given fields: `{"level": "info", "rotation.maxSize": 1024}`.

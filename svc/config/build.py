@@ -76,7 +76,7 @@ class Config:
         sections = _sections(self.values)
         for name in ("http", "operations_api", "authentication", "tls", "mqtt", "logging", "storage", "analytics", "local_studio", "node"):
             object.__setattr__(self, name, sections[name])
-        object.__setattr__(self, "replication", sections["replication"] if isinstance(self.document.get("replication"), dict) else None)
+        object.__setattr__(self, "replication", sections["replication"] if is_replicated(self.document) else None)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -104,6 +104,12 @@ class Config:
     def database_path(self, name: str) -> Path:
         """The directory that holds the directory of this database."""
         return self.values.get(f"databases.{name}.path") or self.values["storage.path"]  # type: ignore[no-any-return]
+
+
+def is_replicated(document: Document) -> bool:
+    """Whether the document switches replication on. `replication.routes` alone does not: `cluster_set_routes` keeps them on any node."""
+    section = document.get("replication")
+    return isinstance(section, dict) and set(section) != {"routes"}
 
 
 def _sections(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +186,10 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
     _component_logs(components, root, values, found)
     _databases(known.get("databases"), root, values, found)
     _unknown_keys(known, found)
+    if lookup(known, ("replication", "routes")) and not is_replicated(known):
+        found.note(
+            "info", "'replication.routes' alone does not switch replication on; 'replication.hostname' beside it does", "replication.routes"
+        )
     if not found.faults:
         _defaults_from_others(values)
         _check_ports(values, known, found)
@@ -322,9 +332,7 @@ def _databases(section: object, root: Path, values: dict[str, Any], found: Findi
 
 def _check_ports(values: Mapping[str, Any], document: Document, found: Findings) -> None:
     """All listening ports differ; null (not opened) and 0 (any free one) may repeat."""
-    opened = [
-        name for name in PORTS if values[name] and (name.partition(".")[0] not in OPTIONAL_SECTIONS or name.partition(".")[0] in document)
-    ]
+    opened = [name for name in PORTS if values[name] and (name.partition(".")[0] not in OPTIONAL_SECTIONS or is_replicated(document))]
     for one, other in combinations(opened, 2):
         if values[one] == values[other]:
             given = [name for name in (one, other) if is_given(document, name.split("."))]

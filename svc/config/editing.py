@@ -85,6 +85,8 @@ def _is_reloaded(name: str, running: Config, stored: Config) -> bool:
     section, _, rest = name.partition(".")
     if section == "logging":
         return rest == "external" or rest.startswith(RELOADED)
+    if name == "replication.routes":
+        return True  # they can be changed at any time (cluster §10)
     if name == "http.logging":  # the access log exists or not from the start on
         return _access_log(running) == _access_log(stored)
     return rest == "logging"

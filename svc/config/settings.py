@@ -335,6 +335,7 @@ SECTIONS = frozenset(setting.name.partition(".")[0] for setting in SETTINGS) | {
 """The top-level names that are ours; any other that holds a mapping is a component."""
 
 OPTIONAL_SECTIONS = frozenset({"replication"})
+"""Sections that open nothing as long as they are absent."""
 
 PORTS = tuple(setting.name for setting in SETTINGS if setting.kind == "port")
 

@@ -1,7 +1,403 @@
-"""The registry of nodes, as a node on its own keeps it (contract: operations §12)."""
+"""Other nodes: the registry and the routes (contract: operations §12).
+
+The registry and the routes are real on a node of its own as well; nothing is copied, and `cluster_status` says so.
+"""
 
 from __future__ import annotations
 
-from svc.operations.operation import Operation
+from functools import partial
+from typing import Any
 
-OPERATIONS: tuple[Operation, ...] = ()
+from svc.auth.system import NODE_TABLE, SYSTEM
+from svc.config import Config, Document
+from svc.config.document import read_document, set_value
+from svc.config.values import lookup
+from svc.errors import ClientError, ConfigError, NotFound, Refusal, ServerError
+from svc.operations.call import Call
+from svc.operations.cluster_nodes import (
+    MAX_SHARD,
+    checked_routes,
+    checked_subscriptions,
+    identity_of,
+    is_nats,
+    merged_subscriptions,
+    node_of,
+    record_of,
+)
+from svc.operations.configuration import edit_configuration, json_value, value_fault
+from svc.operations.fields import Field, bad_request, read_fields
+from svc.operations.node import Node
+from svc.operations.operation import SUPER_USER, Operation
+from svc.store import Table, Transaction
+from svc.store.records import decode
+
+_UPSERT = 3  # of `store.log.OPERATIONS`
+MAX_NODES = 1000  # of the registry
+MAX_ROUTES = 1000
+
+
+# --- the registry -------------------------------------------------------------------------------------------------------------------------
+
+
+def _table(node: Node) -> Table:
+    return node.store.databases[SYSTEM].tables[NODE_TABLE]
+
+
+def known_nodes(node: Node) -> list[dict[str, Any]]:
+    """The records of the registry by name, this node's own left out."""
+    table = _table(node)
+    records = (decode(raw) for _, raw in table.scan(table.database.snapshot()))
+    return [record for record in records if record["name"] != node.name]
+
+
+def _known(node: Node, name: str) -> dict[str, Any] | None:
+    raw = _table(node).get_raw(name)
+    return None if raw is None else decode(raw)
+
+
+def _put(call: Call, transaction: Transaction, record: dict[str, Any]) -> None:
+    table = _table(call.node)
+    if record["name"] == call.node.name.lower():
+        raise bad_request(f"'{record['name']}' is this node")
+    transaction.put(table, record["name"], table.validator.record(record))
+
+
+def _check_size(node: Node, more: int) -> None:
+    table = _table(node)
+    if table.entry_count(table.database.snapshot()) + more > MAX_NODES:
+        raise bad_request(f"A cluster has at most {MAX_NODES} nodes")
+
+
+def _where(call: Call) -> str:
+    return "manifest" if is_nats(call.body) else "cluster"
+
+
+def add_node(call: Call) -> Any:
+    record = record_of(call.arguments)
+    _check_size(call.node, 1)
+    transaction = call.begin(_UPSERT)
+    _put(call, transaction, record)
+    return call.commit(transaction, lambda: f"Successfully added '{record['name']}' to {_where(call)}")
+
+
+def update_node(call: Call) -> Any:
+    return _update(call, record_of(call.arguments))
+
+
+def set_node_replication(call: Call) -> Any:
+    name, url = node_of(call.arguments)
+    known = _known(call.node, name) or {}
+    given = checked_subscriptions(call["subscriptions"])
+    return _update(
+        call, {"name": name, "url": known.get("url") or url, "subscriptions": merged_subscriptions(known.get("subscriptions") or (), given)}
+    )
+
+
+def _update(call: Call, changes: dict[str, Any]) -> Any:
+    name = changes["name"]
+    known = _known(call.node, name)
+    if known is None:
+        _check_size(call.node, 1)
+        known = {}
+    elif call["url"] is None and "url" in known:
+        changes["url"] = known["url"]
+    transaction = call.begin(_UPSERT)
+    _put(call, transaction, {**known, **changes})
+    return call.commit(transaction, lambda: f"Successfully updated '{name}'")
+
+
+def remove_node(call: Call) -> Any:
+    name, _ = node_of(call.arguments)
+    if _known(call.node, name) is None:
+        raise NotFound(f"Node '{name}' was not found")
+    transaction = call.begin()
+    transaction.delete(_table(call.node), name)
+    return call.commit(transaction, lambda: f"Successfully removed '{name}' from {_where(call)}")
+
+
+def configure_cluster(call: Call) -> Any:
+    if len(call["connections"]) > MAX_NODES:
+        raise bad_request(f"A cluster has at most {MAX_NODES} nodes")
+    records: dict[str, dict[str, Any]] = {}
+    for number, body in enumerate(call["connections"]):
+        prefix = f"'connections[{number}]': "
+        try:
+            record = record_of(read_fields(body, NODE_FIELDS), prefix)
+        except ClientError as error:
+            raise bad_request(error.message if error.message.startswith(prefix) else prefix + error.message) from error
+        if record["name"] in records:
+            raise bad_request(f"{prefix}'{record['name']}' is named twice")
+        records[record["name"]] = record
+    transaction = call.begin(_UPSERT)
+    table = _table(call.node)
+    for stored, raw in table.scan(table.database.snapshot()):
+        if table.key_of(raw) not in records:
+            transaction.delete_stored(table, stored, raw)
+    for record in records.values():
+        _put(call, transaction, record)
+    return call.commit(transaction, lambda: "Cluster successfully configured.")
+
+
+def cluster_status(call: Call) -> Any:
+    node = call.node
+    databases = [name for name in node.store.databases if name != SYSTEM]
+    connections = []
+    for record in known_nodes(node):
+        connection: dict[str, Any] = {
+            "replicateByDefault": True,
+            "replicates": False,
+            "url": record.get("url"),
+            "name": record["name"],
+            "subscriptions": record.get("subscriptions"),
+            "database_sockets": [{"database": name, "connected": False} for name in databases],
+        }
+        if record.get("shard") is not None:
+            connection["shard"] = record["shard"]
+        connections.append(connection)
+    return {"type": "cluster-status", "node_name": node.name, "is_enabled": False, "connections": connections}
+
+
+# --- routes -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _routes(document: Document) -> list[Any]:
+    found = lookup(document, ("replication", "routes"))
+    return found if isinstance(found, list) else []
+
+
+def _read_routes(config: Config) -> list[Any]:
+    try:
+        document = config.document if config.file is None else read_document(config.file)
+    except ConfigError as error:
+        raise ServerError(f"svc config file validation error: {error}") from error
+    routes: list[Any] = json_value(_routes(document))
+    return routes
+
+
+async def cluster_get_routes(call: Call) -> Any:
+    return await call.on_helper(partial(_read_routes, call.node.config))
+
+
+def cluster_set_routes(call: Call) -> Any:
+    return _change_routes(call, "set")
+
+
+def cluster_delete_routes(call: Call) -> Any:
+    return _change_routes(call, "deleted")
+
+
+def _change_routes(call: Call, done: str) -> Any:
+    """`done`: `set` or `deleted`."""
+    if len(call["routes"]) > MAX_ROUTES:
+        raise bad_request(f"There may be at most {MAX_ROUTES} routes")
+    fault = value_fault(call["routes"])
+    if fault is not None:
+        raise bad_request(f"'routes' {fault}")
+    given = checked_routes(call["routes"])
+    changed: list[Any] = []
+    skipped: list[Any] = []
+
+    def change(document: Document) -> Document:
+        routes = _routes(document)
+        identities = [identity_of(route) for route in routes]
+        for route, identity in given:
+            if (identity in identities) is (done == "set"):
+                skipped.append(route)
+                continue
+            changed.append(route)
+            if done == "set":
+                routes.append(route)
+                identities.append(identity)
+            else:
+                at = identities.index(identity)
+                del routes[at], identities[at]
+        if len(routes) > MAX_ROUTES:
+            raise bad_request(f"There may be at most {MAX_ROUTES} routes")
+        if changed:
+            if not isinstance(document.get("replication"), dict):
+                document["replication"] = {}
+            set_value(document, "replication.routes", routes)
+        return document
+
+    async def answer() -> dict[str, Any]:
+        await edit_configuration(call, change)
+        return {"message": f"cluster routes successfully {done}", done: changed, "skipped": skipped}
+
+    return answer()
+
+
+async def cluster_network(call: Call) -> Any:
+    routes = await call.on_helper(partial(_read_routes, call.node.config))
+    return {"nodes": [{"name": call.node.name, "response_time": 0, "connected_nodes": [], "routes": routes}]}
+
+
+def purge_stream(call: Call) -> Any:
+    raise Refusal({"error": "Streams are not available"}, 501)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _authorization(value: Any, field: Field) -> str | None:
+    if isinstance(value, str):
+        return None if value else "is not allowed to be empty"
+    if isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("username", "password")):
+        return None
+    return "must be a string, or an object with 'username' and 'password'"
+
+
+def _start_time(value: Any, field: Field) -> str | None:
+    return None if isinstance(value, str | int | float) and not isinstance(value, bool) else "must be a date"
+
+
+_NAMES = (
+    Field("hostname", "text", "Name of the other node."),
+    Field("url", "text", "Its address, such as `wss://server-two:9933`; default: made from the name."),
+    Field("node_name", "text", "Its name, in the vocabulary of NATS."),
+)
+NODE_FIELDS = (
+    *_NAMES,
+    Field("verify_tls", "bool", "Check its certificate.", default=True),
+    Field(
+        "authorization", "any", "`username` and `password`, or the text of a header: to log in there.", secret=True, check=_authorization
+    ),
+    Field("retain_authorization", "bool", "Keep these credentials in the registry.", default=False),
+    Field("revoked_certificates", "texts", "Serial numbers of certificates that are no longer trusted."),
+    Field("shard", "integer", "Number of its shard.", low=0, high=MAX_SHARD),
+    Field("start_time", "any", "Exchange only what is newer: an ISO date, or ms.", check=_start_time),
+    Field("subscriptions", "objects", "What is exchanged: `database`, `table`, `subscribe`, `publish`. Default: everything."),
+)
+_ROUTES = (
+    Field("routes", "filled list", "Host names, or objects with `hostname` and `port`.", required=True),
+    Field("server", "choice", "Accepted and without effect.", choices=("hub", "leaf")),
+)
+_ALONE = "Without a `replication` section in the configuration this node replicates nothing: the entry is kept for when it does."
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="add_node",
+        aliases=("set_node",),
+        category="clustering",
+        summary="Enter another node into the registry; one of the same name is replaced.",
+        permission=SUPER_USER,
+        handler=add_node,
+        fields=NODE_FIELDS,
+        returns="A message.",
+        notes=f"One of `hostname`, `url`, `node_name` is required. {_ALONE}",
+        example={"hostname": "server-two"},
+        example_answer={"message": "Successfully added 'server-two' to cluster"},
+    ),
+    Operation(
+        name="update_node",
+        category="clustering",
+        summary="Change the entry of another node; it is added if it is unknown.",
+        permission=SUPER_USER,
+        handler=update_node,
+        fields=NODE_FIELDS,
+        returns="A message.",
+        notes="What is not given stays.",
+        example={"hostname": "server-two", "shard": 2},
+        example_answer={"message": "Successfully updated 'server-two'"},
+    ),
+    Operation(
+        name="set_node_replication",
+        category="clustering",
+        summary="Set what is exchanged with another node; other subscriptions stay.",
+        permission=SUPER_USER,
+        handler=set_node_replication,
+        fields=(*_NAMES, Field("subscriptions", "objects", "As of `add_node`.", required=True)),
+        returns="A message.",
+        example={"node_name": "server-two", "subscriptions": [{"database": "data", "table": "Visit", "subscribe": True, "publish": False}]},
+        example_answer={"message": "Successfully updated 'server-two'"},
+    ),
+    Operation(
+        name="remove_node",
+        category="clustering",
+        summary="Remove another node from the registry.",
+        permission=SUPER_USER,
+        handler=remove_node,
+        fields=(*_NAMES[:2], Field("node_name", "text", "Its name, in the vocabulary of NATS.", aliases=("name",))),
+        returns="A message.",
+        notes="The data on both stay. 404 if it is unknown.",
+        example={"hostname": "server-two"},
+        example_answer={"message": "Successfully removed 'server-two' from cluster"},
+    ),
+    Operation(
+        name="configure_cluster",
+        category="clustering",
+        summary="Replace the whole registry.",
+        permission=SUPER_USER,
+        handler=configure_cluster,
+        fields=(Field("connections", "objects", "Bodies of `add_node`; an empty list removes all nodes.", required=True),),
+        returns="A message.",
+        example={"connections": [{"hostname": "server-two"}, {"hostname": "server-three"}]},
+        example_answer={"message": "Cluster successfully configured."},
+    ),
+    Operation(
+        name="cluster_status",
+        category="clustering",
+        summary="The nodes of the registry and how the exchange with them goes.",
+        permission=SUPER_USER,
+        handler=cluster_status,
+        returns="`node_name`, `is_enabled` (whether anything is replicated) and `connections`.",
+        example={},
+        example_answer={"type": "cluster-status", "node_name": "localhost", "is_enabled": False, "connections": []},
+    ),
+    Operation(
+        name="cluster_set_routes",
+        category="clustering",
+        summary="Add addresses of other nodes to the configuration.",
+        permission=SUPER_USER,
+        handler=cluster_set_routes,
+        fields=_ROUTES,
+        returns="`message`, `set`, and `skipped`: those that were there.",
+        notes="They are kept in `replication.routes`. That alone does not switch replication on: another key of the section does, such as `hostname`.",
+        example={"routes": ["server-two"]},
+        example_answer={"message": "cluster routes successfully set", "set": ["server-two"], "skipped": []},
+    ),
+    Operation(
+        name="cluster_get_routes",
+        category="clustering",
+        summary="The addresses of other nodes in the configuration.",
+        permission=SUPER_USER,
+        handler=cluster_get_routes,
+        returns="A list.",
+        example={},
+        example_answer=["server-two"],
+    ),
+    Operation(
+        name="cluster_delete_routes",
+        category="clustering",
+        summary="Remove addresses of other nodes from the configuration.",
+        permission=SUPER_USER,
+        handler=cluster_delete_routes,
+        fields=_ROUTES,
+        returns="`message`, `deleted`, and `skipped`: those that were not there.",
+        example={"routes": ["server-two"]},
+        example_answer={"message": "cluster routes successfully deleted", "deleted": ["server-two"], "skipped": []},
+    ),
+    Operation(
+        name="cluster_network",
+        category="clustering",
+        summary="Which nodes reach which.",
+        permission=SUPER_USER,
+        handler=cluster_network,
+        fields=(
+            Field("timeout", "number", "How long to wait for answers, in ms.", low=0),
+            Field("connected_nodes", "any", "Accepted and without effect."),
+            Field("routes", "any", "Accepted and without effect."),
+        ),
+        returns="`nodes`: `name`, `response_time`, `connected_nodes`, `routes`.",
+        example={},
+        example_answer={"nodes": [{"name": "localhost", "response_time": 0, "connected_nodes": [], "routes": []}]},
+    ),
+    Operation(
+        name="purge_stream",
+        category="clustering",
+        summary="Shorten a stream of replication. There are none: 501.",
+        permission=SUPER_USER,
+        handler=purge_stream,
+        returns="Nothing; status 501.",
+        example={},
+    ),
+)

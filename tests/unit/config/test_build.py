@@ -112,6 +112,15 @@ def test_the_replication_port_counts_only_with_its_section() -> None:
     assert config_of(http={"port": 9933})["http.port"] == 9933
 
 
+def test_routes_alone_do_not_switch_replication_on() -> None:
+    config = config_of(replication={"routes": ["two"]}, http={"port": 9933})
+    assert config.replication is None
+    assert config["replication.routes"] == ("two",)
+    assert [level for level, _ in config.notes] == ["info"]
+    assert config_of(replication={"routes": []}).notes == ()
+    assert config_of(replication={"routes": ["two"], "hostname": "one"}).replication is not None
+
+
 def test_unknown_keys_are_noted_and_components_are_not() -> None:
     config = config_of(
         shop={"package": "x", "own": 1}, studio=True, colour="red", http={"prot": 1, "mtls": {"usr": 1}}, logging={"rotation": {"x": 1}}
