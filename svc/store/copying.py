@@ -25,8 +25,8 @@ PIECE = 1 << 20  # bytes read at once
 _STOP_SECONDS = 30.0  # that `stop` waits for a reader, which needs milliseconds
 
 
-class CopyStopped(Exception):
-    """Somebody has ended the copy."""
+class Stopped(Exception):
+    """Ended from another thread; nothing is left of what was begun."""
 
 
 class Copy:
@@ -65,7 +65,7 @@ class Copy:
             thread.join()
             self._end()
         if self._stopping:
-            raise CopyStopped
+            raise Stopped
         if self._failure is not None:
             raise self._failure
 

@@ -76,6 +76,18 @@ class Ledger:
         """All records of a table are gone, and no log entry after `lsn` has been one of theirs."""
         txn.put(_DROPPED_KEY.pack(b"t", table), _DROP.pack(lsn, wall_ms, 0), True, True, False, self._handle)
 
+    def strike(self, txn: Txn, number: int) -> None:
+        """Take a file off the ledger, whatever refers to it: for a copy of the database that is not to have it."""
+        row = txn.pop(_FILE_KEY.pack(b"f", number), self._handle)
+        released = 0 if row is None else _OWNER.unpack_from(row)[1]
+        if released:
+            txn.delete(_RELEASED_KEY.pack(b"r", released, number), b"", self._handle)
+
+    def forget_dropped(self, txn: Txn) -> None:
+        """The files of all dropped tables are off the ledger."""
+        for table in self.dropped_tables(txn):
+            txn.delete(_DROPPED_KEY.pack(b"t", table), b"", self._handle)
+
     # -- in the background
 
     def has_due(self, txn: Txn, oldest: int, now_ms: float) -> bool:

@@ -1,0 +1,34 @@
+"""Backups of databases: consistent copies, their directory, archives, restoring (contract: operations §2.1, extras §8).
+
+    source.py      what is backed up: one database as of one moment, of a running store or of files
+    subset.py      a copy reduced to some tables, without the log
+    managed.py     the backups of a database under `storage.backupPath`: make, list, verify, remove
+    archive.py     the same files as a tar archive, written and unpacked
+    restore.py     the way back
+
+Everything here blocks and runs without a server; where a function takes a `Watch`, it reports there and can be ended from another thread.
+"""
+
+from svc.store.backup.archive import archive_pieces, spool, unpack
+from svc.store.backup.managed import BackupInfo, Backups, BadBackup, InUse, UnknownBackup
+from svc.store.backup.restore import InterruptedRestore, interrupted_restore, restore_offline
+from svc.store.backup.source import Source, copy_database
+from svc.store.backup.watch import Stopped, Watch
+
+__all__ = [
+    "BackupInfo",
+    "Backups",
+    "BadBackup",
+    "InUse",
+    "InterruptedRestore",
+    "Source",
+    "Stopped",
+    "UnknownBackup",
+    "Watch",
+    "archive_pieces",
+    "copy_database",
+    "interrupted_restore",
+    "restore_offline",
+    "spool",
+    "unpack",
+]

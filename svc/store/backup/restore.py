@@ -1,0 +1,187 @@
+"""Restoring a backup: everything is made ready beside the database, then one takes the place of the other.
+
+    prepare   <storage>/.restore-<database>/ gets the file of the database; files of blobs that are not there get their place. The database is
+              untouched: what is new belongs to nobody yet
+    swap      .restoring-<database> marks it: from here on nobody opens it. The old directory moves away, the new one comes in, the mark goes
+
+A mark that is found at the start tells that the second step was interrupted: the database is not loaded until a restore has gone through. If the
+first was, nothing has happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_hex
+
+from svc.errors import Problem, StoreFailure
+from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
+from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadBackup, InUse, Manifest, check_tables, verify
+from svc.store.backup.source import DATA_FILE, KeepFiles
+from svc.store.backup.watch import Watch
+from svc.store.definitions import check_database_name
+from svc.store.env import store_problem
+from svc.store.occupancy import Occupancy, Occupied
+
+_STAGED, _MARK = ".restore-", ".restoring-"
+_AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start
+
+
+class InterruptedRestore(StoreFailure):
+    """The database is not opened, because a restore of it was interrupted."""
+
+    def __init__(self, database: str) -> None:
+        super().__init__(f"A restore of the database '{database}' was interrupted: repeat it with restore_backup")
+
+
+def interrupted_restore(storage: Path, database: str) -> bool:
+    """Whether the database is marked."""
+    return (storage / f"{_MARK}{database}").exists()
+
+
+def marked_databases(storage: Path) -> list[str]:
+    return sorted(entry.name.removeprefix(_MARK) for entry in storage.iterdir() if entry.name.startswith(_MARK))
+
+
+class Restore:
+    """Of one backup, in `directory`, to the database of this name below `storage`. `close` it, whatever has happened."""
+
+    def __init__(
+        self, directory: Path, manifest: Manifest, storage: Path, database: str, blob_paths: Sequence[Path], watch: Watch | None = None
+    ) -> None:
+        self._directory = directory
+        self._manifest = manifest
+        self._storage = storage
+        self._database = database
+        self._path = storage / database
+        self._staged = storage / f"{_STAGED}{database}"
+        self._mark = storage / f"{_MARK}{database}"
+        self._blob_roots = [path / database for path in blob_paths]
+        self._watch = Watch() if watch is None else watch
+        self._keep: KeepFiles | None = None
+        self.old: Path | None = None  # where the database has gone that was there before
+
+    def prepare(self) -> None:
+        """Raises BadBackup, NoSpace, StoreFailure and Stopped; then the database is as it was."""
+        try:
+            verify(self._directory, self._manifest, checksum=False, watch=Watch())
+            make_directory(self._storage)
+            shutil.rmtree(self._staged, ignore_errors=True)
+            self._staged.mkdir(mode=0o700)
+            if self._path.is_dir():
+                self._keep = KeepFiles(self._path)  # nobody tidies the files away that belong to no record yet
+            self._watch.total = sum(file.size for file in self._manifest.files)
+            digests = {file.path: file.sha256 for file in self._manifest.files}
+            _, digest = copy_file(self._directory / DATA_NAME, self._staged / DATA_FILE, self._watch)
+            if digests[DATA_NAME] != digest:
+                raise BadBackup(f"{DATA_NAME} has other content than when it was made")
+            check_tables(self._staged, self._manifest)
+            sync_directory(self._staged)
+            self._place_blobs()
+        except OSError as error:
+            raise store_problem(error, self._path) from error
+
+    def _place_blobs(self) -> None:
+        directories: set[Path] = set()
+        for file in self._manifest.files:
+            if not file.path.startswith(f"{BLOBS}/"):
+                continue
+            name = file.path.removeprefix(f"{BLOBS}/")
+            source = self._directory / file.path
+            found = next((path for root in self._blob_roots if (path := root / name).exists()), None)
+            target = self._blob_roots[0] / name if found is None else found
+            if found is not None and _same(source, found):
+                self._watch.add(file.size)
+                continue
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directories.add(target.parent)
+            part = target.with_name(f"{target.name}.{token_hex(4)}")
+            _, digest = copy_file(source, part, self._watch)
+            if file.sha256 and digest != file.sha256:
+                part.unlink()
+                raise BadBackup(f"{file.path} has other content than when it was made")
+            os.replace(part, target)
+        sync_levels(directories)
+
+    def mark(self) -> None:
+        """From here on the database is not opened. Raises StoreFailure or NoSpace."""
+        try:
+            self._mark.unlink(missing_ok=True)
+            write_file(self._mark, [json.dumps({"backup": str(self._directory)}).encode()], Watch())
+            sync_directory(self._storage)
+        except OSError as error:
+            raise store_problem(error, self._mark) from error
+
+    def unmark(self) -> None:
+        """The database is whole, the old one or the new one."""
+        self._mark.unlink(missing_ok=True)
+        sync_directory(self._storage)
+
+    def swap(self) -> None:
+        """Put the new one in place of the old one, which is open nowhere but where it was marked. Raises StoreFailure; then it stays marked."""
+        try:
+            if self._path.exists():
+                self.old = self._path.with_name(f"{_AWAY}{token_hex(8)}")
+                os.rename(self._path, self.old)
+            os.rename(self._staged, self._path)
+            sync_directory(self._storage)
+        except OSError as error:
+            raise store_problem(error, self._path) from error
+        self.unmark()
+
+    def close(self) -> None:
+        if self._keep is not None:
+            self._keep.close()
+        shutil.rmtree(self._staged, ignore_errors=True)
+
+
+def _same(a: Path, b: Path) -> bool:
+    one, other = a.stat(), b.stat()
+    return one.st_size == other.st_size and one.st_mtime_ns == other.st_mtime_ns
+
+
+def restore_offline(
+    backups: Backups,
+    storage: Path,
+    blob_paths: Sequence[Path],
+    *,
+    number: int | None = None,
+    target: str | None = None,
+    watch: Watch | None = None,
+) -> BackupInfo:
+    """Restore a backup, default the newest, while no server runs on these files. `target`: another database, which must not exist.
+
+    Raises UnknownBackup, BadBackup, InUse (somebody has the database open), Problem, Stopped.
+    """
+    number = backups.newest() if number is None else number
+    database = backups.database if target is None else target
+    try:
+        check_database_name(database)
+    except Exception as error:
+        raise Problem(str(error), 400) from None
+    path = storage / database
+    if database != backups.database and path.exists() and not interrupted_restore(storage, database):
+        raise Problem(f"database '{database}' already exists", 400)
+    with backups.reading(number) as directory:
+        manifest = backups.manifest(number)
+        restore = Restore(directory, manifest, storage, database, blob_paths, watch)
+        occupancy = None
+        try:
+            if path.is_dir():
+                try:
+                    occupancy = Occupancy(path, alone=True)
+                except Occupied:
+                    raise InUse(f"The database '{database}' is open: stop the service first") from None
+            restore.prepare()
+            restore.mark()
+            restore.swap()
+        finally:
+            if occupancy is not None:
+                occupancy.close()
+            restore.close()
+        if restore.old is not None:
+            shutil.rmtree(restore.old, ignore_errors=True)
+    return next(info for info in backups.infos() if info.backup_id == number)

@@ -1,0 +1,123 @@
+"""A copy of a database is reduced to some of its tables, and to what they are now, without the log that tells what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+
+from svc.store.backup.source import DATA_FILE, stored_tables
+from svc.store.backup.watch import Watch
+from svc.store.blobs import BLOBS_STORE, Ledger
+from svc.store.definitions import (
+    DEFINITIONS_STORE,
+    EXPIRY_STORE,
+    build_key,
+    index_store,
+    indexed_attributes,
+    primary_store,
+    sequence_key,
+    table_key,
+)
+from svc.store.env import MAP_BYTES, MAX_STORES, Handle, Txn
+from svc.store.keys import encode_key
+from svc.store.log import DELETED_STORE, LOG_STORE, MESSAGE, LogEntry, decode_entry, encode_entry
+
+_STEP = 1000  # rows between two looks at whether it goes on
+
+
+def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch) -> None:
+    """Take these tables, and unless `log` the log, out of the copy in `directory`. Its file keeps its size: copy it once more.
+
+    The newest entry of the log stays as a number without content: LSNs go on from there, for the records refer to theirs.
+    """
+    env = lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, sync=False)
+    try:
+        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
+        definitions, entries, deleted, expiry, blobs = [env.open_db(name.encode(), create=False) for name in names]
+        with env.begin() as reading:
+            gone = [stored for stored in stored_tables(reading, definitions) if stored.definition.name in without]
+        stores = [
+            env.open_db(name.encode(), create=False)
+            for stored in gone
+            for name in (
+                primary_store(stored.definition.name),
+                *(index_store(stored.definition.name, attribute) for attribute in indexed_attributes(stored.definition)),
+            )
+        ]
+        numbers = {stored.number for stored in gone}
+        with env.begin(write=True) as txn:
+            for handle in stores:
+                txn.drop(handle, True)
+            for stored in gone:
+                txn.delete(table_key(stored.definition.name), b"", definitions)
+                txn.delete(sequence_key(stored.number), b"", definitions)
+                for attribute in indexed_attributes(stored.definition):
+                    txn.delete(build_key(stored.number, attribute), b"", definitions)
+            _remove(txn, expiry, (n.to_bytes(4, "big") for n in numbers), watch)
+            _remove(txn, deleted, (n.to_bytes(4, "big") for n in numbers), watch)
+            _reduce_ledger(txn, blobs, numbers, log, watch)
+            _reduce_log(txn, entries, deleted, numbers, log, watch)
+    finally:
+        env.close()
+
+
+def compact(directory: Path, target: Path) -> None:
+    """Write the environment in `directory` without gaps into the existing, empty directory `target`."""
+    env = lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, readonly=True)
+    try:
+        env.copy(str(target), compact=True)
+    finally:
+        env.close()
+    assert (target / DATA_FILE).exists()
+
+
+def _remove(txn: Txn, store: Handle, prefixes: Iterator[bytes], watch: Watch) -> None:
+    """Remove all rows whose keys begin so."""
+    cursor = txn.cursor(store)
+    for prefix in prefixes:
+        count = 0
+        while cursor.set_range(prefix) and cursor.key().startswith(prefix):
+            cursor.delete(True)
+            count += 1
+            if not count % _STEP:
+                watch.check()
+
+
+def _reduce_ledger(txn: Txn, handle: Handle, numbers: set[int], log: bool, watch: Watch) -> None:
+    """Without the log nothing refers to what records no longer have. What is off the ledger must not be in the copy: see `Source.blobs`."""
+    ledger = Ledger(handle)
+    dropped = ledger.dropped_tables(txn)
+    out = [number for number, (table, released, _) in ledger.files(txn) if table in numbers or (not log and (released or table in dropped))]
+    for count, number in enumerate(out, 1):
+        ledger.strike(txn, number)
+        if not count % _STEP:
+            watch.check()
+    if not log:
+        ledger.forget_dropped(txn)
+
+
+def _reduce_log(txn: Txn, entries: Handle, deleted: Handle, numbers: set[int], log: bool, watch: Watch) -> None:
+    cursor = txn.cursor(entries)
+    if not cursor.last():
+        return
+    lsn = int.from_bytes(cursor.key(), "big")
+    newest = decode_entry(lsn, cursor.value())
+    if not log:
+        txn.drop(entries, False)
+        txn.drop(deleted, False)
+    elif numbers:
+        found = cursor.first()
+        count = 0
+        while found:
+            outside = int.from_bytes(cursor.value()[4:8], "big") in numbers
+            found = cursor.delete() if outside else cursor.next()
+            count += 1
+            if not count % _STEP:
+                watch.check()
+    if not log or newest.table_number in numbers:
+        placeholder = LogEntry(
+            lsn, lsn, newest.wall_ms, newest.version, "", 0, encode_key(""), MESSAGE, None, newest.node, 0, None, (), None
+        )
+        txn.put(lsn.to_bytes(8, "big"), encode_entry(placeholder), True, True, False, entries)
