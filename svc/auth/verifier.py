@@ -26,6 +26,7 @@ from svc.auth.users import User, UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Overloaded, Problem
 from svc.messages import Request
+from svc.store.conversion import is_encodable
 
 if TYPE_CHECKING:
     from svc.auth.events import AuthEvents
@@ -186,7 +187,10 @@ class Verifier:
 
         `request`: that brings it; its caller has to wait for failures of the same address.
         """
-        digest = self.digest(f"{username}\0{password}")
+        credential = f"{username}\0{password}"
+        if not is_encodable(credential):  # JSON can write halves of characters
+            raise login_failed()
+        digest = self.digest(credential)
         verified = self.known(digest)
         if verified is not None:
             return verified.user
