@@ -6,10 +6,8 @@ database, which everybody who removes such files looks at (`maintenance`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,31 +20,12 @@ from svc.store.blobs.files import ERROR, PART, relative_name
 from svc.store.copying import Copy
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
 from svc.store.env import MAP_BYTES, MAX_READERS, MAX_STORES, Handle, Txn, store_problem
+from svc.store.occupancy import KeepFiles
 
 if TYPE_CHECKING:
     from svc.store.database import Database
 
-KEEP_LOCK = "keep.lock"
 DATA_FILE = "data.mdb"
-
-
-class KeepFiles:
-    """As long as this is held no file of a blob is removed from the database in this directory."""
-
-    def __init__(self, path: Path, *, alone: bool = False) -> None:
-        """`alone`: on the contrary, for one who removes. Raises BlockingIOError if that cannot be now."""
-        self._descriptor = os.open(path / KEEP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            # Removing takes moments, so who keeps waits for it; keeping may take hours, so who removes does not.
-            flock(self._descriptor, LOCK_EX | LOCK_NB if alone else LOCK_SH)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 class Source:
@@ -179,6 +158,9 @@ def open_readonly(path: Path, *, lock: bool = True) -> Iterator[tuple[lmdb.Envir
     env = None
     try:
         env = lmdb.open(str(path), map_size=MAP_BYTES, max_dbs=MAX_STORES, max_readers=MAX_READERS, readonly=True, lock=lock, create=False)
+        if (path / DATA_FILE).stat().st_size < (env.info()["last_pgno"] + 1) * env.stat()["psize"]:
+            # LMDB would look for its pages behind the end of the file, which ends the process.
+            raise lmdb.CorruptedError("the file was cut off")
         for name in (DEFINITIONS_STORE, BLOBS_STORE):
             env.open_db(name.encode(), create=False)  # a handle that a transaction of its own has opened lives as long as the environment
         txn = env.begin()
