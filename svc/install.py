@@ -291,9 +291,9 @@ def check_user(place: Place) -> None:
 class RootLock:
     """Held while a server runs: no second one on the same root, however the first one ends. `release()` also removes the pid file."""
 
-    def __init__(self, root: Path) -> None:
-        """Take the lock and write the pid. Raises AlreadyRunning, or ConfigError if the root is not ours to write."""
-        self._pid_file = root / PID_FILE
+    def __init__(self, root: Path, *, is_server: bool = True) -> None:
+        """Take the lock; a server writes its pid. Raises AlreadyRunning, or ConfigError if the root is not ours to write."""
+        self._pid_file = root / PID_FILE if is_server else None
         try:
             self._descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -303,11 +303,13 @@ class RootLock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyRunning(read_pid(root)) from None
-        write_private(self._pid_file, f"{os.getpid()}\n".encode())
+        if self._pid_file is not None:
+            write_private(self._pid_file, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         if self._descriptor >= 0:
-            self._pid_file.unlink(missing_ok=True)
+            if self._pid_file is not None:
+                self._pid_file.unlink(missing_ok=True)
             os.close(self._descriptor)  # the lock goes with it
             self._descriptor = -1
 

@@ -37,7 +37,7 @@ def renew_certs(arguments: Arguments) -> int:
 def copy_db(arguments: Arguments) -> int:
     """A compacted copy of a database in one file, consistent also while the server writes."""
     from svc.errors import Problem
-    from svc.store.copy import copy_database
+    from svc.store.backup import copy_database
 
     if len(arguments.words) != 2:
         raise UsageError("svc copy-db needs the name of a database and a file: svc copy-db data copy.mdb")
@@ -45,8 +45,11 @@ def copy_db(arguments: Arguments) -> int:
     if "/" in name or name in (".", ".."):
         raise UsageError(f'"{name}" is no name of a database')
     config = read_config(installed_place(arguments), arguments)
+    path = config.database_path(name) / name
+    if not (path / "data.mdb").is_file():
+        return fail(f"database '{name}' does not exist")
     try:
-        size = copy_database(config.database_path(name) / name, file)
+        size = copy_database(path, file)
     except FileExistsError:
         return fail(f"{file} exists already")
     except Problem as error:

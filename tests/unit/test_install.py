@@ -306,3 +306,11 @@ def test_the_boot_file_knows_a_socket_whose_path_was_too_long(tmp_path: Path) ->
     assert recorded_socket(environ, tmp_path / "here" / "0123.sock") == used
     assert recorded_socket(environ, tmp_path / "here" / "4567.sock") == tmp_path / "here" / "4567.sock"  # of another root
     assert recorded_socket(environ, configured) == configured
+
+
+def test_a_lock_without_a_server_is_no_running_server(tmp_path: Path) -> None:
+    with RootLock(tmp_path, is_server=False):
+        assert not (tmp_path / "svc.pid").exists()
+        with pytest.raises(AlreadyRunning, match=r"^svc is already running$"):
+            RootLock(tmp_path)
+    RootLock(tmp_path).release()

@@ -7,8 +7,8 @@ import pytest
 
 from svc.errors import Problem
 from svc.store import Store
+from svc.store.backup import copy_database
 from svc.store.check import check_database
-from svc.store.copy import copy_database
 from svc.store.schema import Attribute, TableDefinition
 
 DOG = TableDefinition("Dog", attributes=(Attribute("id", primary_key=True), Attribute("name", indexed=True)))
@@ -55,19 +55,6 @@ def test_what_was_committed_is_in_it_and_what_follows_is_not(store: Store, tmp_p
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_compacted_copy_is_smaller(store: Store, tmp_path: Path) -> None:
-    put(store, *range(100, 5000))
-    table = store.databases["data"].tables["Dog"]
-    transaction = store.begin()
-    for key in range(100, 5000):
-        transaction.delete(table, key)
-    transaction.apply()
-    store.commit_turn()
-    store.close()
-    path = tmp_path / "database" / "data"
-    assert copy_database(path, tmp_path / "small") <= copy_database(path, tmp_path / "large", compact=False)
-
-
 def test_nothing_is_replaced_and_nothing_left_behind(store: Store, tmp_path: Path) -> None:
     store.close()
     file = tmp_path / "copy.mdb"
@@ -76,9 +63,9 @@ def test_nothing_is_replaced_and_nothing_left_behind(store: Store, tmp_path: Pat
         copy_database(tmp_path / "database" / "data", file)
     assert file.read_text() == "mine"
     for path in (tmp_path / "database" / "nowhere", tmp_path):
-        with pytest.raises(Problem, match="does not exist"):
+        with pytest.raises(Problem, match="There is no database in"):
             copy_database(path, tmp_path / "other.mdb")
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(Problem):
         copy_database(tmp_path / "database" / "data", tmp_path / "nowhere" / "x")
     assert {path.name for path in tmp_path.iterdir()} == {"copy.mdb", "database"}
 
