@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from secrets import token_hex
 from typing import Any
 
 from svc.errors import BadBody
@@ -40,14 +41,11 @@ def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[N
     position, size = begin + 1, PIECE
     signature = _signature(body, position)
     while len(body) - position > size and size <= MAX_PIECE:
-        for cut in _cuts(body, position, position + size, signature):
-            found = _decode_piece(body, position, cut, len(values), decode)
-            if found:
-                values += found
-                position, size = cut + 1, PIECE
-                break
-        else:
+        cut = _take_piece(body, position, size, signature, values, decode)
+        if cut < 0:
             size *= 2
+        else:
+            position, size = cut + 1, PIECE
         yield
     try:
         rest = decode(b"[" + body[position:])
@@ -68,30 +66,41 @@ def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], 
     found = re.compile(re.escape(name) + rb"[ \t\r\n]*:[ \t\r\n]*\[").search(body)
     if found is None or body.find(name, found.end()) >= 0 or not _is_object(body[: found.end()] + b"]}", decode):
         return decode(body)
-    prefix = body[: found.end()]
-    begin = found.end()
+    prefix, position, size = body[: found.end()], found.end(), PIECE
     values: list[Any] = []
-    position, size = begin, PIECE
     signature = _signature(body, position)
     while len(body) - position > size and size <= MAX_PIECE:
-        for cut in _cuts(body, position, position + size, signature):
-            piece = _decode_piece(body, position, cut, len(values), decode)
-            if piece:
-                values += piece
-                position, size = cut + 1, PIECE
-                break
-        else:
+        try:
+            cut = _take_piece(body, position, size, signature, values, decode)
+        except BadBody:  # the array ends in this piece, or something is wrong: the rest tells
+            break
+        if cut < 0:
             size *= 2
+        else:
+            position, size = cut + 1, PIECE
         yield
-    try:
-        whole = decode(prefix + body[position:])
-    except BadBody as error:
-        raise _moved(error, position - begin, 0) from None
-    rest = whole[member]
-    if not rest and values:  # the comma at which we cut last had nothing behind it
+    if not values:
         return decode(body)
-    whole[member] = values + rest
+    mark = token_hex(8)  # tells this array from another one of the same name, however that is spelt
+    try:
+        whole = decode(b"".join((prefix, b'"', mark.encode(), b'",', body[position:])))
+    except BadBody:
+        return decode(body)  # for the place of the fault
+    rest = whole[member]
+    if type(rest) is not list or rest[0] != mark:
+        return decode(body)
+    rest[:1] = values
     return whole
+
+
+def _take_piece(body: bytes, begin: int, size: int, signature: bytes, values: list[Any], decode: Callable[[bytes], Any]) -> int:
+    """Append the elements of one piece to `values`; the place of the comma behind it, -1 if no place to cut was found."""
+    for cut in _cuts(body, begin, begin + size, signature):
+        found = _decode_piece(body, begin, cut, len(values), decode)
+        if found:
+            values += found
+            return cut
+    return -1
 
 
 def _is_object(body: bytes, decode: Callable[[bytes], Any]) -> bool:

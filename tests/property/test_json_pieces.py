@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.content import json_pieces
-from svc.content.json_pieces import decode_in_pieces
+from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
 from svc.content.json_type import decode_json
 from svc.errors import BadBody
 
@@ -87,3 +87,68 @@ def test_any_fault(document: Any, style: dict[str, Any], at: int, change: bytes,
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_short_ones(body: bytes, size: int) -> None:
     agree(body, size)
+
+
+# --- a long array as a member of an object --------------------------------------------------------------------------------------------------
+
+
+def member_outcome(body: bytes) -> tuple[str, Any]:
+    steps = decode_member_in_pieces(body, "records", decode_json)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        return "value", done.value
+    except BadBody as error:
+        return "fault", error.message
+
+
+def members_agree(body: bytes, size: int) -> None:
+    json_pieces.PIECE = size  # type: ignore[misc]
+    try:
+        assert member_outcome(body) == outcome(body)
+    finally:
+        json_pieces.PIECE = 1 << 16  # type: ignore[misc]
+
+
+member_names = st.sampled_from(("records", "table", '"records": [', "operation", "a"))
+bodies = st.lists(st.tuples(member_names, st.one_of(st.lists(records, max_size=12), values)), max_size=4)
+
+
+@given(bodies, styles, st.integers(1, 60))
+@settings(max_examples=300)
+def test_members_decode_as_whole(pairs: list[tuple[str, Any]], style: dict[str, Any], size: int) -> None:
+    text = "{" + ",".join(f"{json.dumps(name)}: {json.dumps(value, **style)}" for name, value in pairs) + "}"
+    members_agree(text.encode(), size)
+
+
+@given(bodies, st.integers(1, 60), st.data())
+@settings(max_examples=300)
+def test_faults_in_members_are_told_as_for_the_whole(pairs: list[tuple[str, Any]], size: int, data: st.DataObject) -> None:
+    body = bytearray(("{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}").encode())
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place] = data.draw(st.sampled_from(b'{}[],:"x\\ 1'))
+    members_agree(bytes(body), size)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"records":[{"id":1},{"id":2},{"id":3}],"table":"t"}',
+        b'{"a":{"records":[{"id":1},{"id":2}]},"table":"t"}',
+        b'{"records":[{"id":1},{"id":2}],"records":[{"id":3}]}',
+        b'{"a":"\\"records\\":[","records":[1,2,3]}',
+        b'[{"records":[1,2,3]}]',
+        b'{"records":[1,2,3],}',
+        b'{"records":[1,2,3],"r\\u0065cords":[4]}',
+        b'{"records":[1,2,3],"r\\u0065cords":{"a":4}}',
+        b'{"records":[1,2,3],"r\\u0065cords":[]}',
+        b'{"records":[1,2,3',
+        b'{"records":[1,2,3]',
+        b'{"records":[]}',
+        b'{"records" : [ {"id" : 1} , {"id" : 2} ] }',
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 20])
+def test_members_by_hand(body: bytes, size: int) -> None:
+    members_agree(body, size)
