@@ -148,7 +148,7 @@ def make_request(key: PrivateKey, host: str) -> str:
 def sign_request(text: str, authority: tuple[x509.Certificate, PrivateKey], clock: Clock) -> x509.Certificate:
     """The certificate for a signing request: its subject and alternative names, nothing else of it. Raises ClientError."""
     try:
-        request = x509.load_pem_x509_csr(text.encode())
+        request = x509.load_pem_x509_csr(text.encode(errors="replace"))
         if not request.is_signature_valid:
             raise ClientError("'csr' is not signed with the key it names", code="VALIDATION")
         public = _supported(request.public_key())

@@ -65,12 +65,12 @@ async def add_certificate(call: Call) -> str:
     if f"{name}.pem" in own_files:
         raise bad_request(f"'name' is not allowed to be '{name}': the file {name}.pem belongs to the configuration")
     before = _stored(call, name)
-    record = await call.on_helper(lambda: _read(call, before))
+    record = _table(call).validator.record(await call.on_helper(lambda: _read(call, before)))
     # The key first: a record whose key is missing would be offered to clients, a key without a record to nobody.
     if call["private_key"] is not None:
-        await call.on_helper(lambda: write_private(_directory(call) / f"{name}.pem", call["private_key"].encode()))
+        await call.on_helper(lambda: write_private(_directory(call) / f"{name}.pem", call["private_key"].encode(errors="replace")))
     transaction = call.begin()
-    transaction.put(_table(call), name, _table(call).validator.record(record))
+    transaction.put(_table(call), name, record)
     await write(transaction)
     if before is not None and not record["owns_key"]:
         await _remove_key(call, before)
@@ -82,12 +82,12 @@ def _read(call: Call, before: dict[str, Any] | None) -> dict[str, Any]:
     from svc.auth.certificates import details_of, find_key, fits, is_self_signed, read_certificate, read_key
 
     name, directory = call["name"], _directory(call)
-    certificate = read_certificate(call["certificate"].encode(), "'certificate'")
+    certificate = read_certificate(call["certificate"].encode(errors="replace"), "'certificate'")
     details = details_of(certificate)
     key_file = f"{name}.pem"
     owns_key = before is not None and before.get("owns_key") is True
     if call["private_key"] is not None:
-        if not fits(certificate, read_key(call["private_key"].encode(), "'private_key'")):
+        if not fits(certificate, read_key(call["private_key"].encode(errors="replace"), "'private_key'")):
             raise bad_request("'private_key' does not belong to 'certificate'")
         if (directory / key_file).exists() and not owns_key:
             raise bad_request(f"'name' is not allowed to be '{name}': there is a file {key_file} of another origin")
