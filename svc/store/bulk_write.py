@@ -25,7 +25,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -128,8 +128,8 @@ class _Batch:
         self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
         self._items: dict[bytes, Item] = {}  # by stored key
         self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
-        self._keyless: list[tuple[int, Record]] = []  # that get a number of the table's sequence
-        self._order: list[Item] | None = None
+        self._keyless: list[Item] = []  # that get a number of the table's sequence
+        self._order: list[bytes] | None = None  # stored keys, sorted
         self._skipped = self._skipped_early = 0
         self._failures: list[tuple[int, str]] = []
         self._failures_early: list[tuple[int, str]] = []  # found before anything was written
@@ -168,7 +168,7 @@ class _Batch:
             if mode == "update" or mode == "delete":
                 raise ClientError(f"a valid hash attribute must be provided with {mode} record, check log for more info")
             if table.has_sequence:
-                self._keyless.append((number, record))
+                self._keyless.append(Item(b"", b"", record, number))
                 return
             record[table.primary_key] = key = table.new_key()
         encoded = encode_primary(key)
@@ -176,7 +176,7 @@ class _Batch:
             self.unsaved += [blob for blob in blobs_in(record) if blob.unsaved is not None]
         stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
         if stored not in self._items:
-            self._items[stored] = (stored, encoded, record, number)
+            self._items[stored] = Item(stored, encoded, record, number)
         elif mode == "insert":
             self._skipped_early += 1
         else:
@@ -184,10 +184,9 @@ class _Batch:
 
     def sort(self) -> Generator[None]:
         """The last step of preparing, in short ones."""
-        items = iter(self._items.values())
+        keys = iter(self._items)
         runs = []
-        while run := list(islice(items, _RUN)):
-            run.sort()  # stored keys differ: what follows them is never compared
+        while run := sorted(islice(keys, _RUN)):
             runs.append(run)
             yield
         self._order = yield from merge_runs(runs)
@@ -209,11 +208,10 @@ class _Batch:
         return batch
 
     def _all(self) -> Iterator[tuple[int, Record]]:
-        for item in self._items.values():
-            yield item[3], item[2]
+        for item in chain(self._items.values(), self._keyless):
+            yield item.number, item.data
         for later in self._later.values():
             yield from later
-        yield from self._keyless
 
     # -- writing: `long_write.Work`
 
@@ -222,28 +220,28 @@ class _Batch:
         self._skipped = self._skipped_early
         self._failures = self._failures_early.copy()
         assert self._order is not None
-        items = self._order
+        items, order = self._items, self._order
         if self._keyless:
             numbered = yield from self._number(write_set)
-            items = items + numbered
-            items.sort()
+            items = items | numbered
+            order = sorted(order + list(numbered))
             yield
         if self.mode == "delete":
-            for item in items:
-                removed = write_set.delete(self.table, item[1], None)
+            for stored in order:
+                removed = write_set.delete(self.table, items[stored].key, None)
                 self.written += removed
-                self._skipped += (not removed) + len(self._later.get(item[0], ()))
+                self._skipped += (not removed) + len(self._later.get(stored, ()))
                 yield
         else:
-            yield from write_set.write_many(self.table, items, self)
+            yield from write_set.write_many(self.table, order, items, self)
             self.written_bytes = write_set.written_bytes
 
-    def _number(self, write_set: WriteSet) -> Generator[None, None, list[Item]]:
+    def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, Item]]:
         """The records without a key, under new ones that none of the others has."""
         table = self.table
-        found: list[Item] = []
+        found: dict[bytes, Item] = {}
         keys: Iterator[Key] = iter(())
-        for number, record in self._keyless:
+        for item in self._keyless:
             encoded = b""
             while not encoded or encoded in self._items:
                 key = next(keys, None)
@@ -251,8 +249,8 @@ class _Batch:
                     keys = table.new_keys_in(write_set.txn, len(self._keyless) - len(found))
                     continue
                 encoded = encode_primary(key)
-            record[table.primary_key] = key
-            found.append((encoded, encoded, record, number))
+            item.data[table.primary_key] = key
+            found[encoded] = Item(encoded, encoded, item.data, item.number)
             if not len(found) % _PREPARED:
                 yield
         return found
@@ -262,9 +260,8 @@ class _Batch:
 
     def discard(self, slices: Slices) -> None:
         """Free the records."""
-        order, self._order = self._order or [], None
-        self._items.clear()
-        slices.discard(order)
+        slices.discard([*self._items.values(), *self._keyless])
+        self._items, self._keyless, self._order = {}, [], None
 
     def count(self, result: BulkResult) -> None:
         """What was committed."""
@@ -275,7 +272,7 @@ class _Batch:
     def new(self, item: Item) -> Record | None:
         if self.mode == "insert":
             self.written += 1
-            return item[2]
+            return item.data
         made = self._applied(item, None)
         return None if made is None else made[0]
 
@@ -285,15 +282,15 @@ class _Batch:
                 self._skipped += 1
                 return None
             self.written += 1
-            return item[2], None
+            return item.data, None
         return self._applied(item, old if is_live else None)
 
     def _applied(self, item: Item, old: Record | None) -> tuple[Record, Record | None] | None:
         """The record after all that is asked for its key, and what of it is new; None if nothing is done."""
         record = old
         logged: Record = {}
-        later = self._later.get(item[0])
-        for number, changes in ((item[3], item[2]),) if later is None else ((item[3], item[2]), *later):
+        later = self._later.get(item.stored)
+        for number, changes in ((item.number, item.data),) if later is None else ((item.number, item.data), *later):
             try:
                 if record is not None:
                     record = self._merged(record, changes)

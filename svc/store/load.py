@@ -79,7 +79,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     table.database.require_space()
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
-        for _ in writes.write_many(table, items, Replace()):
+        for _ in writes.write_many(table, sorted(items), items, Replace()):
             pass
         if store.on_commit:
             writes.read_entries()
@@ -111,14 +111,14 @@ class Replace:
     kind = PUT
 
     def new(self, item: Item) -> dict[str, Any]:
-        return item[2]
+        return item.data
 
     def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], None]:
-        return item[2], None
+        return item.data, None
 
 
-def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> list[Item]:
-    """In the order of the stored keys, each key once."""
+def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> dict[bytes, Item]:
+    """By stored key."""
     primary_key, check = table.primary_key, table.validator.record
     if table.definition.dynamic:
         table.database.learn_attributes(table, {name: None for record in chunk for name in record})
@@ -138,5 +138,5 @@ def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: boo
         if Unsaved.alive:
             for blob in blobs_in(record):
                 save_now(blob, files)
-        prepared[stored] = (stored, encoded, record, number)
-    return [prepared[stored] for stored in sorted(prepared)]
+        prepared[stored] = Item(stored, encoded, record, number)
+    return prepared

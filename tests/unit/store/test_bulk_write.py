@@ -38,7 +38,7 @@ def store(open_store: Callable[..., Store], helper: HeldBack) -> Store:
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few records take many turns, as many do in earnest."""
     monkeypatch.setattr(writes, "MANY", 3)
-    monkeypatch.setattr(writes, "_PAIRS", 5)
+    monkeypatch.setattr(writes, "_ENTRIES", 5)
     monkeypatch.setattr(writes, "_RUN", 7)
     monkeypatch.setattr(bulk_write, "_PREPARED", 4)
     monkeypatch.setattr(bulk_write, "_RUN", 6)

@@ -1,0 +1,136 @@
+"""Bulk loads, layer by layer, in one process without sockets: what the store alone takes, the bulk writer beside a loop, the whole of `csv_data_load`.
+
+    python bench/loads.py [--records 200000] [--rounds 3]
+
+The three take turns in each round, and the ratio is that of their CPU times, so it holds on a machine that has other work. `Table.load` and
+`bulk_write` get records as objects; making these, and the CSV text, is not part of it. The table is that of the other benchmarks: 8 attributes, 3 of
+them indexed, about 400 bytes. *Delay*: how late a timer of the loop runs, which is what a request that arrives meanwhile would wait. Not included: HTTP,
+and the clients, which on two cores take time from the load; see operations.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import gc
+import io
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import records  # noqa: E402
+
+from svc.clock import SYSTEM_CLOCK  # noqa: E402
+from svc.server import GC_THRESHOLD  # noqa: E402
+from svc.store import Table  # noqa: E402
+from svc.store.bulk_write import bulk_write  # noqa: E402
+from svc.store.schema import Attribute, TableDefinition  # noqa: E402
+from tests.support.operations import OperationsNode  # noqa: E402
+
+ITEM = TableDefinition(
+    "Item",
+    attributes=(
+        Attribute("id", "ID", primary_key=True),
+        Attribute("name", "String"),
+        Attribute("category", "String", indexed=True),
+        Attribute("price", "Float", indexed=True),
+        Attribute("rank", "Int", indexed=True),
+        Attribute("active", "Boolean"),
+        Attribute("brandId", "ID"),
+        Attribute("description", "String"),
+    ),
+)
+PROBE = 0.001  # seconds between two looks at how late the loop is
+
+
+class Run:
+    """One load into a new table, and what it took."""
+
+    def __init__(self, count: int, work: Callable[[OperationsNode, Table, Any], None], given: Any) -> None:
+        self.late: list[float] = []
+        with tempfile.TemporaryDirectory(prefix="bench-loads-") as path, OperationsNode(Path(path), clock=SYSTEM_CLOCK) as node:  # type: ignore[arg-type]
+            table = node.store.open_database("data").define_table(ITEM)
+            probe = node.loop.create_task(self._probe())
+            gc.collect()
+            wall, cpu = time.perf_counter(), time.process_time()
+            work(node, table, given)
+            self.wall, self.cpu = time.perf_counter() - wall, time.process_time() - cpu
+            probe.cancel()
+            assert table.record_count() == count, table.record_count()
+
+    async def _probe(self) -> None:
+        while True:
+            due = time.perf_counter() + PROBE
+            await asyncio.sleep(PROBE)
+            self.late.append(time.perf_counter() - due)
+
+
+def load(node: OperationsNode, table: Table, given: list[dict[str, Any]]) -> None:
+    for _ in table.load(given):
+        pass
+
+
+def bulk(node: OperationsNode, table: Table, given: list[dict[str, Any]]) -> None:
+    node.wait(lambda: bulk_write(table, given, mode="insert"))
+
+
+def upsert(node: OperationsNode, table: Table, given: list[dict[str, Any]]) -> None:
+    node.wait(lambda: bulk_write(table, given, mode="upsert"))
+
+
+def csv_load(node: OperationsNode, table: Table, given: str) -> None:
+    started = node.run("csv_data_load", table=table.name, data=given)
+    (job,) = (task for task in asyncio.all_tasks(node.loop) if task.get_name() == f"job {started['job_id']}")
+    node.wait(lambda: asyncio.wait((job,)))
+
+
+def as_csv(rows: list[dict[str, Any]], *, quoted: bool) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, rows[0], quoting=csv.QUOTE_NONNUMERIC if quoted else csv.QUOTE_MINIMAL)
+    writer.writeheader()
+    writer.writerows({**row, "active": "true" if row["active"] else "false"} for row in rows)
+    return text.getvalue()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--records", type=int, default=200_000)
+    arguments.add_argument("--rounds", type=int, default=3)
+    options = arguments.parse_args()
+    count = options.records
+    gc.set_threshold(GC_THRESHOLD)
+
+    def rows() -> list[dict[str, Any]]:
+        return [records.item(n) for n in range(count)]
+
+    ways: dict[str, tuple[Any, Callable[[], Any]]] = {
+        "Table.load": (load, rows),
+        "bulk_write, insert": (bulk, rows),
+        "bulk_write, upsert": (upsert, rows),
+        "csv_data_load": (csv_load, lambda: as_csv(rows(), quoted=False)),
+        "csv_data_load, quoted": (csv_load, lambda: as_csv(rows(), quoted=True)),
+    }
+    runs: dict[str, list[Run]] = {name: [] for name in ways}
+    for _ in range(options.rounds):
+        for name, (work, given) in ways.items():
+            runs[name].append(Run(count, work, given()))
+    print(f"{count:,} records, median of {options.rounds} rounds")
+    print(f"{'':24}{'records/s':>12}{'/CPU second':>13}{'CPU ratio':>11}{'delay p99':>11}{'worst':>8}")
+    for name, found in runs.items():
+        wall, cpu = statistics.median([run.wall for run in found]), statistics.median([run.cpu for run in found])
+        ratio = statistics.median([run.cpu / alone.cpu for run, alone in zip(found, runs["Table.load"], strict=True)])
+        late = sorted(delay for run in found for delay in run.late)
+        delays = f"{late[len(late) * 99 // 100] * 1000:>8.1f} ms{late[-1] * 1000:>5.0f} ms" if name != "Table.load" else ""
+        print(f"{name:24}{count / wall:>12,.0f}{count / cpu:>13,.0f}{ratio:>11.2f}{delays}")
+
+
+if __name__ == "__main__":
+    main()
