@@ -87,7 +87,7 @@ def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], 
     except BadBody:
         return decode(body)  # for the place of the fault
     rest = whole[member]
-    if type(rest) is not list or rest[0] != mark:
+    if type(rest) is not list or rest[:1] != [mark]:
         return decode(body)
     rest[:1] = values
     return whole
