@@ -13,17 +13,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from os import urandom
+from os import stat, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.errors import NoSpace, StoreFailure
+from svc.errors import NoSpace, NotFound, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
 from svc.store.build import build_slice
 from svc.store.definitions import (
     BLOBS_KEY,
     DEFINITIONS_STORE,
+    DROPPED_KEY,
     EXPIRY_STORE,
     FORMAT_KEY,
     GENERATION_KEY,
@@ -41,6 +42,7 @@ from svc.store.definitions import (
 )
 from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
 from svc.store.index import Index, IndexCaches
+from svc.store.last_writes import LastWrites
 from svc.store.log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
 from svc.store.records import decode, has_files
 from svc.store.schema import Attribute, TableDefinition, compare
@@ -58,6 +60,7 @@ Guard = Callable[[Txn, set[str] | None], None]
 speaks against it, and nothing of it is kept. Short; it may be called on another thread while the loop stands still."""
 
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
+EXPIRIES = 1 << 16  # removed in one step where nobody waits
 BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
 
 
@@ -80,8 +83,10 @@ class Database:
         self._handles: dict[str, Handle] = {}
         self._made: list[str] = []  # stores made by the schema change under way
         self._generation = -1
+        self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
         try:
+            self.inode = stat(path).st_ino
             self._open()
             self.blobs = BlobFiles(self._blobs_identity(), name, store.blob_paths, sync=not write_async)
             self.blobs.open_references()
@@ -117,9 +122,13 @@ class Database:
         return self.env.writer()
 
     def begin_writing(self, *, wait: bool = True) -> None:
-        """Called by the store, in the right order. Raises WriterBusy unless `wait`: see `env`."""
+        """Called by the store, in the right order. Raises WriterBusy unless `wait`: see `env`; NotFound if the database was dropped."""
         if not self.env.has_writer:
-            self.env.writer(wait=wait)
+            if not self.is_dropped:
+                self.env.writer(wait=wait)
+            if self.is_dropped:  # maybe seen just now
+                self.env.abort()
+                raise NotFound(f"database '{self.name}' does not exist")
             self.store.saw_version(self.log.last_version)
 
     def require_space(self) -> None:
@@ -182,14 +191,14 @@ class Database:
         """A long write came to nothing: memory is as before it. `changed`: what `WriteSet.end_long` said."""
         self.log.last_lsn = last_lsn
         if changed:
-            self._read_definitions()
+            self.read_definitions()
 
     def _undo(self) -> None:
         self.env.abort()
         snapshot = self.env.snapshot()
         self.log.catch_up(snapshot)
         if int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big") != self._generation:
-            self._read_definitions()
+            self.read_definitions()
 
     # -- definitions
 
@@ -216,7 +225,10 @@ class Database:
             self.define_table(replace(table.definition, attributes=table.definition.attributes + learned))
 
     def drop_table(self, name: str) -> None:
-        """Remove a table with its records and indexes; its entries stay in the log. Nothing happens if there is none. Commits."""
+        """Remove a table with its records and indexes; its entries stay in the log. Nothing happens if there is none. Commits.
+
+        Holds the loop for as long as it takes: see `drops` for tables that may be large.
+        """
         with self._changing() as writer:
             table = self.tables.get(name)
             if table is None:
@@ -224,14 +236,42 @@ class Database:
             for index in table.index_list:
                 self._drop_index(writer, table, index)
             writer.drop(table.primary, False)
-            table.forget_expiries(writer)
-            if writer.stat(self._core[4])["entries"]:
-                self.ledger.drop_table(writer, table.number, self.log.last_lsn, self.clock.wall() * 1000)
-            writer.delete(table_key(name), b"", self.definitions)
-            writer.delete(sequence_key(table.number), b"", self.definitions)
+            for _ in table.forget_expiries(writer, EXPIRIES):
+                pass
+            self.forget_table(writer, table)
             self._raise_generation(writer)
         del self.tables[name]
+        self.store.table_dropped(table)
         logger.info("database %s: dropped the table %s", self.name, name)
+
+    def forget_table(self, txn: Txn, table: Table) -> None:
+        """Remove what is known of a table whose stores are empty."""
+        if txn.stat(self._core[4])["entries"]:
+            self.ledger.drop_table(txn, table.number, self.log.last_lsn, self.clock.wall() * 1000)
+        txn.delete(table_key(table.name), b"", self.definitions)
+        txn.delete(sequence_key(table.number), b"", self.definitions)
+
+    def mark_dropped(self) -> None:
+        """Make the end of the database durable, and forget it (`drops`). Commits, and what the turn has written before it."""
+        with self._changing() as writer:
+            writer.put(DROPPED_KEY, b"", True, True, False, self.definitions)
+            self._raise_generation(writer)
+        self._vanish()
+        logger.info("database %s: dropped", self.name)
+
+    def _vanish(self) -> None:
+        self.is_dropped = True
+        tables = list(self.tables.values())
+        self.tables.clear()
+        for table in tables:
+            self._forget(table)
+        self.store.database_dropped(self)
+
+    def _forget(self, table: Table) -> None:
+        """A table is no longer one of `tables`."""
+        for index in table.index_list:
+            index.drop_cache()
+        self.store.table_dropped(table)
 
     def rebuild_index(self, table: Table, attribute: str) -> None:
         """Empty an index and build it again from the records, in the background if there are many. Commits."""
@@ -252,7 +292,7 @@ class Database:
             for name in self._made:
                 del self._handles[name]
             self._made.clear()
-            self._read_definitions()
+            self.read_definitions()
             if isinstance(error, LmdbError):
                 raise store_problem(error, self.env.path) from error
             raise
@@ -334,6 +374,7 @@ class Database:
         self.definitions, entries, deleted, self.expiry, blobs = self._core
         self.ledger = Ledger(blobs)
         self.log = TransactionLog(self.env, entries, deleted)
+        self.last_writes = LastWrites(self.env, self.log)
         self.env.on_foreign_commit = self._follow
         self._follow()
 
@@ -374,10 +415,15 @@ class Database:
         self.log.catch_up(snapshot)
         generation = snapshot.get(GENERATION_KEY, None, self.definitions)
         if generation is None or int.from_bytes(generation, "big") != self._generation:
-            self._read_definitions()
+            self.read_definitions()
 
-    def _read_definitions(self) -> None:
+    def read_definitions(self) -> None:
+        """Make memory agree with what is stored as of now."""
         snapshot = self.env.snapshot()
+        if snapshot.get(DROPPED_KEY, None, self.definitions) is not None:
+            if not self.is_dropped:
+                self._vanish()
+            return
         self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
         self.log.counts.forget()  # another process may have removed entries of one table
         cursor = snapshot.cursor(self.definitions)
@@ -403,12 +449,13 @@ class Database:
                     raise StoreFailure(f"The database {self.name} lacks the store {name}: it is damaged, restore a backup")
                 self._handles[name] = handle
         for name in self.tables.keys() - found.keys():
-            for index in self.tables.pop(name).index_list:
-                index.drop_cache()
+            self._forget(self.tables.pop(name))
         for name, stored in found.items():
             handles = {attribute: self._handles[index_store(name, attribute)] for attribute in building[name]}
             table = self.tables.get(name)
             if table is None or table.number != stored.number:
+                if table is not None:
+                    self._forget(table)
                 table = self.tables[name] = Table(self, stored, self._handles[primary_store(name)], handles)
             elif table.definition != stored.definition:
                 table.redefine(stored.definition, handles)

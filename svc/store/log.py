@@ -373,6 +373,18 @@ class TransactionLog:
                 low = _LSN.unpack(cursor.key())[0] + 1
         return low
 
+    def read_versions(self, txn: Txn, lsn: int, limit: int, *, reverse: bool = False) -> Iterator[tuple[int, int, float]]:
+        """(LSN, number of the table, version) of up to `limit` entries from `lsn` on, or before it with `reverse`: newest first."""
+        cursor = txn.cursor(self._entries)
+        found = cursor.set_range(_pack_lsn(lsn))
+        if reverse:
+            found = cursor.prev() if found else cursor.last()
+        while found and limit:
+            data = cursor.value()
+            yield _LSN.unpack(cursor.key())[0], _TABLE.unpack_from(data, _TABLE_OFFSET)[0], _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0]
+            limit -= 1
+            found = cursor.prev() if reverse else cursor.next()
+
     def read_record_history(self, txn: Txn, table_number: int, key: bytes, newest: int | None) -> Iterator[LogEntry]:
         """The entries of one record that are still in the log, newest first; one look-up each.
 

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svc.errors import Overloaded, Problem
 from svc.store.env import LmdbError, Txn, store_problem
@@ -225,14 +225,14 @@ class LongWrite:
 
     async def _committed(self) -> bool:
         """Commit, whatever happens; True if the caller was cancelled meanwhile."""
-        if not self._entries:
+        if not self._entries and not self._announced:
             self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
             self._enter(Stage.COMMITTING)
             self._enter(Stage.COMMITTED)
             return False
         self._enter(Stage.COMMITTING)
         self._commit = self._env.commit_long()
-        cancelled = await _outlast(self._commit)
+        cancelled = await outlast(self._commit)
         self.finish()
         return cancelled
 
@@ -332,7 +332,7 @@ class LongWrite:
         self._database.undo_long_write(self._first - 1, changed=self._announced)
 
 
-async def _outlast(future: Future[None]) -> bool:
+async def outlast(future: Future[Any]) -> bool:
     """Wait for what a thread does, whatever happens to the caller; True if it was cancelled meanwhile. Exceptions stay in `future`."""
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

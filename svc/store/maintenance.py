@@ -48,12 +48,24 @@ class Maintenance:
         self._paused_until = 0.0
         self._deadline = 0.0
 
+    def forget(self, database: Database) -> None:
+        """A database is no longer there."""
+        self._sweeps.pop(database, None)
+        self._next_sweep.pop(database, None)
+
+    def sweep_now(self, database: Database) -> None:
+        """Search for files that belong to nobody with the next slices, not only when its time has come."""
+        self._next_sweep[database] = 0.0
+        logger.info("database %s: searching for orphaned blobs", database.name)
+
     def run(self, budget: float) -> bool:
         """Work for about `budget` seconds; True if there is more to do at once. A turn of its own: it drops the shared snapshots."""
         store, clock = self._store, self._store.clock
         now = clock.monotonic()
         self._deadline = now + budget
         store.end_turn()  # work on what is committed by now
+        store.look()
+        store.close_dropped()
         more = store.caches.load(self._may_go_on) if store.caches.has_work else False
         if now < self._paused_until:
             return more

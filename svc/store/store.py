@@ -11,7 +11,9 @@ What takes longer than a turn is no part of one: a long write has a writer and a
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -20,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
-from svc.errors import Problem, ServerError, StoreFailure
+from svc.errors import NotFound, Problem, SchemaError, ServerError, StoreFailure
 from svc.store.blobs import Helper
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
+from svc.store.drops import Closing, Remover, leftovers, move_away
 from svc.store.env import MAP_BYTES, WriterBusy, new_helper
 from svc.store.index import IndexCaches
 from svc.store.log import LogEntry
@@ -42,6 +45,9 @@ CACHE_BYTES = 64 << 20
 LOG_RETENTION = 3 * 86400.0  # seconds
 QUEUE_LIMITS = QueueLimits()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
+_PAUSE = 0.002  # seconds between two looks at whether another process still writes
+_SETTLED = 2.0  # seconds after which a directory's time of change tells that nothing more has changed
+_REMOVAL_SECONDS = 5.0  # that closing waits for the files of dropped databases
 
 Listener = Callable[[Database, list[LogEntry]], None]
 
@@ -113,6 +119,10 @@ class Store:
         self.snapshots = Snapshots(clock)
         self.caches = IndexCaches(cache_bytes)
         self.on_commit: list[Listener] = []
+        self.on_drop: list[Callable[[Table], None]] = []  # told of each table that is no longer there, whoever dropped it
+        self._remover = Remover()
+        self._closing = Closing()
+        self._looked_at = 0  # time of change of the directory, when it was last looked through
         self.databases: dict[str, Database] = {}
         self._queues: dict[Database, WriteQueue] = {}  # of databases that had a long write
         self._queue_limits = queue_limits
@@ -127,12 +137,13 @@ class Store:
         self._maintenance = Maintenance(self)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+            names = self._names()
+            self._remover.remove(leftovers([path, *self.blob_paths]))
         except OSError as error:
             raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
         try:
             for name in names:
-                self.open_database(name)
+                self._open_existing(name)
         except BaseException:
             self.close()
             raise
@@ -147,12 +158,107 @@ class Store:
         database = self.databases.get(name)
         if database is None:
             check_database_name(name)
-            if not (self.path / name).exists():
-                self.flush()
-            database = Database(self, name, self.path / name, map_bytes=self._map_bytes, write_async=self._write_async)
+            if (self.path / name).exists():
+                database = self._open_existing(name)
+        if database is None:
+            self.flush()
+            database = self._open(name)
+            for directory in (self.path / name, self.path):
+                _sync(directory)
+        return database
+
+    def find_database(self, name: str) -> Database | None:
+        """The database of this name, also one that another process has made just now."""
+        database = self.databases.get(name)
+        if database is None:
+            self.look()
+            database = self.databases.get(name)
+        return database
+
+    def look(self) -> None:
+        """Open the databases that other processes have made since the last look. Usually one call of the system."""
+        try:
+            changed = os.stat(self.path).st_mtime_ns
+            if changed == self._looked_at:
+                return
+            names = [name for name in self._names() if name not in self.databases]
+        except OSError as error:
+            logger.error("the directory of the databases cannot be read: %s", error)
+            return
+        for name in names:
+            try:
+                self._open_existing(name)
+            except (Problem, SchemaError) as error:
+                logger.error("the database %s cannot be opened: %s", name, error)
+        if abs(self.clock.wall() - changed / 1e9) > _SETTLED:
+            self._looked_at = changed
+
+    def _names(self) -> list[str]:
+        return sorted(entry.name for entry in self.path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+    def _open_existing(self, name: str) -> Database | None:
+        """None: it was dropped, by a process that has ended before everything was removed."""
+        database = self._open(name)
+        if database.is_dropped:
+            self._bury(database)
+            return None
+        return database
+
+    def _open(self, name: str) -> Database:
+        check_database_name(name)
+        database = Database(self, name, self.path / name, map_bytes=self._map_bytes, write_async=self._write_async)
+        if not database.is_dropped:
             self.databases[name] = database
             self.saw_version(database.log.last_version)
         return database
+
+    # -- the end of databases and tables
+
+    async def drop_database(self, name: str) -> None:
+        """Remove a database with all it has, in all processes. When this returns, that is durable, and the name can be used again.
+
+        Waits for the long write that is under way in it. Raises NotFound if there is none (any more); Overloaded, NoSpace, StoreFailure.
+        """
+        database = self.find_database(name)
+        if database is None:
+            raise NotFound(f"database '{name}' does not exist")
+        queue = self.queue_of(database)
+        await queue.enter(1)
+        try:
+            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
+                await asyncio.sleep(_PAUSE)
+            if database.is_dropped:
+                raise NotFound(f"database '{name}' does not exist")
+            database.mark_dropped()
+        finally:
+            queue.leave()
+        self._bury(database)
+
+    def _bury(self, database: Database) -> None:
+        """Give its name back, and remove its files; it is closed when nobody reads it any more."""
+        self._remover.remove(move_away(database))
+        database.env.end_snapshot()
+        self._closing.close_unused()
+
+    def database_dropped(self, database: Database) -> None:
+        """It has been found to be dropped, by this process or another."""
+        if self.databases.get(database.name) is database:
+            del self.databases[database.name]
+        self._queues.pop(database, None)
+        self._maintenance.forget(database)
+        self._closing.add(database)
+
+    def table_dropped(self, table: Table) -> None:
+        """A table is no longer there."""
+        for listener in self.on_drop:
+            try:
+                listener(table)
+            except Exception:
+                logger.exception("a listener failed on the end of %r", table)
+
+    def close_dropped(self) -> None:
+        """Close databases that were dropped and that nobody reads any more; to be called now and then, between turns."""
+        self._closing.close_unused()
 
     # -- the turn
 
@@ -197,9 +303,11 @@ class Store:
 
     @staticmethod
     def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
-        """Raise ServerError if one of these tables is no longer what it was when its records were checked."""
+        """Raise ServerError if one of these tables is no longer what it was when its records were checked, NotFound if it is gone."""
         for table, definition in tables.items():
-            if table.database.tables.get(table.name) is not table or (table.definition is not definition and not definition.dynamic):
+            if table.database.tables.get(table.name) is not table:
+                raise NotFound(f"Table '{table.database.name}.{table.name}' does not exist")
+            if table.definition is not definition and not definition.dynamic:
                 raise ServerError(
                     f"The table {table.name} was changed while records were being written to it, try again", 503, "OVERLOADED"
                 )
@@ -276,7 +384,7 @@ class Store:
 
     def end_turn(self) -> None:
         """Drop the shared snapshots: what is read after this is read as of then."""
-        for database in self.databases.values():
+        for database in list(self.databases.values()):
             database.env.end_snapshot()
 
     # -- versions
@@ -302,7 +410,7 @@ class Store:
 
     def stats(self) -> StoreStats:
         figures: dict[str, DatabaseStats] = {}
-        for name, database in self.databases.items():
+        for name, database in list(self.databases.items()):
             txn = database.snapshot()
             figures[name] = DatabaseStats(
                 database.env.used_bytes(),
@@ -327,3 +435,17 @@ class Store:
         for database in self.databases.values():
             database.close()
         self.databases.clear()
+        self._closing.close_all()
+        self._remover.wait(_REMOVAL_SECONDS)
+
+
+def _sync(directory: Path) -> None:
+    """Put the names in it on disk. Raises StoreFailure."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error

@@ -260,14 +260,16 @@ class Table:
     def record_count(self, txn: Txn | None = None) -> int:
         """The exact number of records. O(1), but for records that have expired and are not yet removed: these are counted off."""
         txn = self.database.env.snapshot() if txn is None else txn
-        expired = 0
+        return txn.stat(self.primary)["entries"] - sum(self.expired_counts(txn))
+
+    def expired_counts(self, txn: Txn) -> Iterator[int]:
+        """The numbers of records that have expired and are not yet removed: one for each time of expiry."""
         cursor = txn.cursor(self.database.expiry)
         end = _EXPIRY_KEY.pack(self.number, self.database.clock.wall() * 1000)
         found = cursor.set_range(_EXPIRY_KEY.pack(self.number, 0.0))
         while found and cursor.key() <= end:
-            expired += cursor.count()
+            yield cursor.count()
             found = cursor.next_nodup()
-        return txn.stat(self.primary)["entries"] - expired
 
     def size(self, txn: Txn | None = None) -> int:
         """Bytes of the pages of the primary store."""
@@ -318,12 +320,16 @@ class Table:
     def remove_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
         txn.delete(_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored, self.database.expiry)
 
-    def forget_expiries(self, txn: Txn) -> None:
-        """Remove all that `$expiry` knows of this table."""
-        cursor = txn.cursor(self.database.expiry)
+    def forget_expiries(self, txn: Txn, step: int) -> Iterator[None]:
+        """Remove all that `$expiry` knows of this table, `step` expiries at a time."""
         prefix = _EXPIRY_KEY.pack(self.number, 0.0)[:4]
-        while cursor.set_range(prefix) and cursor.key().startswith(prefix):
-            cursor.delete(True)
+        while True:
+            cursor = txn.cursor(self.database.expiry)
+            for _ in range(step):
+                if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
+                    return
+                cursor.delete(True)
+            yield
 
     def expired(self, txn: Txn, limit: int) -> list[tuple[bytes, bytes]] | None:
         """(stored key, raw) of the records that have expired and are not yet removed: indexes still have their entries, `record_count` has

@@ -244,6 +244,7 @@ class Transaction:
             return
         databases = self._databases()
         store.open_writers(databases, wait=wait)
+        store.check_tables(self._tables)  # from here on no other process can change them
         writes = self._take()
         for database in databases:
             if database.env.is_low and any(write.data is not None and write.table.database is database for write in writes):

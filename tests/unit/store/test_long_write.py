@@ -14,7 +14,7 @@ import lmdb
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import NoSpace, Overloaded, PreconditionFailed, Problem, RecordExists, ServerError, StoreFailure
+from svc.errors import NoSpace, NotFound, Overloaded, PreconditionFailed, Problem, RecordExists, StoreFailure
 from svc.store import Database, LogEntry, Precondition, Store, Table, Transaction, env, long_write
 from svc.store.blobs import create_blob
 from svc.store.check import check_database
@@ -493,7 +493,7 @@ def test_a_table_that_changes_meanwhile_fails_it(turns: Turns, store: Store, sea
     else:
         seats.database.drop_table("Seat")
     turns.until(task.done)
-    with pytest.raises(ServerError, match="was changed"):
+    with pytest.raises(Problem, match="was changed" if how == "changed" else "does not exist"):
         task.result()
     store.check()
 
@@ -517,7 +517,7 @@ def test_a_table_that_changed_while_an_ordinary_writer_waited_fails_that(turns: 
     turns.turn()
     seats.database.drop_table("Seat")
     turns.until(task.done)
-    with pytest.raises(ServerError, match="was changed"):
+    with pytest.raises(NotFound, match="does not exist"):
         task.result()
     store.check()
 
