@@ -19,7 +19,7 @@ _INTRODUCTION = """# Operations
 Made by `python -m svc.operations.reference` from the rows in `svc/operations/`; do not edit.
 
 Administration, and work with many records at once: `POST` a JSON object with the name of an operation to port 9925. The examples use the demo (`svc demo`); `$LOGIN` holds `admin:`
-and the password it printed. On the machine of the server the command line needs no password: `svc describe_table table=Plane`; [more](operating.md#the-command-line).
+and the password it printed. On the machine of the server the command line needs no password: `svc describe_table table=Plane`; [more](command-line.md).
 
 ```console
 $ curl -su "$LOGIN" http://localhost:9925/ -H 'Content-Type: application/json' -d '{"operation":"create_table","table":"Visit"}'
