@@ -1,6 +1,7 @@
-"""Whether anybody has a database open: a lock on a file in its directory (flock(2), which the kernel undoes when a process ends).
+"""Who works with the files of a database: locks on files in its directory (flock(2), which the kernel undoes when a process ends).
 
-Everybody who opens the database shares the lock. Who replaces its files holds it alone.
+open.lock   shared by everybody who has the database open; whoever replaces its files holds it alone
+keep.lock   shared by those who read the files of its blobs, or add some that no record has yet; whoever removes such files holds it alone
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
 LOCK_FILE = "open.lock"
+KEEP_LOCK = "keep.lock"
 
 
 class Occupied(Exception):
@@ -31,6 +33,25 @@ class Occupancy:
 
     def close(self) -> None:
         """Give it up. Harmless when done."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class KeepFiles:
+    """As long as this is held no file of a blob is removed from the database in this directory."""
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        """`alone`: on the contrary, for one who removes. Raises BlockingIOError if that cannot be now."""
+        self._descriptor = os.open(path / KEEP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Removing takes moments, so who keeps waits for it; keeping may take hours, so who removes does not.
+            flock(self._descriptor, LOCK_EX | LOCK_NB if alone else LOCK_SH)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

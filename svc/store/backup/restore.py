@@ -20,11 +20,11 @@ from secrets import token_hex
 from svc.errors import Problem, StoreFailure
 from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadBackup, InUse, Manifest, check_tables, verify
-from svc.store.backup.source import DATA_FILE, KeepFiles
+from svc.store.backup.source import DATA_FILE
 from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
 from svc.store.env import store_problem
-from svc.store.occupancy import Occupancy, Occupied
+from svc.store.occupancy import KeepFiles, Occupancy, Occupied
 
 _STAGED, _MARK = ".restore-", ".restoring-"
 _AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start
