@@ -28,7 +28,7 @@ from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
 from svc.listener import Listener, listen_on
-from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging
+from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging, capture_output
 from svc.loop import new_loop
 from svc.operations.node import Node
 from svc.operations.operation_lists import known_entries
@@ -104,6 +104,7 @@ class Server:
         self.logs = Logs.from_config(config, clock=clock)
         self.logger = self.logs.logger
         self._release_logging = capture_logging(self.logs)
+        self._release_output: Callable[[], None] = lambda: None
         self._on_ready = on_ready
         self._signals = 0
         self._closing = False
@@ -325,6 +326,8 @@ class Server:
                 self.loop.add_signal_handler(number, self._stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             self.logs.on_pending = self._logs_pending
+            if self.config["logging.console"]:
+                self._release_output = capture_output(self.logs)
             self.loop.call_later(SWEEP_SECONDS, self._sweep)
             self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
             self.loop.call_later(CHECK_SECONDS, self._watch_logging, LoggingWatch(self.config, self.logs))
@@ -402,6 +405,7 @@ class Server:
         self.store.close()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")
+        self._release_output()
         self._release_logging()
         self.logs.close()
 

@@ -12,7 +12,8 @@ The server calls `logs.configure(config)` again when the `logging` section has c
 within a second instead of at once, calls `logs.maintain()` every minute (rotation), `logs.reopen()` on SIGHUP and `logs.close()` last.
 
 Modules: `lines` (text of a line), `files` (one file: append, rotate, expire), `core` (Logger, Log, Logs), `access` (HTTP access log),
-`watch` (changes while the server runs), `capture` (standard library logging, what applications print).
+`watch` (changes while the server runs), `capture` (standard library logging, what applications print), `redact` (bodies of operations
+without their secrets), `reading` (the entries of a file).
 """
 
 from svc.logs.access import AccessLog

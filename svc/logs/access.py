@@ -5,6 +5,7 @@ from itertools import count
 
 from svc.config import Config
 from svc.logs.core import ERROR, INFO, WARN, Logs
+from svc.logs.redact import without_credentials
 
 HIDDEN_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -34,7 +35,7 @@ class AccessLog:
         level = INFO if status < 400 else WARN if status < 500 else ERROR
         if level < self._log.threshold:
             return
-        text = f"{method} {url} {protocol}"
+        text = f"{method} {without_credentials(url) if '?' in url else url} {protocol}"
         if self._headers:
             text += " " + ", ".join([f"{name}: {value}" for name, value in headers if name.lower() not in HIDDEN_HEADERS])
         text += f" {status}"

@@ -26,7 +26,9 @@ _SECRET = re.compile(
 )
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _USER_PART = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-_PARAMETER = re.compile(r"([?&;][^=&;\s]*(?:token|secret|password|signature|credential|sig|key)[^=&;\s]*=)[^&;\s]+", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"([?&;](?:[^=&;\s]*(?:token|secret|password|signature|credential|api[_-]?key|access[_-]?key)[^=&;\s]*|sig)=)[^&;\s]+", re.IGNORECASE
+)
 
 
 def is_secret(name: str) -> bool:
@@ -77,7 +79,7 @@ class _Redaction:
     def _value(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if isinstance(value, str):
-            return _short(_without_credentials(value[: 4 * MAX_TEXT]), len(value))
+            return _short(without_credentials(value[: 4 * MAX_TEXT]), len(value))
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
@@ -100,7 +102,12 @@ def _short(text: str, length: int = 0) -> str:
     return text if length <= MAX_TEXT and len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}... ({length} characters)"
 
 
-def _without_credentials(text: str) -> str:
+def without_credentials(text: str) -> str:
+    """A text whose addresses have lost their user part, and their parameters what looks like a secret.
+
+    >>> without_credentials("/Plant/?token=x&name=fern")
+    '/Plant/?token=***&name=fern'
+    """
     if "://" in text:
         text = _USER_PART.sub(rf"\1{HIDDEN}@", text)
     return _PARAMETER.sub(rf"\1{HIDDEN}", text) if "=" in text else text

@@ -38,6 +38,13 @@ def test_lines(tmp_path: Path) -> None:
     logs.close()
 
 
+def test_parameters_that_look_like_secrets_are_hidden(tmp_path: Path) -> None:
+    logs, access = access_of(tmp_path, level="info", timing=False, id=False)
+    access.write("GET", "/plant/?access_token=S3CRET&key=7&name=fern", "HTTP/1.1", 200, 0)
+    assert written(tmp_path) == ["[http/0] [info] [http]: GET /plant/?access_token=***&key=7&name=fern HTTP/1.1 200"]
+    logs.close()
+
+
 def test_headers_never_show_credentials(tmp_path: Path) -> None:
     logs, access = access_of(tmp_path, level="info", headers=True, timing=False, id=False)
     access.write(
