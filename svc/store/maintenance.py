@@ -16,6 +16,7 @@ from svc.store.blobs import Sweep
 from svc.store.build import build_slice
 from svc.store.definitions import build_key
 from svc.store.env import LmdbError, WriterBusy, store_problem
+from svc.store.occupancy import KeepFiles
 from svc.store.writes import WriteSet
 
 if TYPE_CHECKING:
@@ -201,18 +202,28 @@ class Maintenance:
                 return False
             if not self._may_go_on():
                 return True
-            database.writer(wait=False)
-            child = database.env.child()
             try:
-                numbers = database.ledger.forget(child, oldest, now_ms, REMOVE_BATCH)
-            except BaseException:
-                child.abort()
-                raise
-            database.env.keep(child)
-            self._commit(database)
-            # After the commit: a file that then stays is one for the sweep, a row without a file would be damage.
-            for number in numbers:
-                database.blobs.remove(number)
+                removing = KeepFiles(database.env.path, alone=True)
+            except OSError:
+                return False  # a backup reads them: there is time for this when it is done
+            try:
+                database.writer(wait=False)
+                self._forget_files(database, oldest, now_ms)
+            finally:
+                removing.close()
+
+    def _forget_files(self, database: Database, oldest: int, now_ms: float) -> None:
+        child = database.env.child()
+        try:
+            numbers = database.ledger.forget(child, oldest, now_ms, REMOVE_BATCH)
+        except BaseException:
+            child.abort()
+            raise
+        database.env.keep(child)
+        self._commit(database)
+        # After the commit: a file that then stays is one for the sweep, a row without a file would be damage.
+        for number in numbers:
+            database.blobs.remove(number)
 
     def _sweep(self, database: Database, now: float) -> bool:
         """Look for files that belong to nobody; True if there is more to look at."""
@@ -221,9 +232,16 @@ class Maintenance:
             if now < self._next_sweep.get(database, 0.0):
                 return False
             sweep = self._sweeps[database] = Sweep(database.blobs, partial(_knows, database))
-        while sweep.step():
-            if not self._may_go_on():
-                return True
+        try:
+            removing = KeepFiles(database.env.path, alone=True)
+        except OSError:
+            return False  # a restore has put files there that nobody knows yet, or a backup reads them
+        try:
+            while sweep.step():
+                if not self._may_go_on():
+                    return True
+        finally:
+            removing.close()
         del self._sweeps[database]
         self._next_sweep[database] = now + SWEEP_INTERVAL
         return False

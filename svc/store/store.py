@@ -23,6 +23,7 @@ from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import NotFound, Problem, SchemaError, ServerError, StoreFailure
+from svc.store.backup.restore import InterruptedRestore, interrupted_restore, marked_databases
 from svc.store.blobs import Helper
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
@@ -139,6 +140,8 @@ class Store:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             names = self._names()
             self._remover.remove(leftovers([path, *self.blob_paths]))
+            for name in marked_databases(path):
+                logger.error("the database %s is not loaded: a restore of it was interrupted, repeat it with restore_backup", name)
         except OSError as error:
             raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
         try:
@@ -194,7 +197,8 @@ class Store:
             self._looked_at = changed
 
     def _names(self) -> list[str]:
-        return sorted(entry.name for entry in self.path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        names = sorted(entry.name for entry in self.path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        return [name for name in names if not interrupted_restore(self.path, name)]
 
     def _open_existing(self, name: str) -> Database | None:
         """None: it was dropped, by a process that has ended before everything was removed."""
@@ -206,6 +210,8 @@ class Store:
 
     def _open(self, name: str) -> Database:
         check_database_name(name)
+        if interrupted_restore(self.path, name):
+            raise InterruptedRestore(name)
         database = Database(self, name, self.path / name, map_bytes=self._map_bytes, write_async=self._write_async)
         if not database.is_dropped:
             self.databases[name] = database
@@ -255,6 +261,10 @@ class Store:
                 listener(table)
             except Exception:
                 logger.exception("a listener failed on the end of %r", table)
+
+    def remove_files(self, directories: list[Path]) -> None:
+        """Remove these directories, on a thread."""
+        self._remover.remove(directories)
 
     def close_dropped(self) -> None:
         """Close databases that were dropped and that nobody reads any more; to be called now and then, between turns."""

@@ -237,6 +237,28 @@ def test_without_blobs(with_blobs: Database, backups: Backups) -> None:
     assert not backups.manifest(1).blobs
 
 
+def test_no_blob_is_removed_while_it_is_copied(with_blobs: Database, clock: FakeClock) -> None:
+    database = with_blobs
+
+    def files() -> int:
+        return sum(path.is_file() for root in database.blobs.roots for path in root.rglob("*"))
+
+    before = files()
+    source = Source.of(database)
+    clock.advance(4 * 86400)
+    write(database.tables["Note"], "last")
+    while database.store.maintenance(1.0):
+        pass
+    assert files() == before
+    assert len(source.blobs()) == 4
+    source.close()
+    clock.advance(1)
+    while database.store.maintenance(1.0):
+        pass
+    assert files() == 2
+    database.store.check()
+
+
 # --- the directory -----------------------------------------------------------------------------------------------------------------------
 
 
