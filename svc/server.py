@@ -27,6 +27,7 @@ from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
+from svc.install import make_keys
 from svc.listener import Listener, listen_on
 from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging, capture_output
 from svc.loop import new_loop
@@ -148,10 +149,15 @@ class Server:
             failure_delay=config["authentication.failureDelay"],
         )
         self.events = AuthEvents.from_config(config, self.logs, clock)
+        warning = make_keys(config, clock=clock)
+        if warning is not None:
+            self.logger.warn(warning)
         self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
+        self._executor.submit(self.tokens.prepare)  # beside the rest of the start: missing keys take a third of a second to make
         self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
 
         self.resources = Resources()
+        self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
         self.apps: list[App] = []
         self._load_apps(apps)
