@@ -129,7 +129,7 @@ class Call:
 
 
 def find_database(node: Node, name: str, missing_status: int = 404) -> Database:
-    database = node.store.databases.get(name)
+    database = node.store.find_database(name)
     if database is None:
         raise _missing(f"database '{name}' does not exist", missing_status)
     return database

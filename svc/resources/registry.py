@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from svc.resources.resource import Resource
+
+if TYPE_CHECKING:
+    from svc.store import Table
 
 
 @dataclass(slots=True)
@@ -68,6 +72,20 @@ class Resources(Mapping[str, Registration]):
 
     def remove(self, name: str) -> None:
         self._by_path.pop(name.strip("/"), None)
+
+    def remove_table(self, table: Table) -> None:
+        """Remove every address of a table that is no longer there."""
+        gone = [path for path, registration in self._by_path.items() if getattr(registration.resource, "table", None) is table]
+        for path in gone:
+            del self._by_path[path]
+
+    def addresses_of(self, table: Table) -> list[str]:
+        """The addresses of a table that answer over REST, as paths: `/Plant`."""
+        return [
+            f"/{registration.path}"
+            for registration in self._by_path.values()
+            if getattr(registration.resource, "table", None) is table and registration.visible("rest")
+        ]
 
     def get_match(self, path: str, export_type: str | None = None) -> Match | None:
         """The resource for a request path ("/Product/42", still percent-encoded), or None."""

@@ -65,6 +65,7 @@ class OperationsNode:
             sessions=sessions,
             status=StatusBoard(self.clock),
         )
+        self.store.on_drop.append(self.node.resources.remove_table)
         self.operations = Operations(self.node)
 
         def end_turn() -> bool:

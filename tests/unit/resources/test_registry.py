@@ -1,3 +1,5 @@
+from typing import Any
+
 from svc.resources.registry import Resources
 from svc.resources.resource import Resource
 
@@ -56,3 +58,16 @@ def test_two_resources_at_one_address_conflict_and_a_reload_does_not() -> None:
     assert resources.set("Product", Other).fault == "Conflicting paths for Product"
     resources.remove("Product")
     assert "Product" not in resources
+
+
+def test_a_table_that_is_gone_has_no_address() -> None:
+    table: Any = object()
+    gone = type("Gone", (Resource,), {"table": table, "name": "Gone"})
+    resources = Resources()
+    resources.set("Gone", gone)
+    resources.set("also/here", gone)
+    resources.set("quiet", gone, {"rest": False})
+    resources.set("Other", Resource)
+    assert resources.addresses_of(table) == ["/Gone", "/also/here"]
+    resources.remove_table(table)
+    assert list(resources) == ["Other"] and resources.addresses_of(table) == []
