@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,8 +26,8 @@ PLANTS = [
 ]
 KEEPERS = [{"id": "ann", "name": "Ann", "phone": "1"}, {"id": "bob", "name": "Bob"}]
 BEDS = [
-    {"id": 1, "name": "north", "keeper_id": "ann", "area": 3, "made": 1000, "open": True},
-    {"id": 2, "name": "south", "keeper_id": "bob", "area": 10, "made": 2000},
+    {"id": 1, "name": "north", "keeper_id": "ann", "area": 3, "made": datetime.fromtimestamp(1, UTC), "open": True},
+    {"id": 2, "name": "south", "keeper_id": "bob", "area": 10, "made": datetime.fromtimestamp(2, UTC)},
     {"id": 3, "name": "west", "keeper_id": "gone", "area": 1},
     {"id": 4, "extra": "kept"},
 ]
@@ -778,3 +779,20 @@ def test_what_is_remembered_is_bounded(node):
     for n in range(3000):
         rows(node, conditions=[leaf("area", "eq", n)])
     assert 100 < len(searches) <= 1024
+
+
+# --- in code -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_code_gets_python_values(node):
+    body = {"operation": "search_by_id", "database": "garden", "table": "bed", "ids": [2, 1], "get_attributes": ["made"]}
+    found = node.wait(lambda: node.operations.perform(body))
+    assert [record["made"].timestamp() for record in found] == [2, 1]
+    everything = {"operation": "search_by_value", "database": "garden", "table": "bed", "attribute": "id", "value": "*"}
+    assert [record["id"] for record in node.wait(lambda: node.operations.perform(everything))] == [1, 2, 3, 4]
+
+
+def test_code_does_not_get_the_secrets_of_users(node):
+    body = {"operation": "search_by_id", "database": "system", "table": "svc_user", "ids": ["admin"]}
+    (record,) = node.wait(lambda: node.operations.perform(body))
+    assert record["username"] == "admin" and "password" not in record
