@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
@@ -99,11 +99,12 @@ def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
     first = _text(None if wanted.since is None else wanted.since - SLACK_SECONDS, ceil)
     last = _text(None if wanted.until is None else wanted.until + SLACK_SECONDS, floor)
     if wanted.newest_first:
-        entries = iter_backward(stream, size if last is None else _place(stream, size, last, before=False))
+        found = _raw_backward(stream, size if last is None else _place(stream, size, last, before=False))
     else:
-        entries = iter_forward(stream, 0 if first is None else _place(stream, size, first, before=True), size)
-    for entry in entries:
-        time = entry["timestamp"]
+        found = _raw_forward(stream, 0 if first is None else _place(stream, size, first, before=True), size)
+    for raw in found:
+        # Most entries of a long file are not wanted: only of the others more than time and level is looked at.
+        time, level, _, _, _ = raw
         if time is not None:
             if wanted.newest_first and first is not None and time < first:
                 return
@@ -111,8 +112,9 @@ def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
                 return
         if (since is not None and (time is None or time < since)) or (until is not None and (time is None or time > until)):
             continue
-        if wanted.level is not None and entry["level"] != wanted.level:
+        if wanted.level is not None and level != wanted.level:
             continue
+        entry = _entry(raw)
         if wanted.text is not None and wanted.text not in entry["message"] and not any(wanted.text in tag for tag in entry["tags"]):
             continue
         yield entry
@@ -151,9 +153,9 @@ def _first_entry(stream: BinaryIO, begin: int, end: int) -> tuple[int, str] | No
     at = data.find(b"\n") + 1
     while at:
         stop = data.find(b"\n", at)
-        head = parse_head(data[at : stop if stop >= 0 else len(data)])
+        head = _head(data[at : stop if stop >= 0 else len(data)])
         if head is not None:
-            return begin + at, head["timestamp"]
+            return begin + at, head[0]
         at = stop + 1
     return None
 
@@ -205,26 +207,46 @@ def _lines_backward(stream: BinaryIO, end: int) -> Iterator[bytes]:
 # --- entries ----------------------------------------------------------------------------------------------------------------------------------
 
 
+Head = tuple[str, str, bytes | Entry]
+"""Time and level of an entry, and the line that begins it, or what it was as JSON."""
+Raw = tuple[str | None, str | None, bytes | Entry | None, Collection[bytes], bool]
+"""The same of an entry with the further lines of its message, and whether some were left out; None for foreign lines."""
+
+_HEAD = re.compile(START.pattern.encode(), re.ASCII)
+
+
+def _head(line: bytes) -> Head | None:
+    """What a line begins, None if it begins no entry."""
+    if line[:1] == b"{":
+        found = _parse_json(line) if line.startswith(JSON_START) else None
+        return None if found is None else (found["timestamp"], found["level"], found)
+    if line[10:11] != b"T":
+        return None
+    match = _HEAD.match(line)
+    return None if match is None else (match[1].decode(), match[4].decode(), line)
+
+
 def parse_head(line: bytes) -> Entry | None:
     """The entry that a line begins, or None.
 
     >>> parse_head(b"2026-01-05T10:00:01.004Z [http/0] [info] [operation]: text")["tags"]
     ['operation']
     """
-    if line[:1] == b"{":
-        return _parse_json(line) if line.startswith(JSON_START) else None
-    if line[4:5] != b"-" or line[10:11] != b"T":
-        return None
-    text = line.decode("utf-8", "replace").removesuffix("\r")
-    match = START.match(text)
-    if match is None:
-        return None
+    head = _head(line)
+    return None if head is None else _parsed(head[2])
+
+
+def _parsed(head: bytes | Entry) -> Entry:
+    if isinstance(head, dict):
+        return head
+    match = _HEAD.match(head)
+    assert match is not None
     return {
-        "level": match[4],
-        "message": text[match.end() :],
-        "timestamp": match[1],
-        "thread": f"{match[2]}/{match[3]}",
-        "tags": _TAG.findall(match[5]),
+        "level": match[4].decode(),
+        "message": head[match.end() :].decode("utf-8", "replace").removesuffix("\r"),
+        "timestamp": match[1].decode(),
+        "thread": f"{match[2].decode('utf-8', 'replace')}/{match[3].decode()}",
+        "tags": _TAG.findall(match[5].decode("utf-8", "replace")),
     }
 
 
@@ -250,24 +272,35 @@ def _parse_json(line: bytes) -> Entry | None:
     }
 
 
-def _finished(head: Entry | None, lines: Iterable[bytes], cut: bool) -> Entry:
-    """An entry with the further lines of its message; without a head, one of foreign lines."""
+def _entry(raw: Raw) -> Entry:
+    """The entry; without a head, one of foreign lines."""
+    _, _, head, lines, cut = raw
     texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
     if head is None:
-        head = {"level": None, "message": "", "timestamp": None, "thread": None, "tags": []}
+        entry: Entry = {"level": None, "message": "", "timestamp": None, "thread": None, "tags": []}
     else:
-        texts.insert(0, head["message"])
-    head["message"] = "\n".join(texts).rstrip("\n") + (_CUT if cut else "")
-    return head
+        entry = _parsed(head)
+        texts.insert(0, entry["message"])
+    entry["message"] = "\n".join(texts).rstrip("\n") + (_CUT if cut else "")
+    return entry
 
 
 def iter_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Entry]:
     """All entries between two positions, oldest first."""
-    head: Entry | None = None
+    return map(_entry, _raw_forward(stream, begin, end))
+
+
+def iter_backward(stream: BinaryIO, end: int) -> Iterator[Entry]:
+    """All entries before a position, newest first."""
+    return map(_entry, _raw_backward(stream, end))
+
+
+def _raw_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Raw]:
+    head: Head | None = None
     lines: list[bytes] = []
     size, cut = 0, False
     for line in _lines_forward(stream, begin, end):
-        found = parse_head(line)
+        found = _head(line)
         if found is None:
             size += len(line) + 1
             if size <= MAX_MESSAGE:
@@ -275,19 +308,23 @@ def iter_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Entry]:
             else:
                 cut = True
             continue
-        if head is not None or any(lines):
-            yield _finished(head, lines, cut)
+        if head is not None:
+            yield (*head, lines, cut)
+        elif any(lines):
+            yield (None, None, None, lines, cut)
         head, lines, size, cut = found, [], 0, False
-    if head is not None or any(lines):
-        yield _finished(head, lines, cut)
+    if head is not None:
+        yield (*head, lines, cut)
+    elif any(lines):
+        yield (None, None, None, lines, cut)
 
 
-def iter_backward(stream: BinaryIO, end: int) -> Iterator[Entry]:
-    """All entries before a position, newest first."""
+def _raw_backward(stream: BinaryIO, end: int) -> Iterator[Raw]:
+    """What is yielded is valid until the next step."""
     lines: deque[bytes] = deque()
     size, cut = 0, False
     for line in _lines_backward(stream, end):
-        head = parse_head(line)
+        head = _head(line)
         if head is None:
             lines.appendleft(line)
             size += len(line) + 1
@@ -295,8 +332,8 @@ def iter_backward(stream: BinaryIO, end: int) -> Iterator[Entry]:
                 size -= len(lines.pop()) + 1
                 cut = True
             continue
-        yield _finished(head, lines, cut)
+        yield (*head, lines, cut)
         lines.clear()
         size, cut = 0, False
     if any(lines):
-        yield _finished(None, lines, cut)
+        yield (None, None, None, lines, cut)

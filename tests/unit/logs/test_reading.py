@@ -188,8 +188,8 @@ def test_a_large_file_is_read_from_about_the_time(tmp_path: Path, monkeypatch: p
     everything = read(path, limit=10**9)
     assert len(everything) == 5000
     parsed: list[int] = []
-    plain = reading.parse_head
-    monkeypatch.setattr(reading, "parse_head", lambda text: parsed.append(1) or plain(text))
+    plain = reading._head
+    monkeypatch.setattr(reading, "_head", lambda text: parsed.append(1) or plain(text))
     for since, until in ((25_000, 25_300), (0, 100), (49_900, None), (None, 200), (-1000, 60_000), (60_000, None), (None, -1000)):
         bounds = {"since": None if since is None else BEGIN + since, "until": None if until is None else BEGIN + until}
         low = "" if since is None else timestamp(BEGIN + since)
