@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from svc.auth.keys import TokenKeys
+
 collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis
 
 APP = Path(__file__).parent / "app"
@@ -28,10 +30,16 @@ def free_port() -> int:
 
 
 class Process:
-    """`python -m svc run APP` over a data directory, with every other port closed."""
+    """`python -m svc run APP` over a data directory, with every other port closed.
 
-    def __init__(self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None) -> None:
+    `own_keys`: it makes its keys of tokens itself. Else it finds short ones, because those it makes cost up to seconds of processor time.
+    """
+
+    def __init__(
+        self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None, own_keys: bool = False
+    ) -> None:
         self.root = root
+        self._own_keys = own_keys
         self.port = free_port()
         self.operations_port = free_port()
         self.log = root.parent / f"{root.name}-output.txt"
@@ -65,6 +73,9 @@ class Process:
         return self.process.pid
 
     def start(self) -> Process:
+        if not self._own_keys:
+            self.root.mkdir(mode=0o700, exist_ok=True)
+            TokenKeys(self.root / "keys", bits=2048).prepare()
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
         deadline = time.monotonic() + START_LIMIT
