@@ -94,7 +94,7 @@ class Answer:
         content = self.read()
         try:
             return json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unreachable(
                 f"The answer is not JSON but {self.content_type or 'something unnamed'}: is this the operations port?"
             ) from error
@@ -109,7 +109,7 @@ class Answer:
         self.close()
         try:
             body = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if isinstance(body, dict):
             return error_sentence(body) or f"status {self.status}"

@@ -31,7 +31,7 @@ def install(arguments: Arguments) -> int:
         administrator = take_administrator(os.environ, arguments.options)
         check_user(place)
         place = install(place, os.environ, arguments.options)
-        with RootLock(place.root):
+        with RootLock(place.root, is_server=False):
             config = load_config(place, arguments)
             make_directories(place.root, config)
             _create_system(config, administrator)

@@ -75,7 +75,7 @@ def upgrade(arguments: Arguments) -> int:
     place = installed_place(arguments)
     try:
         check_user(place)
-        with RootLock(place.root):
+        with RootLock(place.root, is_server=False):
             config = load_config(place, arguments)
             store = Store(config["storage.path"], node=config["node.hostname"])
             try:

@@ -63,7 +63,7 @@ def _create(config: Config, call: Mapping[str, Any]) -> Any:
     if not (path / "data.mdb").is_file():
         raise NotFound(f"database '{name}' does not exist")
     with _watched("create_backup") as watch, Source.at(path, _blob_paths(config)) as source:
-        info = _backups(config, call).create(source, exclude_blobs=bool(call["exclude_blobs"]), watch=watch)
+        info = _backups(config, call).create(source, exclude_blobs=call["exclude_blobs"], watch=watch)
     return {"backup_id": info.backup_id, "size": info.size, "timestamp": info.timestamp}
 
 
@@ -75,16 +75,21 @@ def _list(config: Config, call: Mapping[str, Any]) -> Any:
 
 
 def _verify(config: Config, call: Mapping[str, Any]) -> Any:
-    number = _number(call["backup_id"])
-    with _watched("verify_backup") as watch:
-        _backups(config, call).verify(number, checksum=bool(call["verify_checksum"]), watch=watch)
-    return {"message": f"backup {number} of '{call['database']}' is complete"}
+    from svc.store.backup import BadBackup
+
+    number = int(call["backup_id"])
+    try:
+        with _watched("verify_backup") as watch:
+            _backups(config, call).verify(number, checksum=call["verify_checksum"], watch=watch)
+    except BadBackup as error:
+        raise BadBackup(f"Backup {number} is bad: {error}") from None
+    return {"message": f"backup {number} of '{call['database']}' is fine"}
 
 
 def _delete(config: Config, call: Mapping[str, Any]) -> Any:
-    number = _number(call["backup_id"])
+    number = int(call["backup_id"])
     _backups(config, call).delete(number)
-    return {"message": f"backup {number} of '{call['database']}' successfully deleted"}
+    return {"message": f"successfully deleted backup {number} of '{call['database']}'"}
 
 
 def _purge(config: Config, call: Mapping[str, Any]) -> Any:
@@ -102,7 +107,7 @@ def _restore(config: Config, call: Mapping[str, Any]) -> Any:
             _backups(config, call),
             config.database_path(name),
             _blob_paths(config),
-            number=None if number is None else _number(number),
+            number=None if number is None else int(number),
             target=call["target_database"],
             watch=watch,
         )
@@ -128,14 +133,6 @@ def _backups(config: Config, call: Mapping[str, Any]) -> Any:
 
 def _blob_paths(config: Config) -> list[Path]:
     return [Path(path) for path in config["storage.blobPaths"]]
-
-
-def _number(value: Any) -> int:
-    from svc.errors import ValidationError
-
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise ValidationError("'backup_id' must be a number")
-    return int(value)
 
 
 @contextmanager

@@ -104,6 +104,8 @@ def perform(client: Client, row: Operation, body: dict[str, Any], words: Words, 
         show(result, style)
     except (Unreachable, Refused, JobLost) as error:
         return refuse(str(error))
+    except RecursionError:
+        return refuse("The answer is nested too deeply to be shown; out=FILE keeps it as it is")
     except BrokenPipeError:  # `svc ... | head` has seen enough
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -166,6 +166,19 @@ def test_a_reader_that_has_seen_enough(machine: Machine) -> None:
         child.wait(LIMIT)
 
 
+def test_jobs_are_waited_for(machine: Machine) -> None:
+    data = "data=" + "id,species\n" + "".join(f"job{n},moss\n" for n in range(5))
+    done = machine.answer("csv_data_load", "table=Plant", data)
+    assert (done["status"], done["message"]) == ("COMPLETE", "successfully loaded 5 of 5 records")
+    assert done["job_id"] == done["id"]
+    started = machine.answer("csv_data_load", "table=Plant", data, "action=upsert", "wait=false")
+    assert set(started) == {"message", "job_id"}
+    assert machine.answer("get_job", f"id={started['job_id']}")[0]["type"] == "csv_data_load"
+    assert "successfully loaded 5 of 5 records" in machine.on_terminal("csv_data_load", "table=Plant", data, "action=upsert")
+    failed = machine.run("csv_data_load", "table=Plant", "data=a/b\n1\n")
+    assert (failed.returncode, failed.stderr) == (1, "error: Invalid column name 'a/b', cancelling load operation\n")
+
+
 # other servers and credentials
 
 
@@ -376,6 +389,31 @@ def test_a_root_whose_path_is_too_long_for_a_socket(tmp_path: Path) -> None:
         )
         assert Path(line.partition("=")[2]).stat().st_mode & 0o777 == 0o600
         assert machine.answer("user_info", TMPDIR=str(tmp_path))["username"] == "admin"
+    finally:
+        machine.run("stop")
+
+
+def test_backups_with_and_without_a_server(tmp_path: Path) -> None:
+    machine = Machine(tmp_path).start()
+    try:
+        archive = tmp_path / "system.tar.gz"
+        done = machine.run("get_backup", "database=system", f"out={archive}")
+        assert (done.returncode, done.stderr) == (0, f"{archive}: {archive.stat().st_size} bytes\n")
+        assert archive.read_bytes()[:2] == b"\x1f\x8b"
+        done = machine.run("get_backup", "database=nowhere", f"out={tmp_path / 'x'}")
+        assert (done.returncode, done.stderr) == (1, "error: database 'nowhere' does not exist\n")
+        number = machine.answer("create_backup", "database=system")["result"]["backup_id"]
+        machine.fine("add_role", "role=late", 'permission={"super_user": false}')
+    finally:
+        machine.run("stop")
+    assert [entry["backup_id"] for entry in machine.answer("list_backups", "database=system")] == [number]
+    machine.fine("restore_backup", "database=system")
+    machine.fine("start")
+    try:
+        assert "late" not in {role["role"] for role in machine.answer("list_roles")}
+        done = machine.run("restore_backup", "database=system")
+        assert done.returncode == 1
+        assert "only while svc is stopped" in done.stderr
     finally:
         machine.run("stop")
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +12,12 @@ from svc.cli.offline import run_offline
 from svc.cli.words import read_words
 from svc.config.document import write_document
 from svc.install import RootLock
-from svc.operations.fields import DATABASE, Field
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.registry import by_name
 from svc.store import Store
 from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
 
 DOG = TableDefinition("Dog", attributes=(Attribute("id", primary_key=True), Attribute("name", indexed=True)))
-
-ROW = Operation(
-    "any",
-    "backups",
-    "Any of them.",
-    SUPER_USER,
-    lambda call: None,
-    (
-        DATABASE,
-        Field("exclude_blobs", "bool", "Without blobs."),
-        Field("backup_id", "any", "Which."),
-        Field("verify_checksum", "bool", "Every byte."),
-        Field("keep_count", "integer", "How many."),
-        Field("target_database", "text", "Where to."),
-    ),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +57,7 @@ def dogs(root: Path, database: str = "data") -> list[Any]:
 def run(name: str, *words: str, status: int = 0, capsys: pytest.CaptureFixture[str]) -> Any:
     """The answer, or what is said on standard error."""
     capsys.readouterr()
-    row = replace(ROW, name=name)
+    row = by_name()[name]
     assert run_offline(Arguments(name, list(words)), row, read_words(words, row)) == status
     captured = capsys.readouterr()
     return captured.err if status else json.loads(captured.out)
@@ -113,9 +95,10 @@ def test_there_and_back(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (("verify_backup", "backup_id=7"), "no backup 7"),
         (("delete_backup", "backup_id=7"), "no backup 7"),
         (("delete_backup", 'backup_id="../x"'), "'backup_id' must be a number"),
+        (("delete_backup", "backup_id=0"), "'backup_id' must be greater than or equal to 1"),
         (("restore_backup",), "no backup of the database 'data'"),
         (("create_backup", "database=a/b"), "'database' names cannot include"),
-        (("list_backups", "database=1", "exclude_blobs=7"), "'exclude_blobs' must be a boolean"),
+        (("create_backup", "exclude_blobs=7"), "'exclude_blobs' must be a boolean"),
     ],
 )
 def test_refusals(words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +112,9 @@ def test_a_damaged_backup_is_neither_fine_nor_restored(root: Path, capsys: pytes
     file = next((root / "backup" / "data" / str(number)).rglob("data.mdb"))
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert run("verify_backup", f"backup_id={number}", "verify_checksum=true", status=1, capsys=capsys).startswith("error: ")
+    assert run("verify_backup", f"backup_id={number}", "verify_checksum=true", status=1, capsys=capsys).startswith(
+        f"error: Backup {number} is bad: "
+    )
     assert run("restore_backup", f"backup_id={number}", status=1, capsys=capsys).startswith("error: ")
     assert dogs(root) == [1, 2, 3]
 
@@ -141,7 +126,7 @@ def test_a_server_that_runs_is_in_the_way_of_what_changes(root: Path, capsys: py
         assert run("list_backups", capsys=capsys) == []
 
 
-def test_without_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("ROOTPATH", str(tmp_path / "empty"))
     with pytest.raises(UsageError, match="not installed"):
-        run_offline(Arguments("list_backups"), ROW, read_words((), ROW))
+        run("list_backups", capsys=capsys)

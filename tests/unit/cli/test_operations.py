@@ -83,6 +83,14 @@ def test_bytes_without_a_file(capfdbinary: pytest.CaptureFixture[bytes]) -> None
     assert capfdbinary.readouterr().out == b"plain text\n"
 
 
+def test_answers_that_are_nested_too_deeply(capsys: pytest.CaptureFixture[str]) -> None:
+    deep: list[Any] = []
+    for _ in range(800):
+        deep = [deep]
+    assert run(FakeAnswer(deep), parameters={"json": False}) in (0, 1)
+    assert "Traceback" not in capsys.readouterr().err
+
+
 # jobs
 
 STARTED = FakeAnswer({"message": "Starting job with id 1", "job_id": "1"})
