@@ -14,14 +14,21 @@ from svc.logs.core import DEBUG, ERROR, FATAL, INFO, TRACE, WARN, Logs
 component: ContextVar[str] = ContextVar("component", default="")
 """The application whose code runs; set by the loader around imports and handlers. Becomes the tag of what is captured."""
 
-_TAGS = {"svc.store": "storage", "svc.cluster": "replication", "svc.analytics": "analytics", "svc.auth": "auth", "svc.apps": "apps"}
-"""Our own modules' loggers -> the tags of the contract."""
+_MODULES = {
+    "svc.store": ("storage", "storage"),
+    "svc.cluster": ("replication", "replication"),
+    "svc.analytics": ("analytics", "analytics"),
+    "svc.auth": ("authentication", "auth"),
+    "svc.operations": ("", "operation"),
+    "svc.apps": ("", "apps"),
+}
+"""Our own modules' loggers -> the section whose `logging` applies, the tag of the contract."""
 
 _REENTERED: ContextVar[bool] = ContextVar("reentered", default=False)
 
 
 class _Handler(logging.Handler):
-    """Passes records of the standard library on to the main log, or to that of the running component."""
+    """Passes records of the standard library on: ours to the log of their subsystem, others to that of the running component, or the main one."""
 
     def __init__(self, logs: Logs) -> None:
         super().__init__()
@@ -30,7 +37,9 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         number = record.levelno
         level = next((known for known in (FATAL, ERROR, WARN, INFO, DEBUG) if number >= known), TRACE)
-        log = self._logs.log(component.get())
+        running = component.get()
+        section, tag = _MODULES.get(".".join(record.name.split(".", 2)[:2]), (running, record.name))
+        log = self._logs.log(section)
         if level < log.threshold:
             return
         try:
@@ -39,7 +48,7 @@ class _Handler(logging.Handler):
             messages = [record.msg, record.args]
         if record.exc_info and record.exc_info[1] is not None:
             messages = [f"{messages[0]}\n", record.exc_info[1]]
-        tags = tuple(tag for tag in (component.get(), _TAGS.get(record.name, record.name)) if tag and tag != "root")
+        tags = tuple(each for each in (running, tag) if each and each != "root")
         log.write(level, "", tags, tuple(messages))
 
 

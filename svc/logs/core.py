@@ -175,7 +175,10 @@ class Logs:
         self.is_json = config["logging.format"] == "json"
         before = self._files
         self._files = {}
-        for section in sorted({"", *self._logs}):  # the main section first: its file is rotated as it says
+        given = {
+            name.removesuffix(".logging") for name, fields in config.values.items() if name.endswith(".logging") and fields is not None
+        }
+        for section in sorted({"", *given, *self._logs}):  # the main section first: its file is rotated as it says
             self._apply(section, self._logs.setdefault(section, Log(self)), before)
         for path, file in before.items():
             if self._files.get(path) is not file:

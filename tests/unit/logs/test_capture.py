@@ -50,6 +50,33 @@ def test_records_of_the_standard_library(tmp_path: Path, logs: Logs) -> None:
     assert lines[-1] == "KeyError: 'k'"
 
 
+def test_our_modules_write_to_the_log_of_their_subsystem(tmp_path: Path) -> None:
+    document = {
+        "logging": {"level": "error", "path": "log/svc.log"},
+        "storage": {"logging": {"level": "debug", "path": "log/storage.log"}},
+        "shop": {"logging": {"level": "trace", "path": "log/shop.log"}},
+    }
+    logs = Logs.from_config(Config.from_document(document, tmp_path), clock=FakeClock())
+    undo = capture_logging(logs)
+    token = component.set("shop")
+    try:
+        logging.getLogger("svc.store").debug("own level")
+        logging.getLogger("svc.store.env").debug("of a part")
+        logging.getLogger("svc.storefront").debug("not of the store")
+        logging.getLogger("svc.analytics").warning("as the main section says")
+    finally:
+        component.reset(token)
+        undo()
+        logs.close()
+    own = (tmp_path / "log" / "storage.log").read_text().splitlines()
+    assert [line.partition("Z ")[2] for line in own] == [
+        "[main/0] [debug] [shop] [storage]: own level",
+        "[main/0] [debug] [shop] [storage]: of a part",
+    ]
+    assert (tmp_path / "log" / "shop.log").read_text().endswith("[debug] [shop] [svc.storefront]: not of the store\n")
+    assert written(tmp_path) == []
+
+
 def test_the_level_follows_the_configuration(tmp_path: Path, logs: Logs) -> None:
     undo = capture_logging(logs)
     try:
