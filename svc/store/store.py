@@ -266,6 +266,10 @@ class Store:
         """Remove these directories, on a thread."""
         self._remover.remove(directories)
 
+    def sweep_blobs(self, database: Database) -> None:
+        """Have the background work search for files of blobs that belong to no record."""
+        self._maintenance.sweep_now(database)
+
     def close_dropped(self) -> None:
         """Close databases that were dropped and that nobody reads any more; to be called now and then, between turns."""
         self._closing.close_unused()
@@ -330,9 +334,13 @@ class Store:
         else:
             self._commits += 1
 
+    def has_listeners(self, database: Database) -> bool:
+        """Whether anybody wants to know what is written to this database. Nobody reads log entries for nobody: that takes 2 us for each."""
+        return bool(self.on_commit or database.on_commit)
+
     def publish(self, database: Database, entries: list[LogEntry]) -> None:
         """Tell the listeners what was written."""
-        for listener in self.on_commit:
+        for listener in (*self.on_commit, *database.on_commit):
             try:
                 listener(database, entries)
             except Exception:
@@ -363,7 +371,7 @@ class Store:
                 self._failed_commits += 1
                 continue
             self._commits += 1
-            if entries and self.on_commit:
+            if entries and self.has_listeners(database):
                 self._published.append((database, entries))
         for transaction in self._applied:
             undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None

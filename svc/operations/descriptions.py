@@ -1,0 +1,144 @@
+"""Descriptions of tables (contract: operations §2, "Table description"): what is in them, and what a caller may see of it.
+
+A description is made in steps: of many tables, of many expired records, and of a long log not everything can be looked at in one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from svc.auth.permissions import ALL_RIGHTS, AttributeRights, TableRights
+from svc.operations.call import Call
+from svc.store import Database, Table
+from svc.store.schema import Attribute, Structure
+
+EXACT = 5000  # expired records that are counted off, whatever is asked for (schema-and-store §15)
+_COUNT_STEP = 512  # of them between two looks at the clock
+
+Steps = Generator[None, None, dict[str, Any]]
+
+
+def rights_of(call: Call, database: str, table: str) -> TableRights:
+    """What the caller may do with a table, as far as it decides what is shown."""
+    if not call.authorized:
+        return ALL_RIGHTS
+    role = None if call.user is None else call.user.role
+    return TableRights() if role is None else role.rights(database, table)
+
+
+def sees(may: TableRights) -> bool:
+    """Whether somebody with these rights gets to know of the table."""
+    return may.read or may.insert or may.update or may.delete
+
+
+def describe_tables(call: Call, database: Database) -> Steps:
+    """Name -> description of the tables that the caller may know of."""
+    found: dict[str, Any] = {}
+    for table in list(database.tables.values()):
+        may = rights_of(call, database.name, table.name)
+        if sees(may):
+            found[table.name] = yield from describe_table(call, table, may)
+    return found
+
+
+def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
+    """One description. Every step is on the snapshot of its turn."""
+    database, definition = table.database, table.definition
+    for _ in database.last_writes.find(table):
+        yield
+    count, low = yield from _record_count(table, exact=call["exact_count"])
+    txn = database.snapshot()
+    found: dict[str, Any] = {
+        "schema": database.name,
+        "name": table.name,
+        "hash_attribute": table.primary_key,
+        "audit": table.audit,
+        "schema_defined": not definition.dynamic,
+        "attributes": [
+            describe_attribute(attribute, structures, builtin=definition.dynamic)
+            for structures in ({structure.name: structure for structure in definition.structures},)
+            for attribute in definition.attributes
+            if (attribute.computed_from is None or call["include_computed"]) and sees_attribute(may, attribute.name)
+        ],
+        "db_size": database.env.used_bytes(),
+        "table_size": table.size(txn),
+        "db_audit_size": database.log.size(txn),
+        "record_count": count,
+    }
+    if low < count:
+        found["estimated_record_range"] = [low, count]
+    last = database.last_writes.of(table)
+    if last is not None:
+        found["last_updated_record"] = last
+    if definition.expiration is not None:
+        found["expiration"] = f"{definition.expiration:g}s"
+    if not definition.replicate:
+        found["replicate"] = False
+    if definition.sealed:
+        found["sealed"] = True
+    paths = call.node.resources.addresses_of(table)
+    if paths:
+        found["paths"] = paths
+    yield
+    return found
+
+
+def _record_count(table: Table, *, exact: bool) -> Generator[None, None, tuple[int, int]]:
+    """(number of records, the least it can be). The store knows how many there are; those that have expired are counted off."""
+    database = table.database
+    held = None
+    expired = looked_at = 0
+    counts = table.expired_counts(database.snapshot())
+    try:
+        for count in counts:
+            expired += count
+            looked_at += 1
+            if looked_at >= EXACT and not exact:
+                # As many of them as there may be: each of the others may have expired.
+                entries = table.entry_count(database.snapshot())
+                return entries - expired, 0
+            if not looked_at % _COUNT_STEP:
+                if held is None:
+                    held = database.store.snapshots.hold(database)
+                yield
+                held.use()
+        entries = table.entry_count(database.snapshot() if held is None else held.use())
+    finally:
+        if held is not None:
+            held.abort()
+    return entries - expired, entries - expired
+
+
+def sees_attribute(may: TableRights, name: str) -> bool:
+    if may.attributes is None:
+        return True
+    right: AttributeRights | None = may.attributes.get(name)
+    return right is not None and (right.read or right.insert or right.update)
+
+
+def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure], *, builtin: bool = False) -> dict[str, Any]:
+    """`builtin`: of a dynamic table, whose times need no mention."""
+    shown: dict[str, Any] = {"attribute": attribute.name}
+    if attribute.elements:
+        shown["type"], shown["elements"] = "array", attribute.type
+    elif attribute.type != "Any":
+        shown["type"] = attribute.type
+    if attribute.primary_key:
+        shown["is_primary_key"] = True
+    if attribute.indexed:
+        shown["indexed"] = True
+    if attribute.created_time and not builtin:
+        shown["assigned_created_time"] = True
+    if attribute.updated_time and not builtin:
+        shown["assigned_updated_time"] = True
+    if attribute.required:
+        shown["nullable"] = False
+    if attribute.computed_from is not None:
+        shown["computed"] = True
+    structure = structures.get(attribute.type)
+    if structure is not None:
+        shown["properties"] = [
+            {"type": "array" if member.elements else member.type, "name": member.name} for member in structure.attributes
+        ]
+    return shown

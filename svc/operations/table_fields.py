@@ -1,0 +1,129 @@
+"""What `create_table` takes, as the definition of a table (contract: operations §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from svc.errors import ClientError, ValidationError
+from svc.operations.call import Call
+from svc.operations.fields import Field, attribute_name_fault
+from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition, may_be_key
+
+RESIDENCE_TEXT = "Clustering does not appear to be enabled. Cannot insert table with property 'residence'."
+DEFAULT_KEY = "id"
+_FLAGS = ("indexed", "is_primary_key", "isPrimaryKey", "nullable")
+
+
+def _positive(value: Any, field: Field) -> str | None:
+    return None if value > 0 else "must be greater than 0"
+
+
+CREATE_FIELDS = (
+    Field("primary_key", "name", "Attribute that is the primary key; default `id`.", aliases=("hash_attribute",)),
+    Field(
+        "attributes",
+        "objects",
+        "Attributes: `{name, type, elements, indexed, is_primary_key, nullable}`. `type` is one of "
+        f"{', '.join(SCALAR_TYPES)}, default Any; `elements` instead makes it a list of that type.",
+    ),
+    Field("expiration", "number", "Seconds after which records expire.", check=_positive),
+    Field("audit", "bool", "Whether the log keeps what records were before they were changed; default as configured."),
+    Field("residence", "any", "Of older servers; refused."),
+)
+
+_TIMES = (
+    Attribute("__createdtime__", indexed=True, created_time=True),
+    Attribute("__updatedtime__", indexed=True, updated_time=True),
+)
+
+
+def new_definition(call: Call) -> TableDefinition:
+    """Raises ClientError with everything that is wrong with the attributes."""
+    if call["residence"] is not None:
+        raise ClientError(RESIDENCE_TEXT)
+    listed = call["attributes"]
+    primary_key = call["primary_key"]
+    if listed is None:
+        primary_key = primary_key or DEFAULT_KEY
+        if primary_key in ("__createdtime__", "__updatedtime__"):
+            raise ValidationError(f"'primary_key' cannot be {primary_key}")
+        attributes: tuple[Attribute, ...] = (Attribute(primary_key, primary_key=True), *_TIMES)
+    else:
+        attributes = _attributes(listed, primary_key)
+    return TableDefinition(
+        call["table"],
+        call["database"],
+        type_name=call["table"],
+        attributes=attributes,
+        primary_key=next(attribute.name for attribute in attributes if attribute.primary_key),
+        dynamic=listed is None,
+        expiration=call["expiration"],
+        audit=call["audit"],
+    )
+
+
+def _attributes(listed: list[Mapping[str, Any]], primary_key: str | None) -> tuple[Attribute, ...]:
+    """With exactly one key, the first of all if it had to be added."""
+    faults = [fault for number, entry in enumerate(listed) for fault in _faults(entry, f"attributes[{number}]")]
+    if faults:
+        raise ValidationError(faults)
+    names = [str(entry["name"]) for entry in listed]
+    keys = [str(entry["name"]) for entry in listed if _is_key(entry)]
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+    if repeated:
+        raise ValidationError([f"Attribute '{name}' is listed twice" for name in repeated])
+    if len(keys) > 1 or (keys and primary_key is not None and keys[0] != primary_key):
+        raise ValidationError(
+            f"Only one attribute can be the primary key, not {', '.join(dict.fromkeys([*keys, *filter(None, [primary_key])]))}"
+        )
+    key = keys[0] if keys else primary_key or DEFAULT_KEY
+    attributes = [_attribute(entry, is_key=entry["name"] == key) for entry in listed]
+    if key not in names:
+        attributes.insert(0, Attribute(key, primary_key=True))
+    for attribute in attributes:
+        if attribute.primary_key and not may_be_key(attribute):
+            raise ValidationError(
+                f"Attribute '{key}' of type {'array' if attribute.elements else attribute.type} cannot be the primary key"
+            )
+    return tuple(attributes)
+
+
+def _is_key(entry: Mapping[str, Any]) -> bool:
+    return entry.get("is_primary_key") is True or entry.get("isPrimaryKey") is True
+
+
+def _attribute(entry: Mapping[str, Any], *, is_key: bool) -> Attribute:
+    elements = entry.get("elements")
+    kind = entry.get("type") if elements is None else elements
+    return Attribute(
+        entry["name"],
+        "Any" if kind is None else kind,
+        elements=elements is not None,
+        required=entry.get("nullable") is False,
+        indexed=entry.get("indexed") is True and not is_key,
+        primary_key=is_key,
+    )
+
+
+def _faults(entry: Mapping[str, Any], place: str) -> list[str]:
+    """What is wrong with one entry."""
+    name = entry.get("name")
+    faults: list[str] = []
+    if name is None:
+        faults.append(f"'{place}.name' is required")
+    elif not isinstance(name, str):
+        faults.append(f"'{place}.name' must be a string")
+    elif not name:
+        faults.append(f"'{place}.name' is not allowed to be empty")
+    else:
+        fault = attribute_name_fault(name) or ("Attribute names cannot include null characters" if "\0" in name else None)
+        if fault is not None:
+            faults.append(fault)
+    kind, elements = entry.get("type"), entry.get("elements")
+    if kind is not None and kind not in SCALAR_TYPES and not (kind == "array" and elements is not None):
+        faults.append(f"'{place}.type' must be one of [{', '.join(SCALAR_TYPES)}]")
+    if elements is not None and elements not in SCALAR_TYPES:
+        faults.append(f"'{place}.elements' must be one of [{', '.join(SCALAR_TYPES)}]")
+    faults += [f"'{place}.{flag}' must be a boolean" for flag in _FLAGS if not isinstance(entry.get(flag), bool | None)]
+    return faults
