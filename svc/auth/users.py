@@ -70,7 +70,7 @@ class UserDirectory:
         self._knows_first = False
         self._some_super_user = ""  # name of one that was there at the last look
         self.generation = next(_generations)
-        store.on_commit.append(self._committed)
+        store.databases[SYSTEM].on_commit.append(self._committed)
         store.databases[SYSTEM].guard = self._keep_a_super_user
 
     def get_user(self, username: str) -> User | None:
@@ -193,7 +193,7 @@ class UserDirectory:
         return isinstance(permission, Mapping) and permission.get("super_user") is True
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
-        if database.name == SYSTEM and any(entry.table in _ACCOUNT_TABLES for entry in entries):
+        if any(entry.table in _ACCOUNT_TABLES for entry in entries):
             self._users.clear()
             self._roles.clear()
             self._first_super_user = None

@@ -75,6 +75,7 @@ class Database:
         self.clock: Clock = store.clock
         self.caches: IndexCaches = store.caches
         self.tables: dict[str, Table] = {}
+        self.on_commit: list[Callable[[Database, list[LogEntry]], None]] = []  # who hears of what is written to this database only
         self.used_sequences: set[KeySequence] = set()
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
         self._index_changes: list[IndexChange] = []

@@ -81,7 +81,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     try:
         for _ in writes.write_many(table, sorted(items), items, Replace()):
             pass
-        if store.on_commit:
+        if store.has_listeners(table.database):
             writes.read_entries()
     except LmdbError as error:
         writes.undo()

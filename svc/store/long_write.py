@@ -292,7 +292,7 @@ class LongWrite:
             self._database.enter_in_caches(changes[start : start + _CHUNK])
             yield
         self._env.caches_are_behind = False
-        if not self._store.on_commit:
+        if not self._store.has_listeners(self._database):
             return
         try:
             snapshot = self._env.open_snapshot()

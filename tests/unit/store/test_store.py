@@ -204,3 +204,18 @@ database.define_table(replace(seats.definition, attributes=attributes))
 database.define_table(TableDefinition("Show", attributes=(Attribute("id", "ID", primary_key=True),)))
 store.close()
 """
+
+
+def test_listeners_of_one_database_hear_of_that_only(store: Store, seats: Table) -> None:
+    heard: list[str] = []
+    other = store.open_database("other").define_table(seats.definition)
+    seats.database.on_commit.append(lambda database, entries: heard.append(f"{database.name} {len(entries)}"))
+    transaction = store.begin()
+    transaction.put(seats, "A1", {})
+    transaction.put(other, "A1", {})
+    transaction.apply()
+    store.commit_turn()
+    for table in (seats, other):
+        list(table.load([{"code": "B1"}, {"code": "B2"}]))
+    store.commit_turn()
+    assert heard == ["data 1", "data 2"]
