@@ -11,10 +11,9 @@ import pytest
 
 from svc.config import Config
 from svc.config.document import read_document, write_document
-from svc.errors import Problem
 from svc.content.json_type import encode_json
+from svc.errors import Problem
 from svc.operations.configuration import CHANGED, MAX_DEPTH, json_value, value_fault
-
 from tests.support.operations import OperationsNode
 
 LEVELS = "must be one of [trace, debug, info, warn, error, fatal, notify]"
