@@ -20,6 +20,7 @@ from svc.rest.bodies import Bodies
 LOGIN_PATH = "/login"
 LOGOUT_PATH = "/logout"
 PATHS = frozenset((LOGIN_PATH, LOGOUT_PATH))
+MAX_BODY = 1 << 16  # bytes
 
 _MAX_REDIRECT = 2000  # characters
 _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
@@ -31,6 +32,14 @@ class Login:
     def __init__(self, bodies: Bodies, answers: Answers) -> None:
         self._bodies = bodies
         self._answers = answers
+
+    def receive(self, request: Request) -> None:
+        """Have a body that is not here yet collected: anybody may send one, so it has to say how long it is. Raises Problem 411 or 413."""
+        length = request.block.get("content-length")
+        if length is None:
+            raise ClientError(f"POST {request.pathname} needs a Content-Length", 411)
+        if len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY:
+            raise ClientError(f"The body of POST {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
 
     async def handle(self, request: Request) -> Response:
         """The request is a POST to one of PATHS. Raises Problem."""

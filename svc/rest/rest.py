@@ -77,7 +77,7 @@ class Rest:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
         if request.pathname == ADDRESS:
             return self._answers.answer(request, RequestTarget(), self._openapi.handle(request))
-        if self._login is not None and request.method == "POST" and request.pathname in LOGIN_PATHS:
+        if self._login is not None and self._is_login(request):
             return self._login.handle(request)
         found = self._resources.find(request.pathname, "rest")
         if found is None:
@@ -94,7 +94,14 @@ class Rest:
 
     def receive(self, request: Request) -> Any:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
-        return None if request.pathname == ADDRESS else receive(request, self._resources, self.types)
+        if self._login is not None and self._is_login(request):
+            return self._login.receive(request)
+        if request.pathname == ADDRESS:
+            return None
+        return receive(request, self._resources, self.types)
+
+    def _is_login(self, request: Request) -> bool:
+        return self._login is not None and request.method == "POST" and request.pathname in LOGIN_PATHS
 
     def options(self, request: Request) -> Response:
         """OPTIONS that is no preflight: what the addressed resource can do; needs no authentication."""

@@ -166,6 +166,27 @@ def test_nothing_happens_when_the_answer_is_not_wanted(site: Site) -> None:
     assert site.who() == "admin"
 
 
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"content-length": "200"}, None),
+        ({"content-length": "65536"}, None),
+        ({"content-length": "65537"}, 413),
+        ({"content-length": "9" * 5000}, 413),
+        ({"transfer-encoding": "chunked"}, 411),
+    ],
+)
+def test_bodies_that_come_later(site: Site, fields: dict[str, str], status: int | None) -> None:
+    for path in ("/login", "/logout"):
+        request = Request("POST", path, HeaderBlock(list(fields.items())))
+        if status is None:
+            assert site.rest.receive(request) is None
+            continue
+        with pytest.raises(Problem) as caught:
+            site.rest.receive(request)
+        assert caught.value.status_code == status
+
+
 def test_other_formats(site: Site) -> None:
     response = site.send("/login", GOOD, **JSON, accept="application/cbor")
     assert response.headers.get("Content-Type") == "application/cbor"
