@@ -11,7 +11,7 @@ from typing import Any
 
 from svc.auth.permissions import ALL_RIGHTS, rights
 from svc.auth.users import User
-from svc.errors import AccessViolation, ClientError, Problem
+from svc.errors import AccessViolation, ClientError, Problem, ValidationError
 from svc.messages import Request
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, read_fields
@@ -60,6 +60,8 @@ class Operations:
                 user = impersonated(body["impersonate"], user, name, self.node)
             if row.permission.kind != "none":
                 authorize(row, name, body, user, self.node)
+        if not isinstance(body.get("replicated", False), bool):
+            raise ValidationError("'replicated' must be a boolean")
         call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
         table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
@@ -76,15 +78,20 @@ class Operations:
     def run(self, call: Call) -> Any:
         """What the handler returns, a text as the message it stands for; or an awaitable of that."""
         result = call.operation.handler(call)
-        if inspect.isawaitable(result):
-            return self._awaited(result)
-        return {"message": result} if isinstance(result, str) else result
+        return self._awaited(call, result) if inspect.isawaitable(result) else self._completed(call, result)
 
-    @staticmethod
-    async def _awaited(result: Any) -> Any:
+    async def _awaited(self, call: Call, result: Any) -> Any:
         while inspect.isawaitable(result):
             result = await result
-        return {"message": result} if isinstance(result, str) else result
+        return self._completed(call, result)
+
+    @staticmethod
+    def _completed(call: Call, result: Any) -> Any:
+        if isinstance(result, str):
+            result = {"message": result}
+        if call.body.get("replicated") is True and type(result) is dict:
+            return result | {"replicated": []}  # a node on its own has no others (operations §1.3)
+        return result
 
     async def perform(self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False) -> Any:
         """`server.operation`: the 200 body as a Python value, once what was written is on the disk. Raises Problem; its `body`, if it has one,

@@ -165,6 +165,12 @@ def test_fields_of_the_server_are_dropped(server: Process) -> None:
     assert response.status_code == 401
 
 
+def test_replicated_on_a_node_of_its_own(operations: httpx.Client) -> None:
+    assert post(operations, "user_info", replicated=True)["replicated"] == []
+    assert "replicated" not in post(operations, "user_info", replicated=False)
+    assert refused(operations, 400, "user_info", replicated="yes")["error"] == "'replicated' must be a boolean"
+
+
 # --- records -----------------------------------------------------------------------------------------------------------------------------
 
 
