@@ -246,7 +246,7 @@ def make_directories(root: Path, config: Config | None = None) -> None:
 
 
 def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLOCK) -> str | None:
-    """Make what is missing of the certificates and, with `tokens`, of the keys that tokens are signed with, which takes a third of a second or so.
+    """Make what is missing of the certificates and, with `tokens`, of the keys that tokens are signed with, which may take seconds.
 
     Returns None, or the sentence that tells why it is impossible: a server without them works, but for TLS and for tokens. Blocks.
     """

@@ -6,9 +6,9 @@ Three files of mode 0600, replaced together to retire every token that is out:
     .jwtPublic.key    SubjectPublicKeyInfo PEM
     .jwtPass          pass phrase of the first, a uuid4
 
-`prepare` makes them if one is missing and reads them. It blocks: a third of a second to make a pair where it was measured, half a millisecond to
-read one. Both leave the interpreter to others meanwhile, so a helper thread does it beside the start of the server, and whoever needs a token
-before it is done waits for it. The public file is written last and removed first: files that belong to two pairs are never complete.
+`prepare` makes them if one is missing and reads them. It blocks: to read a pair half a millisecond, to make one a quarter of a second to some
+seconds, as the search for primes goes. Making leaves the interpreter to others, so a helper thread does it beside the start of the server, and
+whoever needs a token before it is done waits for it. The public file is written last and removed first: files that belong to two pairs are never complete.
 """
 
 from __future__ import annotations

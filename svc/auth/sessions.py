@@ -30,6 +30,7 @@ from svc.store import Store, Table
 from svc.store.records import decode
 
 FOR_EVER = "Tue, 01 Oct 8307 19:33:20 GMT"
+LONGEST_LIFE = 1000 * 365 * 86_400  # seconds; more is for ever, and may be beyond what a date can say
 SHOWN_ID = 8  # characters of an id that a log may show: the whole is a credential
 
 _SUFFIX = "-svc-session"
@@ -59,7 +60,7 @@ class Sessions:
         self._directory = directory
         self._store = store
         self._wall = clock.wall
-        self._life = life
+        self._life = life if life is not None and life < LONGEST_LIFE else None
         self._domains = tuple(domain.lstrip(".").lower() for domain in domains if domain and domain.lstrip("."))
         self._executor = executor
 

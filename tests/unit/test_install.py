@@ -25,6 +25,7 @@ from svc.install import (
     install,
     keep_initial_password,
     make_directories,
+    make_keys,
     read_boot_file,
     record_socket,
     recorded_socket,
@@ -314,3 +315,33 @@ def test_a_lock_without_a_server_is_no_running_server(tmp_path: Path) -> None:
         with pytest.raises(AlreadyRunning, match=r"^svc is already running$"):
             RootLock(tmp_path)
     RootLock(tmp_path).release()
+
+
+def test_keys_and_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from svc.auth.keys import TokenKeys
+
+    monkeypatch.setattr(TokenKeys.__init__, "__kwdefaults__", {"bits": 2048})
+    config = Config.from_document({"node": {"hostname": "db1.example"}}, tmp_path)
+    certificates = {"ca.pem", "caPrivateKey.pem", "certificate.pem", "privateKey.pem"}
+    assert make_keys(config) is None
+    assert {path.name for path in (tmp_path / "keys").iterdir()} == certificates
+    before = {name: (tmp_path / "keys" / name).read_bytes() for name in certificates}
+    assert make_keys(config, tokens=True) is None
+    files = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()}
+    assert files == dict.fromkeys({*certificates, ".jwtPrivate.key", ".jwtPublic.key", ".jwtPass"}, 0o600)
+    assert {name: (tmp_path / "keys" / name).read_bytes() for name in certificates} == before
+
+
+def test_keys_that_cannot_be_made_are_a_warning(tmp_path: Path) -> None:
+    config = Config.from_document({}, tmp_path)
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "privateKey.pem").write_text("nonsense")
+    warning = make_keys(config)
+    assert warning is not None and "privateKey.pem is not a valid private key" in warning
+    (tmp_path / "keys" / "privateKey.pem").unlink()
+    (tmp_path / "keys" / "ca.pem").unlink()
+    (tmp_path / "keys" / "caPrivateKey.pem").unlink()
+    (tmp_path / "keys").rmdir()
+    (tmp_path / "keys").write_text("a file")
+    warning = make_keys(config)
+    assert warning is not None and str(tmp_path / "keys") in warning

@@ -141,6 +141,12 @@ def test_expires(world: World) -> None:
     assert browser.id != old and browser.get() == {"id": browser.id, "user": None, "c": 3}
 
 
+def test_a_life_beyond_all_dates_is_for_ever(world: World) -> None:
+    browser = Browser(world, life=1e12)
+    browser.update({"a": 1})
+    assert FOR_EVER in browser.set_cookie[0] and browser.get()["a"] == 1
+
+
 @pytest.mark.parametrize(
     ("domains", "host", "domain"),
     [
