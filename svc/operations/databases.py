@@ -16,6 +16,7 @@ from svc.operations.record_writes import CREATED, UPDATED
 from svc.operations.system_records import is_system, refuse_system
 from svc.operations.table_fields import CREATE_FIELDS, new_definition
 from svc.store import Database, WriterBusy, drops
+from svc.store.conversion import is_encodable
 from svc.store.schema import SCALAR_TYPES, Attribute
 from svc.store.slices import SLICE
 
@@ -214,6 +215,8 @@ def _change(call: Call, database: Database, change: Callable[[], str]) -> Any:
 def _attribute_name(value: Any, field: Field) -> str | None:
     if len(value) > MAX_NAME:
         return f"length must be less than or equal to {MAX_NAME} characters long"
+    if not is_encodable(value):
+        return "must be text without unpaired surrogates"
     return "names cannot include backticks or forward slashes" if "`" in value or "/" in value else None
 
 

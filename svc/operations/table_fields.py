@@ -8,6 +8,7 @@ from typing import Any
 from svc.errors import ClientError, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import Field, attribute_name_fault
+from svc.store.conversion import is_encodable
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition, may_be_key
 
 RESIDENCE_TEXT = "Clustering does not appear to be enabled. Cannot insert table with property 'residence'."
@@ -116,6 +117,8 @@ def _faults(entry: Mapping[str, Any], place: str) -> list[str]:
         faults.append(f"'{place}.name' must be a string")
     elif not name:
         faults.append(f"'{place}.name' is not allowed to be empty")
+    elif not is_encodable(name):
+        faults.append(f"'{place}.name' must be text without unpaired surrogates")
     else:
         fault = attribute_name_fault(name) or ("Attribute names cannot include null characters" if "\0" in name else None)
         if fault is not None:

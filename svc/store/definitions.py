@@ -19,6 +19,7 @@ from struct import Struct as Layout
 
 from svc.errors import SchemaError
 from svc.store.computed import check_computed
+from svc.store.conversion import is_encodable
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
 
 DEFINITIONS_STORE = "$definitions"
@@ -84,7 +85,9 @@ def indexed_attributes(definition: TableDefinition) -> dict[str, Attribute]:
 
 def check_name(name: str, what: str) -> None:
     """Raise SchemaError for a name that cannot name a database, table or attribute."""
-    if not name or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+    if not is_encodable(name):
+        raise SchemaError(f"The name of {what} contains half of a character")
+    if not name or len(name.encode()) > MAX_NAME_BYTES:
         raise SchemaError(f"The name of {what} must have 1 to {MAX_NAME_BYTES} bytes")
     if "/" in name or "`" in name or "\0" in name:
         raise SchemaError(f'The name "{name}" of {what} contains a slash, a backtick or a null character')
