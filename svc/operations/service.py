@@ -60,9 +60,9 @@ class Operations:
                 user = impersonated(body["impersonate"], user, name, self.node)
             if row.permission.kind != "none":
                 authorize(row, name, body, user, self.node)
+        call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
         if not isinstance(body.get("replicated", False), bool):
             raise ValidationError("'replicated' must be a boolean")
-        call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
         table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
             database = call.arguments.get(DATABASE.name) or DATABASE.default
