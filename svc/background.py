@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from svc.install import Place, Terminal
@@ -59,53 +59,63 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
     return status or 1
 
 
-class _Pipe(io.TextIOBase):
-    """Text to the command that started us; what it does not wait for any more is dropped. Unbuffered, for it is a few lines."""
+class _Terminal(io.TextIOBase):
+    """Text to the command that started us until it is told that we are ready; from then on to `after`.
 
-    def __init__(self, descriptor: int) -> None:
+    One object for both times: whoever has put another stream around it keeps one that works. Unbuffered, for it is a few lines.
+    """
+
+    def __init__(self, descriptor: int, after: TextIO) -> None:
         self._descriptor = descriptor
+        self._after = after
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        if not self.closed:
-            with suppress(OSError):
-                os.write(self._descriptor, text.encode("utf-8", "replace"))
+        if self._descriptor < 0:
+            return self._after.write(text)
+        with suppress(OSError):  # what nobody waits for any more is dropped
+            os.write(self._descriptor, text.encode("utf-8", "replace"))
         return len(text)
 
-    def close(self) -> None:
-        if not self.closed:
+    def flush(self) -> None:
+        if self._descriptor < 0:
+            self._after.flush()
+
+    def release(self) -> None:
+        """Nobody listens at the other end from now on."""
+        if self._descriptor >= 0:
             os.close(self._descriptor)
-        super().close()
+            self._descriptor = -1
 
 
 @contextmanager
 def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
     """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers.
 
-    Until then standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
+    Standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
     """
     descriptor = os.environ.pop(PIPE_VARIABLE, "")
     if not descriptor.isdecimal():
         yield sys.stderr, lambda: None
         return
     own_stderr = sys.stderr
-    with _Pipe(int(descriptor)) as terminal:
+    terminal = _Terminal(int(descriptor), own_stderr)
 
-        def ready() -> None:
-            sys.stderr = own_stderr
-            print(READY, file=terminal)
-            terminal.close()
+    def ready() -> None:
+        print(READY, file=terminal)
+        terminal.release()
 
-        sys.stderr = terminal
-        try:
-            yield terminal, ready
-        except Exception:
-            traceback.print_exc(file=terminal)
-            raise
-        finally:
-            sys.stderr = own_stderr
+    sys.stderr = terminal
+    try:
+        yield terminal, ready
+    except Exception:
+        traceback.print_exc(file=terminal)
+        raise
+    finally:
+        sys.stderr = own_stderr
+        terminal.release()
 
 
 def stop(root: Path, pid: int) -> int:

@@ -19,15 +19,17 @@ def read_all(reader: int) -> str:
         return stream.read()
 
 
-def test_what_is_said_before_it_is_ready_goes_through_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said_before_it_is_ready_goes_through_the_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     reader, own = pipe(monkeypatch), sys.stderr
     with ready_pipe() as (terminal, ready):
         assert PIPE_VARIABLE not in os.environ
         print("the password", file=terminal)
         print("a start error", file=sys.stderr)
+        around = sys.stderr  # what somebody wraps while the server starts
         ready()
-        assert sys.stderr is own
-        assert terminal.closed
+        print("later", file=around, flush=True)
+    assert sys.stderr is own
+    assert capsys.readouterr().err == "later\n"
     assert read_all(reader) == f"the password\na start error\n{READY}\n"
 
 
