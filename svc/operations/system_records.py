@@ -16,6 +16,7 @@ from svc.auth.roles import check_permission
 from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.call import Call
+from svc.operations.operation_lists import known_entries
 from svc.store import Table
 
 WRITABLE = frozenset((USER_TABLE, ROLE_TABLE, "svc_nodes"))
@@ -95,8 +96,6 @@ async def _hashed(call: Call, records: list[dict[str, Any]]) -> list[dict[str, A
 
 
 def _role(call: Call, table: Table, record: dict[str, Any], *, inserts: bool) -> dict[str, Any]:
-    from svc.operations.operation_lists import known_entries
-
     key = record.get(table.primary_key)
     is_new = inserts and (key in (None, "") or not isinstance(key, str) or call.node.directory.get_role(key) is None)
     name = record.get("role")
