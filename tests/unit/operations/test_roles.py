@@ -89,7 +89,7 @@ def test_drop(node: OperationsNode) -> None:
         ("alter_role", {}, 400, "'id' is required. 'permission' is required"),
         ("alter_role", {"id": "nothing", "permission": {}}, 400, "Invalid role id"),
         ("alter_role", {"id": "x" * 5000, "permission": {}}, 400, "Invalid role id"),
-        ("alter_role", {"id": "\ud800", "permission": {}}, 400, "Invalid role id"),
+        ("alter_role", {"id": "\u2603", "permission": {}}, 400, "Invalid role id"),
         ("alter_role", {"id": "reader", "permission": {}, "role": "super_user"}, 409, "A role with name 'super_user' already exists"),
         ("alter_role", {"id": "reader", "permission": {}, "role": "a b"}, 400, "Role is invalid"),
         ("drop_role", {}, 400, "'id' is required"),
