@@ -30,7 +30,7 @@ logger = logging.getLogger("svc.operations")
 ACTIONS = ("insert", "update", "upsert")
 FAILED = "There was an error during your bulk load into svc. Check logs and try again."
 NO_ROWS = "No records parsed from csv file."
-ROWS = 256  # that are read in one step
+ROWS = 128  # that are read between two looks at the clock
 
 Record = dict[str, Any]
 AnySource = Source | TextSource
@@ -118,6 +118,7 @@ class _Load:
         self._source = source
         self._slices = call.node.store.slices
         self._attributes = frozenset[str]()  # that are known to be good
+        self._columns: CsvColumns | None = None
         self._result = BulkResult()
 
     async def csv(self, job: Job) -> tuple[str, dict[str, Any]]:
@@ -160,25 +161,36 @@ class _Load:
 
     async def _csv_records(self) -> AsyncGenerator[list[Record | Refused]]:
         rows = CsvRows()
-        columns: CsvColumns | None = None
         async for text in self._source.pieces():
-            rows.feed(text)
-            while some := await self._take(rows):
-                if columns is None:
-                    columns = self._columns(some.pop(0))
-                yield columns.records(some)
-        rows.finish()
-        while some := await self._take(rows):
-            if columns is None:
-                columns = self._columns(some.pop(0))
-            yield columns.records(some)
+            async for records in self._taken(rows, text):
+                yield records
+        async for records in self._taken(rows, None):
+            yield records
         rows.check_end()
 
-    async def _take(self, rows: CsvRows) -> list[list[str]]:
-        await self._slices.take()
-        return rows.rows(ROWS)
+    async def _taken(self, rows: CsvRows, text: str | None) -> AsyncGenerator[list[Record | Refused]]:
+        """The records of the rows that are there with this piece of text, None: the end; as many at once as a slice has time for."""
+        now = self._call.node.clock.monotonic
+        end = await self._slices.take()
+        if text is None:
+            rows.finish()
+        else:
+            rows.feed(text)
+        while True:
+            records: list[Record | Refused] = []
+            while some := rows.rows(ROWS):
+                if self._columns is None:
+                    self._columns = self._read_header(some.pop(0))
+                records += self._columns.records(some)
+                if now() >= end:
+                    break
+            if records:
+                yield records
+            if not some:
+                return
+            end = await self._slices.take()
 
-    def _columns(self, header: list[str]) -> CsvColumns:
+    def _read_header(self, header: list[str]) -> CsvColumns:
         """Raises JobFailed, or what stands against writing these attributes."""
         fault = column_name_fault(header)
         if fault is not None:

@@ -251,6 +251,7 @@ class LongWrite:
             return
         self._enter(Stage.COMMITTED)
         database.log.last_version = self.version
+        self._changed |= self._set.uncached
         for index in self._changed:
             index.drop_cache()
         self._env.caches_are_behind = bool(self._changes)
@@ -287,7 +288,7 @@ class LongWrite:
             file.keep()
             if not count % _CHUNK:
                 yield
-        changes = self._changes or []
+        changes = [change for change in self._changes or () if change[0] not in self._changed]
         for start in range(0, len(changes), _CHUNK):
             self._database.enter_in_caches(changes[start : start + _CHUNK])
             yield

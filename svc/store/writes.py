@@ -106,6 +106,7 @@ class WriteSet:
         "operation",
         "skipped",
         "txn",
+        "uncached",
         "user",
         "version",
         "wall_ms",
@@ -128,6 +129,7 @@ class WriteSet:
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
+        self.uncached: set[Index] = set()  # had no cache when `write_many` changed them: a cache that comes before the commit does not know
         self.written_bytes = 0  # of the records that `write_many` has stored
         self._outdated: dict[Index, None] = {}
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
@@ -331,15 +333,16 @@ class WriteSet:
             for run in runs:
                 run.add(fresh)
             yield
-        is_seen = self.is_long  # readers may load the cache of an index before the commit, and it would have to know of this
         for run in runs:
             entries = yield from run.merged()
             cursor = txn.cursor(run.index.handle)
             for start in range(0, len(entries), _ENTRIES):
                 pairs = list(map(_split, entries[start : start + _ENTRIES]))
                 cursor.putmulti(pairs)
-                if is_seen or run.index.cache is not None:
+                if run.index.cache is not None:
                     self.index_changes += [(run.index, key, stored, True) for key, stored in pairs]
+                else:
+                    self.uncached.add(run.index)
                 yield
 
     def delete(self, table: Table, key: bytes, precondition: Precondition | None) -> bool:

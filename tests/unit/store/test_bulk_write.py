@@ -42,6 +42,7 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writes, "_RUN", 7)
     monkeypatch.setattr(bulk_write, "_PREPARED", 4)
     monkeypatch.setattr(bulk_write, "_RUN", 6)
+    monkeypatch.setattr(bulk_write, "_LIST", 4)
 
 
 @pytest.fixture
