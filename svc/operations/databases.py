@@ -17,7 +17,7 @@ from svc.operations.system_records import is_system, refuse_system
 from svc.operations.table_fields import CREATE_FIELDS, new_definition
 from svc.store import Database, WriterBusy, drops
 from svc.store.conversion import is_encodable
-from svc.store.schema import SCALAR_TYPES, Attribute
+from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
 
 T = TypeVar("T")
@@ -74,11 +74,11 @@ def _at_once(call: Call, steps: Generator[None, None, T]) -> Any:
 # --- databases --------------------------------------------------------------------------------------------------------------------------
 
 
-def create_database(call: Call) -> Any:
+async def create_database(call: Call) -> str:
     name = call["database"]
     if call.node.store.find_database(name) is not None:
         raise ClientError(f"database '{name}' already exists", code="DATABASE_EXISTS")
-    call.node.store.open_database(name)
+    await call.node.store.make_database(name)
     return f"database '{name}' successfully created"
 
 
@@ -115,7 +115,17 @@ def create_table(call: Call) -> Any:
     found = store.find_database(definition.database)
     if found is not None and name in found.tables:
         raise _exists(definition.database, name)
-    database = store.open_database(definition.database)
+    if found is None:
+        return _create_both(call, definition)
+    return _create_table(call, found, definition)
+
+
+async def _create_both(call: Call, definition: TableDefinition) -> Any:
+    return _create_table(call, await call.node.store.make_database(definition.database), definition)
+
+
+def _create_table(call: Call, database: Database, definition: TableDefinition) -> Any:
+    name = definition.name
 
     def create() -> str:
         if name in database.tables:

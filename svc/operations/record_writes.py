@@ -152,7 +152,8 @@ class RecordWrites:
             add(table, key, record, expires_at=expires_at)
             if not number % STEP:
                 yield
-        self._checked = []
+        checked, self._checked = self._checked, []
+        self._call.node.store.slices.discard(checked)
 
     # -- all of it
 

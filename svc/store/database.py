@@ -498,8 +498,14 @@ class Database:
 
     def close(self) -> None:
         """Undo what is not committed, and close."""
+        self.let_go()
+        self.env.close()
+
+    def let_go(self) -> None:
+        """What there is to do before the environment is closed, on whatever thread. Undoes what is not committed."""
         for table in self.tables.values():
             for index in table.index_list:
                 index.drop_cache()
         self.blobs.close()
-        self.env.close()
+        self.env.end_snapshot()
+        self.env.abort()

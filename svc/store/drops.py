@@ -183,10 +183,14 @@ def _remove_all(directories: list[Path]) -> None:
 
 
 class Closing:
-    """Environments of dropped databases whose snapshots are still read."""
+    """Environments of dropped databases whose snapshots are still read.
+
+    They are closed on a thread: whoever lets go of a large file last has to free its blocks.
+    """
 
     def __init__(self) -> None:
         self._databases: list[Database] = []
+        self._threads: list[Thread] = []
 
     def add(self, database: Database) -> None:
         self._databases.append(database)
@@ -200,9 +204,15 @@ class Closing:
             except LmdbError:
                 pass
             self._databases.remove(database)
-            database.close()
+            database.let_go()
+            thread = Thread(target=database.env.close, name="closer", daemon=True)
+            self._threads = [other for other in self._threads if other.is_alive()] + [thread]
+            thread.start()
 
     def close_all(self) -> None:
+        """Close them now, and wait for it."""
         databases, self._databases = self._databases, []
         for database in databases:
             database.close()
+        for thread in self._threads:
+            thread.join()

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from math import inf, nextafter
 from pathlib import Path
 from typing import Any
@@ -158,17 +159,34 @@ class Store:
 
     def open_database(self, name: str) -> Database:
         """The database of this name, made if there is none. Raises SchemaError for a name that cannot be one."""
+        database = self._find_existing(name)
+        if database is None:
+            self.flush()
+            database = self._open(name)
+            self._sync_names(name)
+        return database
+
+    async def make_database(self, name: str) -> Database:
+        """The same without blocking for longer than a commit takes."""
+        database = self._find_existing(name)
+        if database is None:
+            self.flush()
+            database = self._open(name)
+            await self.helper.wait(partial(self._sync_names, name))
+        return database
+
+    def _find_existing(self, name: str) -> Database | None:
         database = self.databases.get(name)
         if database is None:
             check_database_name(name)
             if (self.path / name).exists():
                 database = self._open_existing(name)
-        if database is None:
-            self.flush()
-            database = self._open(name)
-            for directory in (self.path / name, self.path):
-                _sync(directory)
         return database
+
+    def _sync_names(self, database: str) -> None:
+        """Put the names of a new database and of its files on disk."""
+        for directory in (self.path / database, self.path):
+            _sync(directory)
 
     def find_database(self, name: str) -> Database | None:
         """The database of this name, also one that another process has made just now."""
