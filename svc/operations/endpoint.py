@@ -185,9 +185,6 @@ class Endpoint:
     def _complete(self, request: Request, call: Call, response: Response) -> Response:
         if call.operation.closes:
             response.pairs.append(("Connection", "close"))
-        wishes = self._answers.wishes(request)
-        if wishes.writer is not None and wishes.writer.name == "text/csv" and response.status == 200:
-            response.pairs.append(("Content-Disposition", 'attachment; filename="data.csv"'))
         return response
 
     # --- bodies ----------------------------------------------------------------------------------------------------------------------

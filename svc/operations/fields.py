@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svc.errors import ClientError, ValidationError
+from svc.store.conversion import is_encodable
 
 MAX_NAME = 250  # characters
 
@@ -71,11 +72,16 @@ class Field:
 def _text(value: Any, field: Field) -> str | None:
     if not isinstance(value, str):
         return "must be a string"
-    return "is not allowed to be empty" if not value else None
+    return _not_unicode(value) if value else "is not allowed to be empty"
 
 
 def _any_text(value: Any, field: Field) -> str | None:
-    return None if isinstance(value, str) else "must be a string"
+    return _not_unicode(value) if isinstance(value, str) else "must be a string"
+
+
+def _not_unicode(text: str) -> str | None:
+    """Half a surrogate pair, which JSON can write and nothing can store."""
+    return None if text.isascii() or is_encodable(text) else "must be a well-formed Unicode text"
 
 
 def _name(value: Any, field: Field) -> str | None:
