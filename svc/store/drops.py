@@ -1,7 +1,8 @@
 """How tables, attributes and databases end (contract: operations §2, schema-and-store §7).
 
-A table or an attribute goes in one long write (`long_change`): stores are emptied, one call of LMDB each; values of a dynamic table's attribute
-are taken out of its records one by one.
+A table goes in one long write (`long_change`): its stores are emptied, one call of LMDB each. So does an attribute. Before that, the values of a
+dynamic table's attribute are taken out of its records, BATCH at a time so that no transaction becomes too large and others get to write in
+between. If that is interrupted, the attribute is still there, and can be dropped again.
 
 A database goes in three steps. Whatever ends the process in between, the next start finds which has been reached, and goes on:
 
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.store")
 
 DROPPED = ".dropped-"  # how the directories of dropped databases are called
-STEP = 64  # records looked at between two looks at the clock
+STEP = 32  # records looked at between two looks at the clock
+BATCH = 10_000  # records that are rewritten in one transaction
 EXPIRY_STEP = 256
 
 
@@ -86,8 +88,12 @@ def _require(table: Table) -> None:
 async def drop_attribute(table: Table, name: str, user: str | None = None) -> None:
     """Remove an attribute with its index; of a dynamic table the values too. Raises as `drop_table`."""
     database = table.database
-    size = table.entry_count(database.snapshot()) if table.definition.dynamic else 1
-    await LongChange(database, partial(_drop_attribute, table, name), size, user).run()
+    if table.definition.dynamic and table.entry_count(database.snapshot()) > BATCH:
+        batch = _Batch(table, name, BATCH)
+        while not batch.is_last:
+            await LongChange(database, batch.steps, BATCH, user, announces=False).run()
+            batch.start = batch.end
+    await LongChange(database, partial(_drop_attribute, table, name), BATCH, user).run()
     logger.info("database %s: dropped the attribute %s.%s", database.name, table.name, name)
 
 
@@ -98,7 +104,7 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
         raise NotFound(f"Attribute '{name}' does not exist on '{database.name}.{table.name}'")
     definition = replace(table.definition, attributes=tuple([a for a in table.definition.attributes if a.name != name]))
     if definition.dynamic:
-        yield from _remove_values(table, name, write_set)
+        yield from _Batch(table, name, -1).steps(write_set)
     index = table.indexes.get(name)
     if index is not None:
         yield partial(_empty, index.handle)
@@ -108,22 +114,38 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
     database.announce_change(txn)
 
 
-def _remove_values(table: Table, name: str, write_set: WriteSet) -> Iterator[None]:
-    """Write every record that has a value without it. Its time attributes stay: nobody has changed what it says."""
-    value_of = projection((name,), default=MISSING)
-    position = b""
-    while True:
-        cursor = write_set.txn.cursor(table.primary)
-        if not (cursor.set_range(after(position)) if position else cursor.first()):
-            return
-        chunk = list(islice(cursor.iternext(), STEP))
-        for stored, raw in chunk:
-            if value_of(raw)[0] is not MISSING:
-                record = decode(raw)
-                del record[name]
-                write_set.rewrite(table, stored, raw, record)
-        position = chunk[-1][0]
-        yield None
+class _Batch:
+    """Writes the records that have a value without it, from the stored key `start` on, up to `size` of them; -1: all.
+
+    Their time attributes stay: nobody has changed what they say. `end`: where it has come to. `is_last`: that is the end of the table.
+    """
+
+    def __init__(self, table: Table, name: str, size: int) -> None:
+        self._table = table
+        self._name = name
+        self._size = size
+        self._value_of = projection((name,), default=MISSING)
+        self.start = self.end = b""
+        self.is_last = False
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        table, left = self._table, self._size
+        _require(table)
+        self.end, self.is_last = self.start, False
+        while left:
+            cursor = write_set.txn.cursor(table.primary)
+            if not (cursor.set_range(after(self.end)) if self.end else cursor.first()):
+                self.is_last = True
+                return
+            for stored, raw in list(islice(cursor.iternext(), STEP)):
+                if left and self._value_of(raw)[0] is not MISSING:
+                    record = decode(raw)
+                    del record[self._name]
+                    write_set.rewrite(table, stored, raw, record)
+                    left -= 1
+                if left:
+                    self.end = stored
+            yield None
 
 
 # --- databases --------------------------------------------------------------------------------------------------------------------------

@@ -45,12 +45,14 @@ class _Work:
 
 
 class LongChange(LongWrite):
-    """`change`: called anew for each attempt. It raises the Problem that speaks against it, and ends with `Database.announce_change`.
+    """`change`: called anew for each attempt. It raises the Problem that speaks against it, and ends with `Database.announce_change` if
+    `announces`: that it changes definitions.
 
     `size`: about how many records it touches, for those who want to know how long they will wait.
     """
 
-    def __init__(self, database: Database, change: Change, size: int, user: str | None) -> None:
+    def __init__(self, database: Database, change: Change, size: int, user: str | None, *, announces: bool = True) -> None:
+        self._announces = announces
         super().__init__(database.store, _Work(database, change, size), {}, user, 0)
 
     async def _write(self) -> bool:
@@ -63,8 +65,8 @@ class LongChange(LongWrite):
             self._note_changes()
             if call is not None and not await self._call(call):
                 return False
-        self._announced = True
-        self._run(lambda _: self._set.end_long())
+        self._announced = self._announces
+        self._announced |= self._run(lambda _: self._set.end_long())
         return True
 
     def _change_slice(self, txn: Txn) -> LmdbCall | None:

@@ -8,7 +8,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NotFound, Problem
-from svc.store import Store, Table
+from svc.store import Store, Table, drops
 from svc.store.blobs import create_blob
 from svc.store.drops import DROPPED, drop_attribute, drop_table
 from svc.store.records import decode, etag_of
@@ -158,6 +158,42 @@ def test_values_of_a_dynamic_table_go_too(turns: Turns, store: Store, seats: Tab
     store.check()
     fill(loose, 3, price=5)
     assert "price" in loose.attributes
+    store.check()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 50, 199, 200])
+def test_many_values_go_in_several_transactions(
+    turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(drops, "BATCH", batch)
+    loose = seats.database.define_table(LOOSE)
+    fill(loose, 150)
+    for _ in loose.load({"id": f"t{n:04}", "other": n} for n in range(50)):
+        pass
+    first = loose.database.log.last_lsn + 1
+    turns.finish(drop_attribute(loose, "price"))
+    found = [decode(raw) for _, raw in loose.scan(loose.database.snapshot())]
+    assert len(found) == 200 and not any("price" in record for record in found) and "price" not in loose.attributes
+    written = list(loose.database.log.read(loose.database.snapshot(), first))
+    assert len(written) == 150 and len({entry.transaction for entry in written}) == (1 if batch == 200 else -(-150 // batch))
+    store.check()
+
+
+def test_an_attribute_that_is_interrupted_can_be_dropped_again(
+    turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drops, "BATCH", 10)
+    loose = seats.database.define_table(LOOSE)
+    fill(loose, 100)
+    last = loose.database.log.last_lsn
+    task = turns.start(drop_attribute(loose, "price"))
+    turns.until(lambda: loose.database.log.last_lsn > last + 20)
+    task.cancel()
+    turns.until(task.done)
+    assert "price" in loose.attributes
+    store.check()
+    turns.finish(drop_attribute(loose, "price"))
+    assert not any("price" in decode(raw) for _, raw in loose.scan(loose.database.snapshot()))
     store.check()
 
 
