@@ -115,7 +115,8 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     options = arguments.parse_args()
     count = options.records
-    gc.set_threshold(GC_THRESHOLD)
+    gc.freeze()  # as the server does
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
 
     def rows() -> list[dict[str, Any]]:
         return [records.item(n) for n in range(count)]

@@ -8,6 +8,7 @@ Rows are converted column by column, because most columns hold one kind of value
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -28,6 +29,7 @@ _BRACKETS = {"{": "}", "[": "]"}
 _TEXT_TYPES = frozenset(("ID", "String", "Any"))
 _NO_KEYS = frozenset(("null", "undefined"))
 _MISSING = object()
+_plain = re.compile(r"[0-9.-]*").fullmatch
 
 Column = Callable[[Sequence[str]], Sequence[Any]]
 """Cells, none of them empty, -> their values, or `_Bad`."""
@@ -177,7 +179,9 @@ def _quick(each: Column, kind: str) -> Column:
     if kind == "Int" or kind == "Long" or kind == "BigInt":
         return lambda cells: _integers(cells) or each(cells)
     if kind == "Float":
-        return lambda cells: _floats(cells) or _integers(cells) or each(cells)
+        return lambda cells: _plain_floats(cells) or each(cells)
+    if kind == "Boolean":
+        return lambda cells: _booleans(cells) or each(cells)
     return each
 
 
@@ -191,6 +195,8 @@ def _autocast_column(cells: Sequence[str]) -> Sequence[Any]:
     return [cell if cell[0] not in starts else autocast(cell) for cell in cells]
 
 
+_BOOLEANS = {"true": True, "false": False}
+_PLACES = 15  # characters up to which an integer is the same as a double
 _DIGITS = 300  # characters of a number that is read at once; longer ones may be none
 
 
@@ -203,6 +209,21 @@ def _integers(cells: Sequence[str]) -> list[int] | None:
     except ValueError:
         return None
     return values if all(map(str.__eq__, map(str, values), cells)) else None
+
+
+def _plain_floats(cells: Sequence[str]) -> list[float] | None:
+    """Of cells that are all written with digits, sign and point; None if one is not. Validation makes integers of whole ones."""
+    if _plain("".join(cells)) is None or max(map(len, cells)) > _PLACES:
+        return None
+    try:
+        return list(map(float, cells))
+    except ValueError:
+        return None
+
+
+def _booleans(cells: Sequence[str]) -> list[bool | None] | None:
+    values = list(map(_BOOLEANS.get, cells))
+    return None if None in values else values
 
 
 def _floats(cells: Sequence[str]) -> list[float] | None:

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.errors import ValidationError
+from svc.errors import BadValue, ValidationError
 from svc.operations import csv_rows
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRows
 from svc.store.bulk_write import Refused
+from svc.store.conversion import text_to_value
 from svc.store.schema import Attribute
 
 CASTS: list[tuple[str, Any]] = [
@@ -60,6 +61,23 @@ TYPED = {
 )  # fmt: skip
 def test_declared_types_decide(name: str, text: str, value: Any) -> None:
     assert CsvColumns([name], TYPED, "id", frozenset()).records([[text], [text]]) == [{name: value}] * 2
+
+
+kinds = st.sampled_from(("Int", "Long", "BigInt", "Float", "Boolean", "Date"))
+
+
+@given(kinds, st.lists(st.text("0123456789.-+eEtrufalsn", max_size=18), min_size=1, max_size=4))
+def test_a_column_says_what_each_of_its_cells_does(kind: str, cells: list[str]) -> None:
+    cells = [cell for cell in cells if cell] or ["1"]
+    columns = CsvColumns(["a"], {"a": Attribute("a", kind)}, "id", frozenset())
+    found = columns.records([[cell] for cell in cells])
+    for record, cell in zip(found, cells, strict=True):
+        try:
+            value = text_to_value(Attribute("a", kind), cell)
+        except BadValue as error:
+            assert record == Refused(error.message)
+        else:
+            assert record == {"a": value}
 
 
 def test_what_a_type_cannot_take_refuses_its_row() -> None:
