@@ -18,8 +18,9 @@ from tests.integration.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "rest.md", ROOT / "docs" / "querying.md"]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations", "security"))]
 ADDRESS = "http://localhost:9926/"
+OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
 
 
@@ -35,8 +36,10 @@ class Demo:
 
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
+        self.operations_port = free_port()
         self.output = directory / "output.txt"
         command = [sys.executable, "-m", "svc", "demo", "--dir", str(directory / "demo"), "--port", str(self.port)]
+        command += ["--operations-port", str(self.operations_port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")} | {"HOME": str(directory)}
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
@@ -74,8 +77,11 @@ def test_readme_shows_five_examples() -> None:
 def test_examples_answer_as_written(demo: Demo, page: Path) -> None:
     login = demo.wait_for(r"curl -gu '(admin:[^']+)'")
     for command, expected in examples(page):
-        assert command.startswith("curl ") and ADDRESS in command
-        local = command.replace(ADDRESS, f"http://localhost:{demo.port}/").replace("curl ", "curl -sS ", 1)
+        local = command.replace(ADDRESS, f"http://localhost:{demo.port}/").replace(
+            OPERATIONS_ADDRESS, f"http://localhost:{demo.operations_port}/"
+        )
+        assert local != command
+        local = re.sub(r"\bcurl ", "curl -sS ", local)
         environment = {"PATH": os.environ["PATH"], "LOGIN": login}
         done = subprocess.run(["bash", "-c", local], env=environment, capture_output=True, text=True, timeout=30, check=False)
         assert (done.returncode, done.stdout.rstrip("\n")) == (0, expected.rstrip("\n")), (command, done.stderr)

@@ -10,6 +10,7 @@ import pytest
 
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
+from svc.operations.reference import reference
 from svc.store.computed import computed_attributes
 from svc.store.expression_values import FUNCTIONS
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
@@ -58,6 +59,10 @@ def test_commands_that_are_shown_exist() -> None:
     for line in shown:
         for name in line.split(" | "):
             assert name in names
+
+
+def test_the_page_on_operations_is_that_of_the_rows() -> None:
+    assert (DOCS / "operations.md").read_text("utf-8") == reference(), "python -m svc.operations.reference > docs/operations.md"
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
