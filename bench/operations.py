@@ -154,7 +154,7 @@ def searches(server: OperationsSvc, scratch: Path) -> tuple[float, float]:
     def operation(n: int) -> Request:
         conditions = [{"attribute": "category", "comparator": "equals", "value": records.category(n)}]
         body = {"operation": "search_by_conditions", "table": "Item", "conditions": conditions}
-        return Request("POST", "/", (*server.fields, ("Content-Type", "application/json")), dump(body))
+        return Request("POST", "/", server.fields, dump(body))
 
     file = scratch / "searches"
     write_requests(file, [operation(n) for n in range(SEARCHES)], "localhost")
