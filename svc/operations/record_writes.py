@@ -11,7 +11,7 @@ looked at once for all records that have the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from svc.errors import ClientError, Problem, SchemaError, ValidationError
@@ -25,6 +25,7 @@ from svc.store.schema import TableDefinition, key_type
 from svc.store.validation import check_key
 
 STEP = 32  # records between two looks at the clock
+SPLIT_STEP = 1024  # keys, the same
 MAX_FAULTS = 100  # that one message names
 CREATED, UPDATED = "__createdtime__", "__updatedtime__"
 _MANAGED_TIME_WRITTEN = f"Internal timestamp attributes - '{CREATED}' and '{UPDATED}' - cannot be inserted to or updated by svc users."
@@ -182,28 +183,27 @@ class RecordWrites:
                 await store.queue_of(self._table.database).wait()
         await store.slices.exhaust(self.collect())
 
-    @property
-    def outcome(self) -> tuple[list[Any], list[Any]]:
-        """(keys written, keys skipped), each in the order of the records; once the transaction has been applied."""
+    def outcome(self) -> Generator[None, None, tuple[list[Any], list[Any]]]:
+        """Returns (keys written, keys skipped), each in the order of the records; once the transaction has been applied."""
         return split_keys(self.keys, self.transaction.skipped)
 
 
-def split_keys(keys: list[Any], skipped: list[Any], shown: list[Any] | None = None) -> tuple[list[Any], list[Any]]:
-    """(keys without the skipped ones, these), both in the order of `keys` and as `shown`, by default as JSON has them. None is no key: skipped.
+def split_keys(keys: list[Any], skipped: list[Any], shown: list[Any] | None = None) -> Generator[None, None, tuple[list[Any], list[Any]]]:
+    """Returns, after short steps, (keys without the skipped ones, these), both in the order of `keys` and as `shown`, by default as JSON has them.
+    None is no key: skipped.
 
-    Of a key that came several times the first may count and the others be skipped, never the other way round:
-
-    >>> split_keys([1, 2, 1], [1])
-    ([1, 2], [1])
+    Of a key that came several times the first may count and the others be skipped, never the other way round.
     """
-    if shown is None:
-        shown = [shown_key(key) for key in keys]
     if not skipped and None not in keys:
+        if shown is None:
+            shown = list(map(shown_key, keys)) if tuple in set(map(type, keys)) else keys
         return shown, []
     left = Counter(skipped)
     written: list[Any] = []
     others: list[Any] = []
-    for key, value in zip(reversed(keys), reversed(shown), strict=True):
+    for number in range(len(keys) - 1, -1, -1):
+        key = keys[number]
+        value = shown_key(key) if shown is None else shown[number]
         if key is None:
             others.append(value)
         elif left[key]:
@@ -211,6 +211,8 @@ def split_keys(keys: list[Any], skipped: list[Any], shown: list[Any] | None = No
             others.append(value)
         else:
             written.append(value)
+        if not number % SPLIT_STEP:
+            yield
     return written[::-1], others[::-1]
 
 

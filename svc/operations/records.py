@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from svc.auth.system import USER_TABLE
@@ -15,7 +15,7 @@ from svc.operations.operation import INSERT as INSERTING
 from svc.operations.operation import UPDATE as UPDATING
 from svc.operations.operation import UPSERT as UPSERTING
 from svc.operations.operation import Operation
-from svc.operations.record_writes import INSERT, STEP, UPDATE, UPSERT, RecordWrites, key_reader, split_keys
+from svc.operations.record_writes import INSERT, SPLIT_STEP, STEP, UPDATE, UPSERT, RecordWrites, key_reader, split_keys
 from svc.operations.system_records import is_system, prepare_system_records, refuse_system_write
 from svc.store import WriterBusy
 from svc.store.keys import Key
@@ -98,8 +98,23 @@ _VERBS = {INSERT: "inserted", UPDATE: "updated", UPSERT: "upserted"}
 _LISTS = {INSERT: "inserted_hashes", UPDATE: "update_hashes", UPSERT: "upserted_hashes"}
 
 
-def _answer(call: Call, kind: int, writes: RecordWrites) -> dict[str, Any]:
-    written, skipped = writes.outcome
+def _answer(call: Call, kind: int, writes: RecordWrites) -> Any:
+    return _in_steps(call, _answer_steps(call, kind, writes), len(writes.keys))
+
+
+def _in_steps(call: Call, steps: Generator[None, None, dict[str, Any]], size: int) -> Any:
+    """The result of the steps; if there are many an awaitable of it."""
+    if size > SPLIT_STEP:
+        return call.node.store.slices.result(steps)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        return done.value
+
+
+def _answer_steps(call: Call, kind: int, writes: RecordWrites) -> Generator[None, None, dict[str, Any]]:
+    written, skipped = yield from writes.outcome()
     answer: dict[str, Any] = {
         "message": f"{_VERBS[kind]} {len(written)} of {len(written) + len(skipped)} records",
         _LISTS[kind]: written,
@@ -142,8 +157,11 @@ class _Deletes:
             if not number % STEP:
                 yield
 
-    def answer(self, call: Call) -> dict[str, Any]:
-        deleted, skipped = split_keys(self.keys, self.transaction.skipped, self.ids)
+    def answer(self, call: Call) -> Any:
+        return _in_steps(call, self._answer_steps(call), len(self.ids))
+
+    def _answer_steps(self, call: Call) -> Generator[None, None, dict[str, Any]]:
+        deleted, skipped = yield from split_keys(self.keys, self.transaction.skipped, self.ids)
         total = len(self.ids)
         return {
             "message": f"{len(deleted)} of {total} record{'' if total == 1 else 's'} successfully deleted",

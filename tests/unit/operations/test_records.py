@@ -410,7 +410,15 @@ def test_other_tables_of_the_system(node: OperationsNode) -> None:
 
 
 def test_split_keys() -> None:
-    assert split_keys([1, 2, 1, 2], [1, 2]) == ([1, 2], [1, 2])
-    assert split_keys([1, 2], [1, 2]) == ([], [1, 2])
-    assert split_keys([("a", 1), 2], [2]) == ([["a", 1]], [2])
-    assert split_keys([None, 2], [], ["x", 2]) == ([2], ["x"])
+    def split(*arguments: Any) -> Any:
+        steps = split_keys(*arguments)
+        with pytest.raises(StopIteration) as done:
+            while True:
+                next(steps)
+        return done.value.value
+
+    assert split([1, 2, 1, 2], [1, 2]) == ([1, 2], [1, 2])
+    assert split([1, 2], [1, 2]) == ([], [1, 2])
+    assert split([("a", 1), 2], [2]) == ([["a", 1]], [2])
+    assert split([("a", 1), 2], []) == ([["a", 1], 2], [])
+    assert split([None, 2], [], ["x", 2]) == ([2], ["x"])
