@@ -1,8 +1,14 @@
-"""A gap-free copy of a snapshot, as a stream of bytes.
+"""Copies of a database as it was at one moment, as streams of bytes.
 
-LMDB writes such a copy to a descriptor, without the interpreter lock, and blocks its thread until it is done. Here that is a thread of its own and
-the descriptor is a pipe. So whoever reads the pipe decides how fast it goes, sees every byte once (to hash, write or send it), and can end it: with
-the other end of its pipe closed, LMDB stops at once. An environment must not be closed while it is being copied; `stop` waits for that.
+`Copy` is LMDB's own copy without gaps. It blocks its thread, so it runs on one of its own and writes into a pipe: whoever reads that sees every byte
+once (to hash, write or send it), decides how fast it goes, and can end it. But py-lmdb lets no write transaction of the environment be aborted while
+it runs. So it is for environments that nobody else in the process writes to.
+
+`RawCopy` is for the others. It reads the file itself, page by page, as of a read transaction: LMDB does not touch the pages that one may read, and
+writes no others in place but the two meta pages. Those are read when the transaction begins, and written so that the copy opens with its state:
+
+    page 0, page 1   the meta page of the transaction, under its own number and, with the id before it, under the other
+    page 2 ...       up to the last page that the transaction knows; pages that it cannot reach may be torn, and are free in the copy
 """
 
 from __future__ import annotations
@@ -11,7 +17,8 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, Thread
+from struct import Struct as Layout
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import lmdb
@@ -22,7 +29,12 @@ else:
     Txn = lmdb.Transaction
 
 PIECE = 1 << 20  # bytes read at once
-_STOP_SECONDS = 30.0  # that `stop` waits for a reader, which needs milliseconds
+
+# Of a meta page of LMDB 0.9: number of the page at 0, magic number at 16, last page at 136, transaction id at 144.
+META_MAGIC = 0xBEEFC0DE
+META = Layout("=Q8xI116xQQ")
+_NUMBER = Layout("=Q")
+_ID_AT = 144
 
 
 class Stopped(Exception):
@@ -32,14 +44,9 @@ class Stopped(Exception):
 class Copy:
     """The copy of one read transaction, which belongs to it from now on. Iterate it once, on any thread, to the end or `close` it."""
 
-    def __init__(self, env: lmdb.Environment, txn: Txn, path: Path, on_end: Callable[[Copy], None]) -> None:
-        """`on_end` is called when the environment is no longer needed, on some thread."""
+    def __init__(self, env: lmdb.Environment, txn: Txn) -> None:
         self._env = env
         self._txn = txn
-        self._path = path
-        self._on_end = on_end
-        self._stopping = False
-        self._ended = Event()
         self._failure: BaseException | None = None
         self._pieces = self._read()
 
@@ -55,17 +62,12 @@ class Copy:
         thread = Thread(target=self._write, args=(writer,), name="copy", daemon=True)
         thread.start()
         try:
-            while not self._stopping:
-                piece = os.read(reader, PIECE)
-                if not piece:
-                    break
+            while piece := os.read(reader, PIECE):
                 yield piece
         finally:
-            os.close(reader)
+            os.close(reader)  # with this end closed, LMDB stops at once
             thread.join()
-            self._end()
-        if self._stopping:
-            raise Stopped
+            self._txn.abort()
         if self._failure is not None:
             raise self._failure
 
@@ -77,18 +79,67 @@ class Copy:
         finally:
             os.close(writer)
 
-    def _end(self) -> None:
-        if not self._ended.is_set():
-            self._txn.abort()
-            self._on_end(self)
-            self._ended.set()
-
     def close(self) -> None:
         """Let go of it, read or not. On the thread that reads it, or when none does."""
         self._pieces.close()  # type: ignore[attr-defined]
-        self._end()  # a generator that was never begun does nothing on close
+        self._txn.abort()  # a generator that was never begun does nothing on close
+
+
+class RawCopy:
+    """The file as of the read transaction `txn`. Made on the thread of the environment; iterated once and closed on any.
+
+    Raises OSError, and Stopped when the environment is closed meanwhile.
+    """
+
+    def __init__(self, path: Path, page_size: int, txn: Txn, on_end: Callable[[RawCopy], None]) -> None:
+        """`path`: of the data file. `on_end`: called at the end. Raises LookupError if another process has committed twice since `txn` began."""
+        self.txn = txn
+        self._on_end = on_end
+        self._is_stopped = False
+        self._page_size = page_size
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._metas, self._pages = self._read_metas(txn.id())
+        except BaseException:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            raise
+
+    def _read_metas(self, wanted: int) -> tuple[bytes, int]:
+        size = self._page_size
+        own = wanted & 1
+        page = bytearray(os.pread(self._descriptor, size, own * size))
+        _, magic, last, found = META.unpack_from(page)
+        if magic != META_MAGIC or found != wanted:
+            raise LookupError(wanted)
+        other = bytearray(page)
+        _NUMBER.pack_into(other, 0, 1 - own)
+        _NUMBER.pack_into(other, _ID_AT, wanted - 1)
+        return bytes(other + page if own else page + other), last + 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._metas
+        position, end = 2 * self._page_size, self._pages * self._page_size
+        while position < end:
+            piece = os.pread(self._descriptor, min(PIECE, end - position), position)
+            if self._is_stopped:
+                break
+            if not piece:
+                raise OSError(0, "the file is shorter than its pages")
+            position += len(piece)
+            yield piece
+        if self._is_stopped:
+            raise Stopped
 
     def stop(self) -> None:
-        """End it from another thread, and wait for that."""
-        self._stopping = True
-        self._ended.wait(_STOP_SECONDS)
+        """The environment is about to be closed: pages are no longer kept. On its thread."""
+        self._is_stopped = True
+        self.txn.abort()
+
+    def close(self) -> None:
+        """Let go of the transaction. Harmless when done."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+            self.txn.abort()
+            self._on_end(self)

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import lmdb
 
 from svc.errors import NoSpace, Problem, StoreFailure
-from svc.store.copying import Copy
+from svc.store.copying import RawCopy
 from svc.store.gate import Gate
 from svc.store.occupancy import Occupancy, Occupied
 
@@ -198,7 +198,7 @@ class Environment:
         self._dirty = False
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
-        self._copies: set[Copy] = set()
+        self._copies: set[RawCopy] = set()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._occupancy = Occupancy(path)
@@ -572,11 +572,20 @@ class Environment:
         except lmdb.Error as error:
             raise store_problem(error, self.path) from error
 
-    def begin_copy(self, txn: Txn) -> Copy:
-        """A gap-free copy of what a private snapshot sees, to be read as a stream on another thread; the snapshot belongs to it from now on."""
-        copy = Copy(self._env, txn, self.path, self._copies.discard)
-        self._copies.add(copy)
-        return copy
+    def open_copy(self) -> RawCopy:
+        """A copy of the committed state as of now, to be read on another thread. The caller closes it; until then it pins pages."""
+        while True:
+            txn = self.open_snapshot()
+            try:
+                copy = RawCopy(self.path / "data.mdb", self._page, txn, self._copies.discard)
+            except LookupError:
+                txn.abort()  # another process commits all the time
+                continue
+            except OSError as error:
+                txn.abort()
+                raise store_problem(error, self.path) from error
+            self._copies.add(copy)
+            return copy
 
     def copy(self, target: Path) -> None:
         """Write a gap-free copy of the committed state into the empty directory `target`."""

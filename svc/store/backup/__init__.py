@@ -4,7 +4,7 @@
     subset.py      a copy reduced to some tables, without the log
     managed.py     the backups of a database under `storage.backupPath`: make, list, verify, remove
     archive.py     the same files as a tar archive, written and unpacked
-    restore.py     the way back
+    restore.py     the way back; identity.py: under another name; online.py: while the service goes on
 
 Everything here blocks and runs without a server; where a function takes a `Watch`, it reports there and can be ended from another thread.
 """

@@ -18,7 +18,7 @@ from secrets import token_hex
 import lmdb
 
 from svc.store.backup import subset
-from svc.store.backup.files import PIECE, hash_file, make_directory, write_file
+from svc.store.backup.files import PIECE, make_directory, write_file
 from svc.store.backup.managed import (
     BLOBS,
     DATA_NAME,
@@ -30,7 +30,7 @@ from svc.store.backup.managed import (
     encode_manifest,
     manifest_of,
 )
-from svc.store.backup.source import DATA_FILE, Source
+from svc.store.backup.source import DATA_FILE, Source, compact
 from svc.store.backup.watch import Watch
 from svc.store.env import store_problem
 
@@ -78,22 +78,11 @@ def spool(
     try:
         tables = [name for name in source.tables() if name not in without]
         files = source.blobs(without, log=log) if blobs else []
-        whole = directory / "whole"
-        whole.mkdir(mode=0o700)
-        data = whole / DATA_FILE
-        copy = source.copy()
-        try:
-            size, digest = write_file(data, copy, watch)
-        finally:
-            copy.close()
+        size, digest = source.write(directory, watch)
         if without or not log:
-            subset.reduce(whole, without, log=log, watch=watch)
-            part = directory / "part"
-            part.mkdir(mode=0o700)
-            subset.compact(whole, part)
-            shutil.rmtree(whole)
-            data = part / DATA_FILE
-            size, digest = data.stat().st_size, hash_file(data, watch)
+            subset.reduce(directory, without, log=log, watch=watch)
+            size, digest = compact(directory, watch)
+        data = directory / DATA_FILE
         listed = [BackedUpFile(DATA_NAME, size, digest)]
         spooled.members.append((DATA_NAME, data, size))
         for name, file in files:

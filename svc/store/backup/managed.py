@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from secrets import token_hex
-from struct import Struct as Layout
 
 import lmdb
 import msgspec
@@ -27,6 +26,7 @@ from svc.errors import BadValue, Problem
 from svc.store.backup.files import copy_file, hash_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.source import DATA_FILE, Source, open_readonly, stored_tables
 from svc.store.backup.watch import Watch
+from svc.store.copying import META, META_MAGIC
 from svc.store.definitions import DEFINITIONS_STORE, check_database_name
 from svc.store.env import store_problem
 from svc.store.records import iso_text
@@ -41,10 +41,7 @@ _NEW, _OLD = ".new-", ".removed-"
 _LAST = ".last"  # the highest number given so far
 _LOCK = "lock"
 
-# Where a meta page of LMDB 0.9 has its magic number and the number of the last page; the file begins with two of them.
-_MAGIC = 0xBEEFC0DE
-_META = Layout("=I116xQ")
-_META_AT = 16
+# A file of LMDB begins with two meta pages.
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _HEAD_BYTES = 2 * 65536
 
@@ -203,11 +200,7 @@ class Backups:
                 blobs = [] if exclude_blobs else source.blobs()
                 watch.total = sum(path.stat().st_size for _, path in blobs if path.exists())
                 (new / "database").mkdir(mode=0o700)
-                copy = source.copy()
-                try:
-                    size, digest = write_file(new / DATA_NAME, copy, watch)
-                finally:
-                    copy.close()
+                size, digest = source.write(new / "database", watch)
                 sync_directory(new / "database")
                 files = [BackedUpFile(DATA_NAME, size, digest)]
                 files += self._copy_blobs(new, blobs, watch)
@@ -365,10 +358,10 @@ def check_head(path: Path) -> None:
     pages = []
     for page_size in _PAGE_SIZES:
         if len(head) >= 2 * page_size and size % page_size == 0:
-            metas = [_META.unpack_from(head, page * page_size + _META_AT) for page in (0, 1)]
-            if all(magic == _MAGIC for magic, _ in metas):
+            metas = [META.unpack_from(head, page * page_size) for page in (0, 1)]
+            if all(magic == META_MAGIC for _, magic, _, _ in metas):
                 pages.append(size // page_size)
-                if max(last for _, last in metas) < pages[-1]:
+                if max(last for _, _, last, _ in metas) < pages[-1]:
                     return
     raise BadBackup(f"{path.name} is {'longer or shorter than it was' if pages else 'no database'}")
 

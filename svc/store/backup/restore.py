@@ -17,8 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
 
+import lmdb
+
 from svc.errors import Problem, StoreFailure
 from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
+from svc.store.backup.identity import change_identity
 from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadBackup, InUse, Manifest, check_tables, verify
 from svc.store.backup.source import DATA_FILE
 from svc.store.backup.watch import Watch
@@ -79,9 +82,11 @@ class Restore:
             if digests[DATA_NAME] != digest:
                 raise BadBackup(f"{DATA_NAME} has other content than when it was made")
             check_tables(self._staged, self._manifest)
+            if self._database != self._manifest.database:
+                change_identity(self._staged, self._watch)
             sync_directory(self._staged)
             self._place_blobs()
-        except OSError as error:
+        except (lmdb.Error, OSError) as error:
             raise store_problem(error, self._path) from error
 
     def _place_blobs(self) -> None:

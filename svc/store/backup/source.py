@@ -1,23 +1,29 @@
 """What is backed up: one database as of one moment, with the files its records and its log refer to.
 
-The moment is that of a read transaction. The files of blobs never change, and none is removed while a source holds the lock `keep.lock` of the
-database, which everybody who removes such files looks at (`maintenance`).
+The moment is that of a read transaction. The copy of a database that is open here is read from its file, and rewritten without gaps where that is
+worth it; one that is open nowhere, or in another process, LMDB copies without gaps (`copying` says why).
+
+The files of blobs never change, and none is removed while a source holds the lock `keep.lock` of the database, which everybody who removes such
+files looks at (`maintenance`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import StoreFailure
+from svc.store.backup.files import write_file
+from svc.store.backup.watch import Watch
 from svc.store.blobs import BLOBS_STORE, Ledger
 from svc.store.blobs.files import ERROR, PART, relative_name
-from svc.store.copying import Copy
+from svc.store.copying import Copy, RawCopy
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
 from svc.store.env import MAP_BYTES, MAX_READERS, MAX_STORES, Handle, Txn, store_problem
 from svc.store.occupancy import KeepFiles
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from svc.store.database import Database
 
 DATA_FILE = "data.mdb"
+WORTHWHILE = 0.1  # share of gaps from which a copy is rewritten without them
 
 
 class Source:
@@ -39,17 +46,17 @@ class Source:
         txn: Txn,
         definitions: Handle,
         ledger: Ledger,
-        begin_copy: Callable[[Txn], Copy],
+        copy: Copy | RawCopy,
         time_ms: int,
     ) -> None:
-        """`blob_roots`: the directories of this database's blobs."""
+        """`blob_roots`: the directories of this database's blobs. `txn`: what `copy` is a copy of, and closes."""
         self.database = database
         self.blob_roots = tuple(blob_roots)
         self.time_ms = time_ms
-        self._txn: Txn | None = txn
+        self._txn = txn
         self._definitions = definitions
         self._ledger = ledger
-        self._begin_copy = begin_copy
+        self._copy = copy
         self._keep: KeepFiles | None = None
         try:
             self._keep = KeepFiles(path)
@@ -61,16 +68,8 @@ class Source:
     def of(cls, database: Database) -> Source:
         """Of an open database, now. On the loop's thread; everything else here may be done on another."""
         time_ms = int(database.clock.wall() * 1000)
-        return cls(
-            database.name,
-            database.env.path,
-            database.blobs.roots,
-            database.open_snapshot(),
-            database.definitions,
-            database.ledger,
-            database.env.begin_copy,
-            time_ms,
-        )
+        copy = database.env.open_copy()
+        return cls(database.name, database.env.path, database.blobs.roots, copy.txn, database.definitions, database.ledger, copy, time_ms)
 
     @classmethod
     @contextmanager
@@ -78,35 +77,23 @@ class Source:
         """Of the database in a directory, whether a server has it open or not; but never in a process that has it open itself."""
         with open_readonly(path) as (env, txn):
             handles = [env.open_db(name.encode(), txn, create=False) for name in (DEFINITIONS_STORE, BLOBS_STORE)]
-            source = cls(
-                path.name,
-                path,
-                [root / path.name for root in blob_paths],
-                txn,
-                handles[0],
-                Ledger(handles[1]),
-                lambda txn: Copy(env, txn, path, lambda _: None),
-                int(clock.wall() * 1000),
-            )
+            roots = [root / path.name for root in blob_paths]
+            source = cls(path.name, path, roots, txn, handles[0], Ledger(handles[1]), Copy(env, txn), int(clock.wall() * 1000))
             try:
                 yield source
             finally:
                 source.close()
 
-    def _snapshot(self) -> Txn:
-        assert self._txn is not None, "the copy has been begun"
-        return self._txn
-
     def tables(self) -> list[str]:
         """The names of its tables."""
-        return [stored.definition.name for stored in stored_tables(self._snapshot(), self._definitions)]
+        return [stored.definition.name for stored in stored_tables(self._txn, self._definitions)]
 
     def blobs(self, without: frozenset[str] = frozenset(), *, log: bool = True) -> list[tuple[str, Path]]:
         """(name below a blob directory, file) of each blob, complete or not; those that are missing are left out, as they are in the store.
 
         But those of the tables `without` and, unless `log`, those that only the log refers to.
         """
-        txn = self._snapshot()
+        txn = self._txn
         out = {stored.number for stored in stored_tables(txn, self._definitions) if stored.definition.name in without}
         if not log:
             out |= self._ledger.dropped_tables(txn)
@@ -121,18 +108,62 @@ class Source:
                     break
         return found
 
-    def copy(self) -> Copy:
-        """A copy of the database, to be read once. After it nothing else can be asked."""
-        txn, self._txn = self._snapshot(), None
-        return self._begin_copy(txn)
+    def write(self, directory: Path, watch: Watch) -> tuple[int, str]:
+        """Write the copy into this directory, once; returns (size, SHA-256). Raises lmdb.Error, OSError, Stopped."""
+        path = directory / DATA_FILE
+        try:
+            written = write_file(path, self._copy, watch)
+        finally:
+            self._copy.close()
+        if isinstance(self._copy, RawCopy) and gaps(directory) > WORTHWHILE:
+            written = compact(directory, watch)
+        return written
 
     def close(self) -> None:
         """Harmless when done."""
-        txn, self._txn = self._txn, None
-        if txn is not None:
-            txn.abort()
+        self._copy.close()
         if self._keep is not None:
             self._keep.close()
+
+
+def gaps(directory: Path) -> float:
+    """The share of the file in this directory, which nobody else has, that nothing uses."""
+    env = open_private(directory, readonly=True)
+    try:
+        pages = env.info()["last_pgno"] + 1
+        with env.begin() as txn:
+            names = [bytes(name) for name in txn.cursor().iternext(values=False)]
+        handles = [env.open_db(name, create=False) for name in names]
+        with env.begin() as txn:
+            used = 2 + sum(_pages(stat) for stat in (env.stat(), *(txn.stat(handle) for handle in handles)))
+    finally:
+        env.close()
+    return max(pages - used, 0) / pages
+
+
+def _pages(stat: Any) -> int:
+    return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]  # type: ignore[no-any-return]
+
+
+def compact(directory: Path, watch: Watch) -> tuple[int, str]:
+    """Rewrite the file in this directory, which nobody else has, without gaps; returns (size, SHA-256)."""
+    path, part = directory / DATA_FILE, directory / f"{DATA_FILE}.part"
+    env = open_private(directory, readonly=True)
+    try:
+        copy = Copy(env, env.begin())
+        try:
+            written = write_file(part, copy, watch)
+        finally:
+            copy.close()
+    finally:
+        env.close()
+    os.replace(part, path)
+    return written
+
+
+def open_private(directory: Path, *, readonly: bool = False) -> lmdb.Environment:
+    """The environment of a file that nobody else has. Raises lmdb.Error."""
+    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, readonly=readonly, create=False)
 
 
 def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:
@@ -182,11 +213,8 @@ def copy_database(path: Path, target: Path) -> int:
 
     Consistent also while a server writes to it. Raises StoreFailure, NoSpace, and FileExistsError.
     """
-    from svc.store.backup.files import write_file
-    from svc.store.backup.watch import Watch
-
     with open_readonly(path) as (env, txn):
-        copy = Copy(env, txn, path, lambda _: None)
+        copy = Copy(env, txn)
         try:
             return write_file(target, copy, Watch())[0]
         except FileExistsError:

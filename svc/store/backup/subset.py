@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import lmdb
-
-from svc.store.backup.source import DATA_FILE, stored_tables
+from svc.store.backup.source import open_private, stored_tables
 from svc.store.backup.watch import Watch
 from svc.store.blobs import BLOBS_STORE, Ledger
 from svc.store.definitions import (
@@ -20,7 +18,7 @@ from svc.store.definitions import (
     sequence_key,
     table_key,
 )
-from svc.store.env import MAP_BYTES, MAX_STORES, Handle, Txn
+from svc.store.env import Handle, Txn
 from svc.store.keys import encode_key
 from svc.store.log import DELETED_STORE, LOG_STORE, MESSAGE, LogEntry, decode_entry, encode_entry
 
@@ -28,11 +26,11 @@ _STEP = 1000  # rows between two looks at whether it goes on
 
 
 def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch) -> None:
-    """Take these tables, and unless `log` the log, out of the copy in `directory`. Its file keeps its size: copy it once more.
+    """Take these tables, and unless `log` the log, out of the copy in `directory`. Its file keeps its size: `compact` it.
 
     The newest entry of the log stays as a number without content: LSNs go on from there, for the records refer to theirs.
     """
-    env = lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, sync=False)
+    env = open_private(directory)
     try:
         names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
         definitions, entries, deleted, expiry, blobs = [env.open_db(name.encode(), create=False) for name in names]
@@ -61,16 +59,6 @@ def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch)
             _reduce_log(txn, entries, deleted, numbers, log, watch)
     finally:
         env.close()
-
-
-def compact(directory: Path, target: Path) -> None:
-    """Write the environment in `directory` without gaps into the existing, empty directory `target`."""
-    env = lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, readonly=True)
-    try:
-        env.copy(str(target), compact=True)
-    finally:
-        env.close()
-    assert (target / DATA_FILE).exists()
 
 
 def _remove(txn: Txn, store: Handle, prefixes: Iterator[bytes], watch: Watch) -> None:

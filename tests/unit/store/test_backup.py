@@ -126,22 +126,58 @@ def test_a_backup_is_the_database_of_its_moment(
     store.check()
 
 
-def test_writers_go_on_while_it_is_copied(data: Database, backups: Backups) -> None:
-    """Between any two pieces that are read, others may commit; the copy does not see it."""
-    expected = rows(data.tables["Note"])
-    source = Source.of(data)
+@pytest.mark.parametrize("seed", range(6))
+def test_writers_go_on_while_it_is_copied(
+    open_store: Callable[..., Store],
+    backups: Backups,
+    tmp_path: Path,
+    restored: Callable[..., Store],
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+) -> None:
+    """Between any two pieces that are read others commit at random, tables and indexes come and go; the copy does not see it."""
+    monkeypatch.setattr("svc.store.copying.PIECE", 4096)
+    data = open_store(write_async=True).open_database("data")
+    for definition in (NOTE, OTHER):
+        write(data.define_table(definition), *range(200), text="x" * 100)
+    source = random.Random(seed)
+
+    def write_at_random() -> None:
+        table = data.define_table(source.choice((NOTE, OTHER)))
+        keys = [source.randrange(600) for _ in range(source.randrange(30))]
+        if source.random() < 0.1:
+            table.database.drop_table(table.name)
+        elif source.random() < 0.2:
+            write(table, delete=tuple(keys))
+        elif source.random() < 0.3:
+            for key in keys[:5]:
+                write(table, key, file=create_blob(source.randbytes(9000)), text="y" * source.randrange(5000))
+        else:
+            write(table, *keys, text="z" * source.randrange(5000))
+
+    for _ in range(source.randrange(40)):
+        write_at_random()
+    expected = {name: rows(table) for name, table in data.tables.items()}
+    log = [entry.lsn for entry in data.log.read(data.snapshot())]
+    moment = Source.of(data)
     copied = 0
 
     def report(done: int, total: int) -> None:
         nonlocal copied
         copied += 1
-        write(data.tables["Note"], done, text="meanwhile")
+        if copied < 100:
+            write_at_random()
 
-    backups.create(source, watch=Watch(report))
-    assert copied
-    with Source.at(backups.directory(1) / "database", []) as backed_up:
-        assert backed_up.tables() == ["Note", "Other"]
-    assert len(expected) == 298
+    backups.create(moment, watch=Watch(report))
+    assert copied > 10
+    data.store.check()
+    data.store.close()
+    restore(backups, tmp_path)
+    store = restored()
+    database = store.databases["data"]
+    assert {name: rows(table) for name, table in database.tables.items()} == expected
+    assert [entry.lsn for entry in database.log.read(database.snapshot())] == log
+    store.check()
 
 
 def test_a_copy_can_be_ended(data: Database, backups: Backups) -> None:
@@ -154,29 +190,28 @@ def test_a_copy_can_be_ended(data: Database, backups: Backups) -> None:
 
 
 def test_closing_the_database_ends_its_copies(store: Store, data: Database, backups: Backups) -> None:
-    from threading import Thread
-
     source = Source.of(data)
-    tables = source.tables()
-    copy = source.copy()
-    pieces = iter(copy)
-    next(pieces)
-    failures: list[BaseException] = []
 
-    def read_on() -> None:
-        try:
-            for _ in pieces:
-                pass
-        except BaseException as error:
-            failures.append(error)
+    def report(done: int, total: int) -> None:
+        if data.name in store.databases:
+            store.close()
 
-    thread = Thread(target=read_on)
-    copy._stopping = True  # as `close` says; then it waits
-    thread.start()
-    store.close()
-    thread.join()
-    assert tables
-    assert [type(error) for error in failures] == [Stopped]
+    with pytest.raises(Stopped):
+        backups.create(source, watch=Watch(report))
+    assert backups.infos() == []
+
+
+def test_gaps_are_left_out_where_that_is_worth_it(data: Database, backups: Backups) -> None:
+    first = backups.create(Source.of(data))
+    write(data.tables["Note"], delete=tuple(range(300)))
+    write(data.tables["Note"], 1, text="x" * 300_000)
+    write(data.tables["Note"], delete=(1,))
+    data.log.prune(data.writer(), float("inf"), 10_000)
+    data.env.touch()
+    data.store.commit_turn()
+    second = backups.create(Source.of(data))
+    assert second.size < first.size < data.env.used_bytes()
+    backups.verify(2, checksum=True)
 
 
 def test_a_database_is_copied_without_gaps(data: Database, tmp_path: Path) -> None:
@@ -519,6 +554,26 @@ def test_restoring_a_database_that_is_gone_or_has_another_name(
         restore(backups, tmp_path, number=5)
     store = restored()
     assert rows(store.databases["data"].tables["Note"]) == rows(store.databases["copy"].tables["Note"]) == expected
+
+
+def test_a_copy_under_another_name_has_blobs_of_its_own(
+    with_blobs: Database, backups: Backups, tmp_path: Path, restored: Callable[..., Store]
+) -> None:
+    write(with_blobs.tables["Note"], "compressed", file=create_blob(b"c" * 20_000), text="x" * 10_000)
+    expected = rows(with_blobs.tables["Note"])
+    backups.create(Source.of(with_blobs))
+    with_blobs.store.close()
+    restore(backups, tmp_path)
+    restore(backups, tmp_path, target="copy")
+    store = restored()
+    store.check()
+    names = ["data", "copy"]
+    assert all(rows(store.databases[name].tables["Note"]) == expected for name in names)
+    for path in [path for path in (tmp_path / "other" / ".blobs" / "data").rglob("*") if path.is_file()]:
+        path.unlink()
+    assert rows(store.databases["copy"].tables["Note"]) == expected
+    with pytest.raises(Problem):
+        rows(store.databases["data"].tables["Note"])
 
 
 def test_a_manifest_says_what_it_is(data: Database, backups: Backups) -> None:
