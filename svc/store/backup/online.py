@@ -22,35 +22,46 @@ logger = logging.getLogger("svc.store")
 _PAUSE = 0.002  # seconds between two looks at whether another process still writes
 
 
-async def swap_online(store: Store, restore: Restore, name: str) -> Database:
-    """Put what `restore` has prepared in place of the database, if there is one; returns what is there now.
+async def swap_online(store: Store, restore: Restore, name: str) -> None:
+    """Put what `restore` has prepared in place of the database, if there is one.
 
-    Waits for the long write that is under way in it. Raises what prevents it. Not cancelled in the middle: it takes milliseconds.
+    Waits for the long write that is under way in it; cancelled then, it does nothing. What comes after that is carried through, for it takes
+    milliseconds. Raises what prevents it.
     """
     database = store.find_database(name)
-    if database is None:
-        restore.mark()
-        return _exchange(store, restore, name)
-    queue = store.queue_of(database)
-    await queue.enter(1)
+    queue = None if database is None else store.queue_of(database)
+    if queue is not None:
+        await queue.enter(1)
     try:
-        while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
-            await asyncio.sleep(_PAUSE)
-        restore.mark()
+        exchange = asyncio.get_running_loop().create_task(_exchange(store, restore, name, database))
+        cancelled = False
+        while not exchange.done():
+            try:
+                await asyncio.shield(exchange)
+            except asyncio.CancelledError:
+                cancelled = True
+            except Exception:
+                break  # raised below
+        exchange.result()
+        if cancelled:
+            raise asyncio.CancelledError
+    finally:
+        if queue is not None:
+            queue.leave()
+
+
+async def _exchange(store: Store, restore: Restore, name: str, database: Database | None) -> None:
+    await store.helper.wait(restore.mark)
+    if database is not None:
         try:
+            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
+                await asyncio.sleep(_PAUSE)
             database.mark_dropped()
         except BaseException:
             restore.unmark()
             raise
-    finally:
-        queue.leave()
-    return _exchange(store, restore, name)
-
-
-def _exchange(store: Store, restore: Restore, name: str) -> Database:
-    restore.swap()
+    await store.helper.wait(restore.swap)
     if restore.old is not None:
         store.remove_files([restore.old])
-    database = store.open_database(name)
+    store.open_database(name)
     logger.warning("database %s: restored", name)
-    return database

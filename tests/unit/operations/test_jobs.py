@@ -11,10 +11,10 @@ import pytest
 
 from svc.auth.system import JOB_TABLE
 from svc.errors import ClientError, NoSpace, Overloaded, Problem, Refusal
-from svc.operations import jobs as module
+from svc.operations import job_runs as module
 from svc.operations.call import Call
 from svc.operations.fields import Field
-from svc.operations.jobs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
+from svc.operations.job_runs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store.records import decode
 from tests.support.operations import OperationsNode
@@ -55,14 +55,16 @@ def shown(node: OperationsNode, job_id: str) -> dict[str, Any]:
     return record  # type: ignore[no-any-return]
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let turns of the loop pass."""
+    while not condition():  # noqa: ASYNC110 - what it waits for is no event
+        await asyncio.sleep(0)
+
+
 def end(node: OperationsNode) -> None:
     """Let all jobs come to their end."""
 
-    async def wait() -> None:
-        while node.node.jobs:
-            await asyncio.sleep(0)
-
-    node.wait(wait)
+    node.wait(lambda: until(lambda: not node.node.jobs))
 
 
 def run(node: OperationsNode, work: Work) -> dict[str, Any]:
@@ -251,7 +253,6 @@ def test_bad_dates_are_refused(node: OperationsNode, fields: dict[str, Any], tex
 
 def test_an_unknown_job_is_an_empty_list(node: OperationsNode) -> None:
     assert node.run("get_job", id="nobody") == []
-    assert node.run("get_job", id="\ud800") == []
     assert node.run("get_job", id="x" * 5000) == []
     with pytest.raises(Problem, match="'id' is required"):
         node.run("get_job")
@@ -313,8 +314,7 @@ def test_ones_own_job_can_be_cancelled(node: OperationsNode) -> None:
 
 
 async def settle(node: OperationsNode, *ids: str) -> None:
-    while any(stored(node, job_id)["status"] in (CREATED, IN_PROGRESS) for job_id in ids):
-        await asyncio.sleep(0)
+    await until(lambda: not any(stored(node, job_id)["status"] in (CREATED, IN_PROGRESS) for job_id in ids))
 
 
 def test_work_hears_of_it_at_its_next_report(node: OperationsNode) -> None:
@@ -416,12 +416,15 @@ def test_old_records_and_those_of_too_many_jobs_are_removed(node: OperationsNode
     assert all(node.run("get_job", id=job_id) for job_id in young)
     monkeypatch.setattr(module, "KEPT_JOBS", 3)
     monkeypatch.setattr(module, "_BATCH", 1)
-    more = [start(node, work) for _ in range(3)]
-    node.wait(lambda: removed(node, *young))
-    assert [bool(node.run("get_job", id=job_id)) for job_id in (running, *more)] == [True, False, True, True]
+    more = []
+    for _ in range(3):
+        node.clock.advance(1)
+        more.append(start(node, work))
+    node.wait(lambda: settle(node, *more))
+    node.wait(node.node.jobs._remove_old)
+    assert [bool(node.run("get_job", id=job_id)) for job_id in (running, *young, *more)] == [True, *[False] * 4, True, True]
 
 
 async def removed(node: OperationsNode, *ids: str) -> None:
     table = node.store.databases["system"].tables[JOB_TABLE]
-    while any(table.get_raw(job_id) for job_id in ids):
-        await asyncio.sleep(0)
+    await until(lambda: not any(table.get_raw(job_id) for job_id in ids))
