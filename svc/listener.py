@@ -117,7 +117,9 @@ class Listener:
         self._waited = True
 
     def _back_off(self, error: OSError) -> None:
-        self._warn(f"{self.path or f'port {self.port}'}: {error.strerror}; no new connections for {BACK_OFF} s, {len(self._connections.open)} are open")
+        self._warn(
+            f"{self.path or f'port {self.port}'}: {error.strerror}; no new connections for {BACK_OFF} s, {len(self._connections.open)} are open"
+        )
         self._waited = True
         self._loop.remove_reader(self.sock)
         self._loop.call_later(BACK_OFF, self._resume)

@@ -168,5 +168,5 @@ def expected_rows(rows: Rows) -> int | None:
     query: Any = rows.plan.query
     if query.where is not None or query.aggregate is not None:
         return None
-    found = max(rows.table.record_count() - query.offset, 0)
-    return found if query.limit is None else min(found, query.limit)
+    found: int = max(rows.table.record_count() - query.offset, 0)
+    return found if query.limit is None else min(found, int(query.limit))

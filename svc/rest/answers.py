@@ -247,9 +247,7 @@ class Answers:
         if not execution.done:
             execution.keep()
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
-            stream = RowStream(
-                execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report
-            )
+            stream = RowStream(execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
         began = self._now()
         if aggregate is not None and aggregate.kind == "count":
