@@ -572,7 +572,6 @@ def test_a_query_text_may_read_the_whole_table(node):
         ("height=gt=5&(", "QUERY_SYNTAX", 13),
         ("no==5", "UNKNOWN_ATTRIBUTE", 0),
         ("height=in=5", "UNUSABLE_OPERATOR", 6),
-        ("\ud800==5", "QUERY_SYNTAX", 0),
     ],
 )
 def test_faults_of_a_query_text(node, text, code, position):
