@@ -3,8 +3,8 @@
     python bench/operations.py [--rounds 3]
 
 The server is a process of its own on one core, asked over HTTP from another. *Store alone* is the same work done in a process without a server: the
-records are there as objects, and go through `Transaction` or `Table.load` to the disk; or the rows of the query are found and encoded. Both are CPU
-time, in turns, so the ratio holds on a busy machine. What making the requests costs is not part of either.
+records are there as objects, and go through `Transaction` or `Table.load` to the disk, into a copy of the same databases. Both are CPU time, in turns,
+so the ratio holds on a busy machine. What making the requests costs is not part of either.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import base64
 import csv
 import io
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -111,6 +112,12 @@ def alone(path: Path, way: str, count: int) -> float:
     return float(json.loads(done.stdout))
 
 
+def fresh(template: Path, target: Path) -> None:
+    """Put the databases back as they were: what a table holds already, and pages that earlier work left free, change the cost of a commit."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(template, target)
+
+
 def csv_text(first: int, count: int) -> str:
     """Rows as CSV, all of them new records."""
     out = io.StringIO()
@@ -189,17 +196,25 @@ def main() -> None:
         scratch = Path(directory)
         server = OperationsSvc(scratch)
         server.prepare()
+        database = server.data / "root" / "database"
+        template = scratch / "template"
+        shutil.copytree(database, template)
         found: dict[str, list[float]] = {
             name: [] for name in ("insert", "insert alone", "csv", "csv alone", "csv wall", "insert wall", "search", "rest")
         }
         for number in range(rounds):
-            found["insert alone"].append(alone(scratch / f"alone-{number}", "transactions", BATCH * BATCHES))
-            found["csv alone"].append(alone(scratch / f"load-{number}", "load", CSV_ROWS))
+            for name, way, count in (("insert", "transactions", BATCH * BATCHES), ("csv", "load", CSV_ROWS)):
+                fresh(template, scratch / "alone")
+                found[f"{name} alone"].append(alone(scratch / "alone", way, count))
+            fresh(template, database)
             server.start()
             try:
                 cpu, wall = inserts(server)
                 found["insert"].append(cpu)
                 found["insert wall"].append(wall)
+                server.stop()
+                fresh(template, database)
+                server.start()
                 cpu, wall, job = csv_load(server)
                 print(f"round {number + 1}: {job['message']}", file=sys.stderr)
                 found["csv"].append(cpu)
@@ -209,7 +224,6 @@ def main() -> None:
                 found["rest"].append(by_rest)
                 if number == rounds - 1:
                     quiet, busy, took = beside_load(server, scratch)
-                server.operate("drop_table", table="Created")
             finally:
                 server.stop()
         report({name: statistics.median(values) for name, values in found.items()}, quiet, busy, took)
