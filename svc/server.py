@@ -153,7 +153,7 @@ class Server:
         if warning is not None:
             self.logger.warn(warning)
         self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
-        self._executor.submit(self.tokens.prepare)  # beside the rest of the start: missing keys may take seconds to make
+        self._executor.submit(self.tokens.make_keys)  # beside the rest of the start
         self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
 
         self.resources = Resources()

@@ -136,7 +136,7 @@ class Identifier:
         if tokens is None:
             raise invalid_token()
         if not tokens.keys.is_ready:
-            return Pending(_WhenKeysAreRead(self, tokens, request), digest, tokens.keys.prepare)
+            return Pending(_WhenKeysAreRead(self, tokens, request), digest, tokens.load)
         try:
             user = self._checked(tokens, token, digest, request)
         except Problem as problem:

@@ -50,6 +50,11 @@ class TokenKeys:
         """Whether the keys are in memory: then nothing here blocks."""
         return self._pair is not None
 
+    @property
+    def exist(self) -> bool:
+        """Whether all files are there."""
+        return all((self._directory / name).exists() for name in (PRIVATE_FILE, PUBLIC_FILE, PASS_FILE))
+
     def prepare(self) -> None:
         """Make the files if one is missing, and read them. On any thread. Raises ServerError if that is impossible; to be tried again."""
         with self._lock:
@@ -58,7 +63,7 @@ class TokenKeys:
             try:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with exclusive(self._directory):
-                    if not all((self._directory / name).exists() for name in (PRIVATE_FILE, PUBLIC_FILE, PASS_FILE)):
+                    if not self.exist:
                         self._make()
                 self._pair = self._read()
             except (

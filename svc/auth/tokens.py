@@ -81,14 +81,19 @@ class Tokens:
             executor=executor,
         )
 
-    def prepare(self) -> None:
-        """Have keys and library in memory, so that no request waits for them: run it on a helper thread at the start. Never raises."""
-        import jwt  # noqa: F401 - tens of milliseconds, better not with the first request
+    def load(self) -> None:
+        """Have keys and library in memory: some 10 MB, so only when the first token comes. Blocks. Raises ServerError without keys."""
+        import jwt  # noqa: F401 - takes tens of milliseconds
 
-        try:
-            self.keys.prepare()
-        except Problem:
-            pass  # who asks for a token hears of it, and tries again
+        self.keys.prepare()
+
+    def make_keys(self) -> None:
+        """Make the keys if they are missing: run it on a helper thread at the start, for it takes seconds. Never raises."""
+        if not self.keys.exist:
+            try:
+                self.keys.prepare()
+            except Problem:
+                pass  # who asks for a token hears of it, and tries again
 
     # --- issuing -------------------------------------------------------------------------------------------------------------------
 

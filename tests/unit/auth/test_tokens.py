@@ -287,7 +287,7 @@ def test_without_readable_keys(world: World, keys: TokenKeys, tmp_path: Path) ->
     token = create(world, Tokens(keys, world.directory, world.clock))["operation_token"]
     (tmp_path / "keys" / PASS_FILE).write_text("wrong")
     tokens = Tokens(TokenKeys(tmp_path / "keys", bits=2048), world.directory, world.clock)
-    tokens.prepare()  # is no error
+    tokens.make_keys()  # is no error
     for work in (lambda: create(world, tokens), lambda: tokens.verify(token), lambda: refresh(world, tokens, token)):
         with pytest.raises(Problem) as caught:
             work()
