@@ -156,7 +156,6 @@ def test_attributes(world: Process) -> None:
     assert ask(world, "names", "search_by_id", table="plant", ids=[2]) == (200, [])
 
 
-@pytest.mark.skipif("create_table" not in by_name(), reason="there are no operations on tables")
 def test_structure(world: Process) -> None:
     assert ask(world, "builder", "create_table", table="bed")[0] == 200
     assert ask(world, "builder", "drop_table", table="bed")[0] == 200
