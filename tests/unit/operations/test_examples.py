@@ -73,5 +73,5 @@ def test_the_example_is_taken(node: OperationsNode, row) -> None:  # type: ignor
     try:
         node.run(row.name, **row.example)
     except Problem as problem:
-        always = problem.status_code == 501 and "not" in problem.message or "deploy_component" in problem.message
+        always = (problem.status_code == 501 and "not" in problem.message) or "deploy_component" in problem.message
         assert always or problem.status_code == NEEDS_MORE.get(row.name), (row.name, problem.status_code, problem.message)
