@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from svc.errors import ServerError
+from svc.errors import Problem, ServerError
 from svc.operations.fields import Field, bad_request
 
 EXTENSIONS = (".csv", ".json")
@@ -118,6 +118,8 @@ class _translated:
 
 def s3_problem(error: Exception) -> ServerError | None:
     """The Problem for an exception of the library, also of reading a body; None for others. Only after the library has been used."""
+    if isinstance(error, Problem):  # ours already, perhaps that the library is not there
+        return None
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     if isinstance(error, ClientError):
