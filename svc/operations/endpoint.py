@@ -92,7 +92,9 @@ class Endpoint:
         """A body that is not here yet is collected; a long one only for somebody known."""
         if request.user is None and request.refresh_token is None:
             length = request.block.get("content-length")
-            if length is None or len(length) > 9 or int(length) > ANONYMOUS_BODY:
+            if length is None:
+                raise ClientError("A body of unknown length needs credentials in the head; send Content-Length", 411)
+            if len(length) > 9 or int(length) > ANONYMOUS_BODY:
                 raise AccessViolation(None)
         return None
 

@@ -113,6 +113,13 @@ def test_a_stranger_may_not_send_much(server: Process) -> None:
         assert sock.recv(4096).startswith(b"HTTP/1.1 401 ")
 
 
+def test_bodies_in_chunks(server: Process) -> None:
+    content = [json.dumps({"operation": "user_info"}).encode()]
+    assert httpx.post(server.operations_url, content=iter(content), auth=ADMIN).status_code == 200
+    refused = httpx.post(server.operations_url, content=iter(content))
+    assert (refused.status_code, refused.json()["code"]) == (411, "LENGTH_REQUIRED")
+
+
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b'"x"', b"{}", b"{", b"\xff\xfe", b'{"operation"', b"[" * 100_000])
 def test_bodies_that_are_no_operation(operations: httpx.Client, content: bytes) -> None:
     response = operations.post("/", content=content, headers={"Content-Type": "application/json"})
