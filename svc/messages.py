@@ -113,6 +113,40 @@ class Headers:
         return f"Headers({self._pairs!r})"
 
 
+class FeedWriter(Protocol):
+    """Where a feed writes: the body of one answer on its way to the peer."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes written and not yet taken by the socket or the peer's flow control. Who writes more while this is large holds it in memory."""
+
+    def write(self, data: bytes) -> None:
+        """Queue for the end of the turn. The bytes may be shared with other answers. Dropped after `end` and after `Feed.close`."""
+
+    def end(self) -> None:
+        """The body is complete."""
+
+
+class Feed:
+    """A body that is written when something happens, for as long as the peer listens. No deadline applies to it while it has nothing unsent."""
+
+    def start(self, writer: FeedWriter) -> None:
+        """The head is on its way; `writer.write` works from now on."""
+        raise NotImplementedError
+
+    def on_sent(self) -> None:
+        """All that was written is sent: `pending` is 0 again. Called only after it was not, at the end of a turn."""
+
+    def sweep(self, now: float) -> None:
+        """About once a second, with `clock.monotonic()`: for what a silence asks for."""
+
+    def drain(self) -> None:
+        """The server is stopping: call `writer.end()` soon."""
+
+    def close(self) -> None:
+        """Over: the peer went away, or `end` was called and all is sent. Called once, also if `start` never was; nothing follows."""
+
+
 # A streamed body is pulled when the out-buffer has room. `b""` means: nothing yet, ask again in the next turn (a long scan giving way).
 BodyStream = Iterator[bytes] | AsyncIterator[bytes]
 
@@ -128,7 +162,7 @@ class Response:
 
     def __init__(
         self,
-        body: bytes | str | BodyStream | None = None,
+        body: bytes | str | BodyStream | Feed | None = None,
         status: int = 200,
         headers: Headers | dict[str, str] | None = None,
         data: Any = None,
@@ -190,6 +224,7 @@ class Request:
         "last_modified",
         "method",
         "native_body",
+        "offers",
         "pathname",
         "peer",
         "peer_certificate",
@@ -200,6 +235,7 @@ class Request:
         "sessions",
         "target",
         "transaction",
+        "upgraded",
         "upload",
         "user",
     )
@@ -215,6 +251,8 @@ class Request:
         self.pathname = path
         self.query: str | None = query if mark else None
         self.scheme = "http"
+        self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (http §12.1)
+        self.offers = ""  # the protocol that the client asks to go on with, in lower case: "websocket"; with HTTP/2 its `:protocol`
         self.peer = ""  # address of the transport peer, without port
         self.peer_certificate: Any = None  # of a TLS client that showed one
         self.arrived = 0.0  # clock.monotonic() when the head was complete
@@ -271,7 +309,7 @@ class Request:
 
     @property
     def is_websocket(self) -> bool:
-        return self.block.fields.get("upgrade", "").lower() == "websocket"
+        return self.offers == "websocket"
 
     @property
     def authorized(self) -> bool:
@@ -331,3 +369,7 @@ class Request:
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.target}>"
+
+
+# The name it has for applications; written inside the class, Python would change it.
+setattr(Request, "__service_request_upgraded", Request.upgraded)

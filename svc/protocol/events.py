@@ -26,6 +26,7 @@ class RequestReceived:
     http_version: str  # "1.0", "1.1", "2"
     body: bytes | None
     expects_continue: bool = False  # the peer waits for `send_continue()` before it sends the body
+    upgrade: str = ""  # the protocol it asks to go on with, in lower case: the first of `Upgrade`, or `:protocol` of an extended CONNECT
 
 
 @dataclass(slots=True)
