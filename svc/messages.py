@@ -372,4 +372,4 @@ class Request:
 
 
 # The name it has for applications; written inside the class, Python would change it.
-setattr(Request, "__service_request_upgraded", Request.upgraded)
+setattr(Request, "__service_request_upgraded", Request.__dict__["upgraded"])
