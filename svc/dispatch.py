@@ -114,6 +114,10 @@ class Dispatcher:
         except Exception as error:
             return self.error_response(error, request)
 
+    def upgrade(self, exchange: Exchange) -> Response | None:
+        """A request that asks to go on with another protocol. Who is nobody's is answered as if it had not asked (RFC 9110 §7.8)."""
+        return self.handle(exchange)
+
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
         if isinstance(error, Abort):

@@ -26,7 +26,9 @@ class RequestReceived:
     http_version: str  # "1.0", "1.1", "2"
     body: bytes | None
     expects_continue: bool = False  # the peer waits for `send_continue()` before it sends the body
-    upgrade: str = ""  # the protocol it asks to go on with, in lower case: the first of `Upgrade`, or `:protocol` of an extended CONNECT
+    upgrade: str = (
+        ""  # the protocol it asks to go on with, in lower case: of `Upgrade` (HTTP/1.1) or `:protocol` (extended CONNECT of HTTP/2)
+    )
 
 
 @dataclass(slots=True)
@@ -57,12 +59,12 @@ class PeerClosed:
     """The peer will send nothing more, between two messages. It may still read (half-close)."""
 
 
-Event = RequestReceived | DataReceived | RequestEnded | ProtocolFailed | PeerClosed
-
-
 @dataclass(slots=True)
 class SwitchTo:
     """From here on another protocol talks on this connection; `trailing` are bytes already read that belong to it."""
 
     protocol: str
     trailing: bytes
+
+
+Event = RequestReceived | DataReceived | RequestEnded | ProtocolFailed | PeerClosed | SwitchTo

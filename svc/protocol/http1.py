@@ -34,6 +34,7 @@ _CHUNKED_LINE_MAX = 1024
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
 _NEVER_IN_HEAD = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
 _CLOSE = "Connection: close\r\n"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113 §3.4: a client that knows we speak HTTP/2 begins with this
 
 _IDLE, _RECEIVING, _EARLY, _RECEIVED, _ANSWERING, _FAILED, _CLOSED = list(State)[:7]
 _HEAD, _WHOLE, _BODY_END, _ANSWER, _DONE, _CLOSE_INPUT, _FAULT, _SWITCH = Input
@@ -54,12 +55,14 @@ class Http1:
 
     __slots__ = (
         "_buffer", "_chunked_reader", "_draining", "_eof", "_http_version", "_is_silent", "_last", "_limits", "_max_head", "_method",
-        "_out", "_parsed", "_plain", "_remaining", "_searched", "_skipped_line", "_state", "_stream_id", "_to_send", "_trailers",
+        "_out", "_parsed", "_plain", "_prior_knowledge", "_remaining", "_searched", "_skipped_line", "_state", "_stream_id", "_to_send", "_trailers",
         "_waits_for_continue", "_writes_chunks",
     )  # fmt: skip
 
-    def __init__(self, limits: Limits, express: bool = True) -> None:
+    def __init__(self, limits: Limits, express: bool = True, *, prior_knowledge: bool = False) -> None:
+        """`prior_knowledge`: a connection that begins with the preface of HTTP/2 is handed over: `SwitchTo("h2c")`, with all its bytes."""
         self._limits = limits
+        self._prior_knowledge = prior_knowledge
         self._max_head = limits.max_header_size
         self._plain = express  # no odd head so far: the express lane is open
         self._state = _IDLE
@@ -146,6 +149,13 @@ class Http1:
     def _read_head(self) -> Event | None:
         buffer = self._buffer
         self._method = ""
+        if self._prior_knowledge and not self._stream_id and _PREFACE.startswith(buffer[: len(_PREFACE)]):
+            if len(buffer) < len(_PREFACE):
+                return None
+            self._move(_SWITCH)
+            trailing = bytes(buffer)
+            self._forget_input()
+            return SwitchTo("h2c", trailing)
         if buffer[0] <= 0x20:
             # One empty line before a request is forgiven (RFC 9112 §2.2). Anything else here is not HTTP: TLS begins with 0x16.
             if not b"\r\n".startswith(buffer[:2]) or self._skipped_line:
@@ -212,7 +222,11 @@ class Http1:
         if length <= len(buffer) and not parsed.chunked:
             body = bytes(buffer[:length])
             del buffer[:length]
-            return self._accept(method, target, parsed, version, body)
+            event = self._accept(method, target, parsed, version, body)
+            if parsed.upgrades:
+                offered = tokens(parsed.block.fields["upgrade"])
+                event.upgrade = "websocket" if "websocket" in offered else offered[0] if offered else ""
+            return event
         self._remaining = limit if parsed.chunked else length
         self._waits_for_continue = parsed.expects_continue
         return self._accept(method, target, parsed, version, None)

@@ -8,6 +8,7 @@ IDLE --HEAD--> RECEIVING --BODY_END--> RECEIVED --ANSWER--> ANSWERING --DONE--> 
                   +--ANSWER--> EARLY -----|------BODY_END-------+
                                           +--SWITCH--> SWITCHED
 
+before the first request: IDLE --SWITCH--> SWITCHED (prior knowledge of HTTP/2)
 any of them --CLOSE--> CLOSED; IDLE, RECEIVING --FAULT--> FAILED; EARLY --FAULT--> CLOSED
 
 IDLE       no request; the buffer holds less than a head, or what `next_events` will find
@@ -54,6 +55,7 @@ TRANSITIONS: dict[State, dict[Input, State]] = {
         Input.HEAD: State.RECEIVING,
         Input.WHOLE: State.RECEIVED,
         Input.FAULT: State.FAILED,
+        Input.SWITCH: State.SWITCHED,
         Input.CLOSE: State.CLOSED,
     },
     State.RECEIVING: {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from svc.clock import FakeClock
-from svc.connection import HIGH_WATER
+from svc.connection.bodies import HIGH_WATER
 from svc.rest.execution import Execution
 from svc.store.snapshots import IDLE
 from tests.support.fakes import TickingClock
@@ -82,7 +82,7 @@ def test_no_more_is_read_than_the_client_takes(node: Node) -> None:
         node.turn()
     assert wire.connection._pending == before, "it went on although nobody reads"
     most = 0
-    while wire.connection._stream is not None:
+    while wire.connection._sending is not None:
         take(node, wire, 50_000)
         most = max(most, wire.connection._pending)
     assert most < HIGH_WATER + 128 * RECORD_BYTES * 2
@@ -119,7 +119,7 @@ def test_a_client_that_stops_reading_loses_its_snapshot(node: Node, target: str,
 
 def test_a_client_that_reads_slowly_keeps_it(node: Node) -> None:
     wire = ask(node, 10_000)
-    while wire.connection._stream is not None:
+    while wire.connection._sending is not None:
         node.clock.advance(IDLE / 2)
         assert node.store.snapshots.abort_idle() == 0
         take(node, wire, HIGH_WATER)

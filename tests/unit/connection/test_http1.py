@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.connection import HIGH_WATER, READ_AHEAD, Connection, Connections, Exchange, State, Timeouts
+from svc.connection import Connections, Exchange, Timeouts
+from svc.connection.bodies import HIGH_WATER
+from svc.connection.http1 import Http1Connection, State
+from svc.connection.intake import READ_AHEAD
 from svc.errors import Problem
 from svc.messages import Headers, Request, Response
 from svc.protocol.http1 import Limits
@@ -66,7 +69,7 @@ class World:
             max_bodies=1000,
         )
         self.sock = FakeSocket()
-        self.connection: Connection = self.connections.accept(self.sock, "127.0.0.1")  # type: ignore[arg-type]
+        self.connection: Http1Connection = self.connections.accept(self.sock, "127.0.0.1")  # type: ignore[arg-type]
 
     def receive(self, *pieces: bytes | OSError) -> None:
         """One turn per piece."""

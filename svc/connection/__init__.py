@@ -1,0 +1,15 @@
+"""Accepted sockets: reads, writes, limits and deadlines, one module a protocol (design §1-§3).
+
+shared     Connections: all of a server's, and the end of a turn
+base       SocketConnection: what they have in common
+http1      ... of HTTP/1.1, where every plain connection begins
+tunnel     ... after an upgrade
+exchange   one request and its answer, and the application that answers
+intake     bodies on their way in
+bodies     streamed bodies on their way out
+"""
+
+from svc.connection.exchange import Application, Exchange, Timeouts
+from svc.connection.shared import Connections
+
+__all__ = ["Application", "Connections", "Exchange", "Timeouts"]

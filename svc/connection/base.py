@@ -1,0 +1,184 @@
+"""What all connections have in common: a socket, an out-buffer, a deadline (design §1-§3).
+
+Output is collected during a turn and sent once at its end (`flush`). What the socket does not take waits until it is writable. A connection is never
+torn down inside its own call: `close_soon` marks it and the end of the turn closes it.
+
+The socket is a non-blocking one, or stands for one (`tls.TlsSocket`): `recv`, `send`, `shutdown`, `close`, `fileno`.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from svc.connection.exchange import Application
+    from svc.connection.shared import Connections
+
+READ_SIZE = 64 * 1024  # bytes a recv asks for
+
+
+class SocketConnection:
+    """Not re-entrant; everything runs on the loop."""
+
+    __slots__ = (
+        "_closing", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_shared", "_writing", "closed", "deadline", "peer",
+        "peer_certificate", "scheme", "sock",
+    )  # fmt: skip
+
+    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str, deadline: float) -> None:
+        self._shared = shared
+        self.sock = sock
+        self.peer = peer
+        self.scheme = scheme
+        self.peer_certificate: Any = None  # of a TLS client that showed one
+        self.deadline = deadline  # `on_deadline` follows when it has passed
+        self.closed = False
+        self._out: list[bytes] = []  # output not yet taken by the socket
+        self._pending = 0  # bytes in _out
+        self._flush_queued = False
+        self._reading = False  # registered for readability
+        self._writing = False  # registered for writability
+        self._ended = False  # the peer sent its FIN
+        self._closing = False
+
+    @property
+    def application(self) -> Application:
+        return self._shared.application
+
+    def open(self) -> None:
+        """Begin to read."""
+        self._shared.open.add(self)
+        self._read_again()
+
+    # --- for subclasses ------------------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        raise NotImplementedError
+
+    def _collect(self) -> None:
+        """Move the protocol's output to `_out`."""
+
+    def _on_all_sent(self, now: float) -> None:
+        """`_out` went to the socket as a whole."""
+
+    def _on_flushed(self) -> None:
+        """The end of a turn in which a flush was asked for, with nothing left unsent."""
+
+    def _on_room(self) -> None:
+        """The socket has become writable and has taken some of what waited."""
+
+    def _on_close(self) -> None:
+        """The connection is over; the socket is still open. Whoever waits for something of it is told."""
+
+    def on_deadline(self) -> None:
+        raise NotImplementedError
+
+    def drain(self) -> None:
+        """Graceful stop: go now if idle, else after what is under way."""
+        raise NotImplementedError
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Ask for a flush at the end of this turn."""
+        if not self._flush_queued:
+            self._flush_queued = True
+            self._shared.to_flush.append(self)
+
+    def flush(self) -> None:
+        """Send once. What the socket does not take waits for writability."""
+        self._flush_queued = False
+        if self.closed:
+            return
+        self._collect()
+        if self._out and (self._writing or not self._send() or self._out):
+            return
+        self._on_flushed()
+
+    def _send(self) -> bool:
+        """Offer everything to the socket, once. False: that ended the connection."""
+        out = self._out
+        data = out[0] if len(out) == 1 else b"".join(out)
+        try:
+            sent = self.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close_now()
+            return False
+        shared = self._shared
+        shared.bytes_sent += sent
+        if sent == len(data):
+            out.clear()
+            self._pending = 0
+            self._on_all_sent(shared.now())
+            return True
+        self._out = [data[sent:]]
+        self._pending = len(data) - sent
+        if not self._writing:
+            self._writing = True
+            shared.loop.add_writer(self.sock, self.on_writable)
+        self.deadline = shared.now() + shared.timeouts.request
+        return True
+
+    def on_writable(self) -> None:
+        if not self._send():
+            return
+        if not self._out:
+            self._writing = False
+            self._shared.loop.remove_writer(self.sock)
+            self.touch()
+        self._on_room()
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._shared.loop.remove_reader(self.sock)
+
+    def _read_again(self) -> None:
+        if not self._reading and not self._ended:
+            self._reading = True
+            self._shared.loop.add_reader(self.sock, self.on_readable)
+
+    # --- end -----------------------------------------------------------------------------------------------------------------------
+
+    def close_soon(self) -> None:
+        """Close when everything is sent, at the end of a turn."""
+        self._closing = True
+        self.touch()
+
+    def defect(self, error: Exception) -> None:
+        """An exception nobody expected: it costs this connection, not the loop."""
+        self._shared.log_error(f"connection from {self.peer}", error)
+        self.close_now()
+
+    def close_now(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._on_close()
+        self._let_go()
+        self.sock.close()
+
+    def _let_go(self) -> None:
+        """Forget the socket without closing it."""
+        self._stop_reading()
+        if self._writing:
+            self._writing = False
+            self._shared.loop.remove_writer(self.sock)
+        self._shared.open.discard(self)
+
+    def hand_over(self, successor: SocketConnection) -> None:
+        """From now on the socket is the successor's, made for it, with what is still unsent. This connection is over, `_on_close` is not called."""
+        self._collect()
+        successor._out, self._out = self._out, []
+        successor._pending, self._pending = self._pending, 0
+        successor.peer_certificate = self.peer_certificate
+        successor._ended = self._ended
+        self.closed = True
+        self._let_go()
+        successor.open()
+        successor.touch()

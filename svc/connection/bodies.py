@@ -1,0 +1,221 @@
+"""Bodies of answers that do not exist as bytes when the answer begins, on their way out.
+
+    PulledBody    an iterator: asked for a chunk when the connection has room, within the turn's share of time
+    AwaitedBody   an asynchronous iterator: the same in a task
+    PushedBody    a `Feed`, which writes when something happens
+
+A slow reader holds back the scan that feeds it: nothing is asked for while more than HIGH_WATER bytes are unsent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from svc.connection.exchange import Exchange
+from svc.messages import Feed
+
+if TYPE_CHECKING:
+    from svc.connection.shared import Connections
+
+HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
+LOW_WATER = 64 * 1024  # ... and at which it goes on
+
+
+class PulledBody:
+    __slots__ = ("_exchange", "_is_queued", "_iterator", "_shared")
+
+    lasts = False  # for as long as the peer listens, without a deadline while nothing is unsent
+
+    def __init__(self, shared: Connections, exchange: Exchange, iterator: Iterator[bytes]) -> None:
+        self._shared = shared
+        self._exchange = exchange
+        self._iterator: Iterator[bytes] | None = iterator
+        self._is_queued = False  # in shared.streams
+
+    def start(self) -> None:
+        self._queue()
+
+    def _queue(self) -> None:
+        if not self._is_queued:
+            self._is_queued = True
+            self._shared.streams.append(self)
+
+    def pull(self, deadline: float) -> None:
+        """Take chunks until the buffer is full, the turn's share is used up, or it ends."""
+        self._is_queued = False
+        iterator, exchange = self._iterator, self._exchange
+        if iterator is None:
+            return
+        connection = exchange.connection
+        now = self._shared.now
+        try:
+            while connection.pending_of(exchange) < HIGH_WATER:  # else it goes on when the socket has taken it
+                try:
+                    chunk = next(iterator)
+                except StopIteration:
+                    self._iterator = None
+                    connection.end_body(exchange)
+                    return
+                if chunk:
+                    exchange.body_bytes += len(chunk)
+                    connection.send_body(exchange, chunk)
+                if now() >= deadline:
+                    self._queue()
+                    break
+        except Exception as error:
+            connection.defect(error)
+            return
+        connection.touch()
+
+    def on_room(self) -> None:
+        """Less than LOW_WATER is unsent."""
+        if self._iterator is not None:
+            self._queue()
+
+    def on_sent(self) -> None:
+        """Nothing is unsent."""
+        self.on_room()
+
+    def close(self) -> None:
+        """The peer went away."""
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None:
+            close_iterator(iterator)
+
+
+class AwaitedBody:
+    __slots__ = ("_body", "_exchange", "_room", "_shared")
+
+    lasts = False
+
+    def __init__(self, shared: Connections, exchange: Exchange, body: AsyncIterator[bytes]) -> None:
+        self._shared = shared
+        self._exchange = exchange
+        self._body = body
+        self._room: asyncio.Future[None] | None = None  # waits for the buffer to empty
+
+    def start(self) -> None:
+        self._exchange.task = self._shared.loop.create_task(self._pump())
+
+    async def _pump(self) -> None:
+        exchange = self._exchange
+        connection = exchange.connection
+        body = self._body
+        try:
+            async for chunk in body:
+                while connection.pending_of(exchange) >= HIGH_WATER and not exchange.abandoned:
+                    self._room = self._shared.loop.create_future()
+                    await self._room
+                if exchange.abandoned:
+                    return
+                if chunk:
+                    exchange.body_bytes += len(chunk)
+                    connection.send_body(exchange, chunk)
+                    connection.touch()
+            connection.end_body(exchange)
+        except Exception as error:
+            connection.defect(error)
+        finally:
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                await close()
+
+    def on_room(self) -> None:
+        pass
+
+    def on_sent(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.set_result(None)
+            self._shared.woken = True
+
+    def close(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.cancel()
+
+
+class PushedBody:
+    """The `FeedWriter` of a feed."""
+
+    __slots__ = ("_exchange", "_feed", "_has_written", "_is_over", "_shared")
+
+    lasts = True
+
+    def __init__(self, shared: Connections, exchange: Exchange, feed: Feed) -> None:
+        self._shared = shared
+        self._exchange = exchange
+        self._feed = feed
+        self._has_written = False
+        self._is_over = False
+
+    def start(self) -> None:
+        self._shared.lasting.add(self._feed)
+        self._feed.start(self)
+
+    @property
+    def pending(self) -> int:
+        return self._exchange.connection.pending_of(self._exchange)
+
+    def write(self, data: bytes) -> None:
+        if not self._is_over and data:
+            exchange = self._exchange
+            self._has_written = True
+            exchange.body_bytes += len(data)
+            exchange.connection.send_body(exchange, data)
+            exchange.connection.touch()
+
+    def end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._exchange.connection.end_body(self._exchange)
+            self._close_feed()
+
+    def on_room(self) -> None:
+        pass
+
+    def on_sent(self) -> None:
+        if self._has_written and not self._is_over:
+            self._has_written = False
+            self._feed.on_sent()
+
+    def close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._close_feed()
+
+    def _close_feed(self) -> None:
+        self._shared.lasting.discard(self._feed)
+        self._feed.close()
+
+
+StreamedBody = PulledBody | AwaitedBody | PushedBody
+
+
+def streamed_body(shared: Connections, exchange: Exchange, body: Any) -> StreamedBody:
+    """What sends a response's body that is no bytes. A body that is not to be sent is closed here (HEAD)."""
+    if exchange.request.method == "HEAD":
+        close_body(body)
+        body = iter(())
+    if isinstance(body, Feed):
+        return PushedBody(shared, exchange, body)
+    if hasattr(body, "__anext__") or hasattr(body, "__aiter__"):
+        return AwaitedBody(shared, exchange, body)
+    return PulledBody(shared, exchange, iter(body))
+
+
+def close_body(body: Any) -> None:
+    """End a body that will not be sent."""
+    if isinstance(body, Feed):
+        body.close()
+    else:
+        close_iterator(body)
+
+
+def close_iterator(body: object) -> None:
+    close = getattr(body, "close", None)
+    if close is not None and not inspect.iscoroutinefunction(close):
+        close()

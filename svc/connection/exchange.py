@@ -1,0 +1,150 @@
+"""One request and its answer, on whatever connection, and the application that answers (design §3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from svc.messages import HeaderPairs, Request, Response
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds (http §14)."""
+
+    headers: float = 60.0
+    request: float = 120.0
+    keep_alive: float = 30.0
+
+
+class BodySink(Protocol):
+    """Takes the body of a request as it comes: `blobs.Upload`."""
+
+    on_change: Callable[
+        [BaseException | None], None
+    ]  # set by the connection: there is room again, or (with an exception) no more is wanted
+
+    def write(self, data: bytes) -> bool:
+        """Take a piece. False: no more, please, until `on_change`."""
+
+    def finish(self, done: Callable[[Any, BaseException | None], None]) -> None:
+        """The body is complete: `done` gets what became of it, or what went wrong; now or later."""
+
+    def discard(self) -> None:
+        """Nobody wants it any more. Nothing is called after this."""
+
+
+Decision = Response | BodySink | None
+
+
+class Application(Protocol):
+    """What answers requests: `dispatch.Dispatcher`."""
+
+    def receive(self, exchange: Exchange) -> Decision | Awaitable[Decision]:
+        """A head is here and its body is not: a response refuses it, None has it collected, or a sink takes it. Then follows `handle`,
+        with what the sink made as `request.upload`. Asked once; never raises."""
+
+    def handle(self, exchange: Exchange) -> Response | None:
+        """The response, or None: `exchange.respond()` will be called later. Never raises."""
+
+    def upgrade(self, exchange: Exchange) -> Response | None:
+        """The same for a request that `offers` to go on with another protocol: a `tunnel.Upgrade` accepts that, any other response does not."""
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response: ...
+
+    def decode_content(self, request: Request) -> Any:
+        """The body of a request as a value. Raises Problem."""
+
+    def sent(self, exchange: Exchange, now: float) -> None:
+        """The answer was handed to the socket at `now` (or the peer went away)."""
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """The peer went away, or time ran out, before the application answered."""
+
+
+class Carrier(Protocol):
+    """What an exchange, its body and its answer ask of the connection they are on."""
+
+    @property
+    def application(self) -> Application: ...
+
+    def answer(self, exchange: Exchange, response: Response) -> None:
+        """Encode a response (or begin a streamed one) and queue it for the end of the turn."""
+
+    def send_informational(self, exchange: Exchange, status: int, pairs: HeaderPairs) -> None: ...
+
+    # Of a body on its way in: `intake`.
+
+    def send_continue(self, exchange: Exchange) -> None: ...
+
+    def handle(self, exchange: Exchange) -> None:
+        """The request is complete."""
+
+    def on_body_end(self, exchange: Exchange) -> None:
+        """The body is here; who takes it may still be at work."""
+
+    def on_body_progress(self, exchange: Exchange) -> None:
+        """A sink has been given a piece."""
+
+    def pause_body(self, exchange: Exchange) -> None:
+        """Hold the peer back."""
+
+    def resume_body(self, exchange: Exchange) -> None: ...
+
+    # Of a streamed body on its way out: `bodies`.
+
+    def pending_of(self, exchange: Exchange) -> int:
+        """Bytes of output that the peer has not taken yet."""
+
+    def send_body(self, exchange: Exchange, data: bytes) -> None: ...
+
+    def end_body(self, exchange: Exchange) -> None: ...
+
+    def touch(self) -> None:
+        """Ask for a flush at the end of this turn."""
+
+    def defect(self, error: Exception) -> None:
+        """An exception nobody expected: it costs this connection, not the loop."""
+
+
+class Exchange:
+    """One request and its answer, on one connection. The handle by which a later answer finds its way back."""
+
+    __slots__ = ("abandoned", "body_bytes", "connection", "request", "status", "stream_id", "task")
+
+    def __init__(self, connection: Carrier, stream_id: int, request: Request) -> None:
+        self.connection = connection
+        self.stream_id = stream_id
+        self.request = request
+        request.exchange = self
+        self.status = 0
+        self.body_bytes = 0
+        self.abandoned = False
+        self.task: asyncio.Task[None] | None = None
+
+    def respond(self, response: Response) -> None:
+        """Answer now (from a later turn's work than the request). After the peer went away: dropped."""
+        if not self.abandoned:
+            self.connection.answer(self, response)
+
+    def decode_content(self, request: Request) -> Any:
+        return self.connection.application.decode_content(request)
+
+    def send_early_hints(self, pairs: HeaderPairs) -> None:
+        if not self.abandoned and not self.status:
+            self.connection.send_informational(self, 103, pairs)
+
+    def abandon(self, now: float) -> None:
+        """The peer went away: stop what is at work for it, and tell the application. What is left of a streamed body is the connection's to end."""
+        self.abandoned = True
+        if self.task is not None:
+            # Not at once: of a task that has not begun nothing would ever run, nor what it was given to await.
+            self.task.get_loop().call_soon(self.task.cancel)
+        application = self.connection.application
+        if self.status:
+            application.sent(self, now)
+        else:
+            application.cancelled(self)
+        self.request.exchange = None

@@ -1,0 +1,411 @@
+"""HTTP/1.1 on one socket: reads, answers, limits and deadlines; drives one `protocol.http1.Http1` (design §1-§3, style §2).
+
+The connection knows bytes and time, the protocol knows their meaning, the application (`Application`) knows the answer.
+
+    state      waits for                            deadline
+    HEAD       the rest of a request head           headersTimeout, else the connection answers 408
+    BODY       the rest of a request body           timeout, else 408
+    HANDLING   the application                      timeout, else 503
+    SENDING    the peer to read                     timeout without progress, else closed; a feed that has nothing unsent: none
+    IDLE       the next request                     keepAliveTimeout, else closed
+    LINGERING  the peer's FIN, discarding        LINGER_SECONDS, else closed
+
+An answer may hand the socket to another protocol: `tunnel.Upgrade`.
+"""
+
+from __future__ import annotations
+
+import socket
+from enum import IntEnum
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from svc.connection.base import READ_SIZE, SocketConnection
+from svc.connection.bodies import LOW_WATER, StreamedBody, streamed_body
+from svc.connection.exchange import Exchange
+from svc.connection.intake import READ_AHEAD, BodyIntake
+from svc.connection.tunnel import TunnelConnection
+from svc.errors import PeerError, Problem, ServerError
+from svc.messages import HeaderPairs, Request, Response
+from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
+from svc.protocol.http1 import Http1
+from svc.tunnel import Upgrade
+
+if TYPE_CHECKING:
+    from svc.connection.shared import Connections
+
+READ_SIZE_BODY = 512 * 1024  # bytes a recv asks for while a large body is arriving
+PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
+LINGER_SECONDS = 2.0  # for a peer to take note of an answer that came before it had sent everything
+
+
+class State(IntEnum):
+    HEAD = 0
+    BODY = 1
+    HANDLING = 2
+    SENDING = 3
+    IDLE = 4
+    LINGERING = 5
+
+
+class Http1Connection(SocketConnection):
+    """See the module's text. The `Carrier` of one exchange at a time."""
+
+    __slots__ = ("_ahead", "_current", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
+
+    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
+        super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
+        self.protocol = Http1(shared.limits, prior_knowledge=shared.http2)
+        self.state = State.HEAD
+        self._current: Exchange | None = None
+        self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
+        self._intake: BodyIntake | None = None  # of the current request's body, until all of it is here
+        self._sending: StreamedBody | None = None
+        self._ahead = 0  # bytes read while an earlier request was being answered
+        self._unread = False  # an answer ends the connection while the peer may still be sending
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        shared = self._shared
+        try:
+            data = self.sock.recv(READ_SIZE if self._intake is None or self.protocol.body_remaining < READ_SIZE else READ_SIZE_BODY)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close_now()
+            return
+        try:
+            if data:
+                shared.bytes_received += len(data)
+                state = self.state
+                if state is State.IDLE:
+                    self.state = State.HEAD
+                    self.deadline = shared.now() + shared.timeouts.headers
+                elif state is State.LINGERING:
+                    return
+                elif state is State.HANDLING or state is State.SENDING:
+                    self._ahead += len(data)
+                    if self._ahead > READ_AHEAD:
+                        self._stop_reading()
+                self._on_events(self.protocol.receive_data(data))
+            else:
+                self._stop_reading()
+                self._ended = True
+                if self.state is State.LINGERING or (self._sending is not None and self._sending.lasts):
+                    self.close_now()
+                    return
+                self._on_events(self.protocol.receive_eof())
+                self.touch()
+        except Exception as error:
+            self.defect(error)
+
+    def _on_events(self, events: list[Event]) -> None:
+        answered = 0
+        while events:
+            for event in events:
+                kind = type(event)
+                if kind is RequestReceived:
+                    self._on_request(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`, and cast() is a call
+                elif kind is DataReceived:
+                    if self._intake is not None:
+                        self._intake.on_data(event.data)  # type: ignore[union-attr]
+                elif kind is RequestEnded:
+                    if self._intake is not None:
+                        self._intake.on_end()
+                elif kind is ProtocolFailed:
+                    self._on_failure(event.error)  # type: ignore[union-attr]
+                    return
+                elif kind is PeerClosed:
+                    self._stop_reading()
+                    self._ended = True
+                elif kind is SwitchTo:
+                    self._shared.begin_http2(self, event.trailing)  # type: ignore[union-attr]
+                    return
+            # A pipelined request follows only when its predecessor is answered, and the rest of a long pipeline in the next turn.
+            answered += 1
+            if self._current is not None or self._closing or answered == PIPELINE_BATCH:
+                return
+            events = self.protocol.next_events()
+
+    def _on_request(self, event: RequestReceived) -> None:
+        shared = self._shared
+        body = event.body
+        request = Request(event.method, event.target, event.block, b"" if body is None else body, event.http_version)
+        request.peer = self.peer
+        request.scheme = self.scheme
+        request.arrived = now = shared.now()
+        if self.peer_certificate is not None:
+            request.peer_certificate = self.peer_certificate
+        exchange = self._current = Exchange(self, event.stream_id, request)
+        self.deadline = now + shared.timeouts.request
+        if body is not None:
+            self.state = State.HANDLING
+            if event.upgrade:
+                request.offers = event.upgrade
+                response = shared.application.upgrade(exchange)
+            else:
+                response = shared.application.handle(exchange)
+            if response is not None:
+                self.answer(exchange, response)
+            return
+        self.state = State.BODY
+        self._intake = BodyIntake(shared, exchange)
+        self._intake.begin()
+
+    def handle(self, exchange: Exchange) -> None:
+        self._intake = None
+        response = self._shared.application.handle(exchange)
+        if response is not None:
+            self.answer(exchange, response)
+
+    def send_continue(self, exchange: Exchange) -> None:
+        self.protocol.send_continue()
+        self.touch()
+
+    def on_body_end(self, exchange: Exchange) -> None:
+        self._enter(State.HANDLING, self._shared.timeouts.request)
+
+    def on_body_progress(self, exchange: Exchange) -> None:
+        self.deadline = self._shared.now() + self._shared.timeouts.request
+
+    def pause_body(self, exchange: Exchange) -> None:
+        self._stop_reading()
+
+    def resume_body(self, exchange: Exchange) -> None:
+        self._read_again()
+
+    def _drop_intake(self) -> None:
+        intake, self._intake = self._intake, None
+        if intake is not None:
+            intake.drop()
+
+    def _on_failure(self, error: PeerError) -> None:
+        """The peer broke the protocol: answer while that is possible, then close."""
+        exchange, self._current = self._current, None
+        if exchange is not None:
+            self._abandon(exchange)
+        self._drop_intake()
+        response = self._shared.application.error_response(error, exchange.request if exchange else None)
+        body = response.body if isinstance(response.body, bytes) else b""
+        self.protocol.fail(error, response.pairs, body, self._shared.date())
+        self._unread = True
+        self.close_soon()
+
+    # --- answering -----------------------------------------------------------------------------------------------------------------
+
+    def answer(self, exchange: Exchange, response: Response) -> None:
+        shared = self._shared
+        if self._current is not exchange:
+            return
+        status = exchange.status = response.status
+        if status == 101:
+            assert isinstance(response, Upgrade)
+            self._switch(exchange, response)
+            return
+        body = response.body
+        if body is None:
+            body = b""
+        elif type(body) is str:
+            body = body.encode()
+        if type(body) is bytes:
+            self.protocol.respond(exchange.stream_id, status, response.pairs, body, shared.date())
+            if body and exchange.request.method != "HEAD" and status != 304:
+                exchange.body_bytes = len(body)
+            if self._intake is None and not self._ahead:
+                # What `_finish` does, for the usual case.
+                self._current = None
+                self._unsent.append(exchange)
+                self.state = State.IDLE
+                if not self._flush_queued:
+                    self._flush_queued = True
+                    shared.to_flush.append(self)
+                return
+            self._finish(exchange)
+        else:
+            self._begin_stream(exchange, response, body)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """The answer is complete in the protocol's output."""
+        self._current = None
+        self._sending = None
+        self._unsent.append(exchange)
+        self.state = State.IDLE  # its deadline follows when all is sent
+        self._refuse_body()
+        if self._ahead:
+            self._ahead = 0
+            self._read_again()
+        self.touch()
+
+    def _refuse_body(self) -> None:
+        """An answer has been given: nobody waits for what is still to come of the request's body."""
+        if self._intake is not None:
+            self._unread = self._unread or self._intake.is_coming
+            self._drop_intake()
+
+    def _begin_stream(self, exchange: Exchange, response: Response, body: Any) -> None:
+        shared = self._shared
+        length = response.headers.get("content-length")
+        if length is not None:
+            response.headers.delete("content-length")
+        self._refuse_body()
+        sending = streamed_body(shared, exchange, body)
+        self.protocol.begin_response(
+            exchange.stream_id, response.status, response.pairs, shared.date(), int(length) if length is not None else None
+        )
+        self._sending = sending
+        self._enter(State.SENDING, shared.timeouts.request)
+        self.touch()
+        sending.start()
+
+    def _switch(self, exchange: Exchange, upgrade: Upgrade) -> None:
+        """The socket carries another protocol from here on."""
+        shared = self._shared
+        switch = self.protocol.switch_protocol(exchange.stream_id, [("Upgrade", upgrade.protocol), *upgrade.pairs])
+        self._current = None
+        tunnel = TunnelConnection(shared, self.sock, self.peer, self.scheme, upgrade.receiver, switch.trailing)
+        self.hand_over(tunnel)
+        self._sent_all(exchange)
+
+    def send_informational(self, exchange: Exchange, status: int, pairs: HeaderPairs) -> None:
+        self.protocol.send_informational(status, pairs)
+        self.touch()
+
+    # --- streamed bodies -----------------------------------------------------------------------------------------------------------
+
+    def pending_of(self, exchange: Exchange) -> int:
+        return self._pending
+
+    def send_body(self, exchange: Exchange, data: bytes) -> None:
+        self.protocol.send_body(exchange.stream_id, data)
+        self._collect()
+
+    def end_body(self, exchange: Exchange) -> None:
+        if self._current is exchange:
+            self.protocol.end_response(exchange.stream_id)
+            self._finish(exchange)
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        data = self.protocol.data_to_send()
+        if data:
+            self._out.append(data)
+            self._pending += len(data)
+
+    def _on_all_sent(self, now: float) -> None:
+        for exchange in self._unsent:
+            self._sent_all(exchange)
+        self._unsent.clear()
+        if self.state is State.IDLE:
+            self.deadline = now + self._shared.timeouts.keep_alive
+        elif self._sending is not None and self._sending.lasts:
+            self.deadline = inf
+
+    def _sent_all(self, exchange: Exchange) -> None:
+        shared = self._shared
+        shared.application.sent(exchange, shared.now())
+        exchange.request.exchange = None  # a cycle: without it nothing of a request waits for the garbage collector
+
+    def _on_flushed(self) -> None:
+        """Go on with the streamed body, or with what was pipelined."""
+        if self._sending is not None:
+            try:
+                self._sending.on_sent()
+            except Exception as error:
+                self.defect(error)
+        elif self._current is not None:
+            pass
+        elif self._closing:
+            self._end()
+        elif not self.protocol.idle or self._ended:
+            self._go_on()
+
+    def _on_room(self) -> None:
+        if self._sending is not None and self._pending <= LOW_WATER:
+            self._sending.on_room()
+
+    def _go_on(self) -> None:
+        """All is answered and sent: the end, the next pipelined request, or the rest of a head to wait for."""
+        if self.protocol.should_close:
+            self._end()
+            return
+        try:
+            self._on_events(self.protocol.next_events())
+        except Exception as error:
+            self.defect(error)
+            return
+        if self._current is None and not self._flush_queued and not self.closed:
+            if self._ended:
+                self.close_now()
+            elif self.protocol.reading_head and self.state is State.IDLE:
+                self._enter(State.HEAD, self._shared.timeouts.headers)
+
+    def _end(self) -> None:
+        """Everything is sent and nothing follows. To close while the peer is still sending would reset the connection, and the peer
+        could lose the answer it was sent (RFC 9112 §9.6): so close our half, and wait a little for the peer's FIN."""
+        if not self._unread or self._ended:
+            self.close_now()
+            return
+        self._unread = False
+        self._read_again()
+        self._enter(State.LINGERING, LINGER_SECONDS)
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close_now()
+
+    # --- time and end --------------------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: State, seconds: float) -> None:
+        self.state = state
+        self.deadline = self._shared.now() + seconds
+
+    def on_deadline(self) -> None:
+        state = self.state
+        application = self._shared.application
+        if self._out or state in (State.SENDING, State.IDLE, State.LINGERING):
+            self.close_now()
+        elif state is State.HANDLING:
+            exchange = self._current
+            assert exchange is not None
+            error: Problem = ServerError("The request was not answered in time", 503, "TIMEOUT")
+            response = application.error_response(error, exchange.request)
+            application.cancelled(exchange)
+            if self._intake is not None:
+                self._intake.drop_sink()
+            self.answer(exchange, response)
+        elif self._intake is not None and self._intake.has_sink and not self._reading:
+            # Not the peer is slow, but what takes its body.
+            assert self._current is not None
+            error = ServerError("The body could not be stored in time", 503, "TIMEOUT")
+            self._intake.drop_sink()
+            self.answer(self._current, application.error_response(error, self._current.request))
+        elif state is State.HEAD and not self.protocol.reading_head:
+            self.close_now()  # connected and never said a word
+        else:
+            what = "headers" if state is State.HEAD else "body"
+            self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
+
+    def drain(self) -> None:
+        self.protocol.drain()
+        if self.state is State.IDLE:
+            self.close_soon()
+
+    def _abandon(self, exchange: Exchange) -> None:
+        sending, self._sending = self._sending, None
+        exchange.abandon(self._shared.now())
+        if sending is not None:
+            sending.close()
+
+    def _on_close(self) -> None:
+        exchange, self._current = self._current, None
+        if exchange is not None:
+            self._abandon(exchange)
+        for unsent in self._unsent:
+            self._sent_all(unsent)
+        self._unsent.clear()
+        self._drop_intake()
+
+    def __repr__(self) -> str:
+        return f"<Http1Connection {self.peer} {'CLOSED' if self.closed else self.state.name}>"

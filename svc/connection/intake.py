@@ -1,0 +1,166 @@
+"""The body of a request on its way in, when it is not here with its head.
+
+It is collected, unless the application, asked with the head, refuses it or names a `BodySink` that takes it as it comes. While a sink is full, or
+the application has not decided and a good piece is here, the peer is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from svc.connection.exchange import BodySink, Decision, Exchange
+from svc.errors import Overloaded
+from svc.messages import Response
+
+if TYPE_CHECKING:
+    from svc.connection.shared import Connections
+
+READ_AHEAD = 256 * 1024  # bytes a peer may send beyond what is wanted of it before we stop reading
+
+
+class BodyIntake:
+    """Of one exchange, from its head until the request is complete, or until the connection `drop`s it, because it is answered or at its end."""
+
+    __slots__ = ("_exchange", "_is_complete", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
+
+    def __init__(self, shared: Connections, exchange: Exchange) -> None:
+        self._shared = shared
+        self._exchange = exchange
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._sink: BodySink | None = None  # takes the body, or has taken it and is not done
+        self._is_undecided = False  # what becomes of the body, of which `_pieces` has what has come
+        self._is_complete = False  # ... all of it
+        self._is_over = False
+
+    @property
+    def is_coming(self) -> bool:
+        """The peer is expected to send more of it."""
+        return not self._is_complete and not self._is_over
+
+    @property
+    def has_sink(self) -> bool:
+        return self._sink is not None
+
+    def begin(self) -> None:
+        """Ask the application what becomes of the body."""
+        exchange = self._exchange
+        decision = exchange.connection.application.receive(exchange)
+        if inspect.isawaitable(decision):
+            self._is_undecided = True
+            loop: asyncio.AbstractEventLoop = self._shared.loop
+            exchange.task = loop.create_task(self._wait_for_decision(decision))
+        else:
+            self._on_decision(decision)
+
+    async def _wait_for_decision(self, awaited: Awaitable[Decision]) -> None:
+        decision = await awaited
+        self._exchange.task = None
+        if not self._is_over:
+            try:
+                self._is_undecided = False
+                self._on_decision(decision)
+            except Exception as error:
+                self._exchange.connection.defect(error)
+        elif decision is not None and not isinstance(decision, Response):
+            decision.discard()
+
+    def _on_decision(self, decision: Decision) -> None:
+        exchange = self._exchange
+        connection = exchange.connection
+        if isinstance(decision, Response):
+            connection.answer(exchange, decision)
+            return
+        connection.send_continue(exchange)
+        connection.resume_body(exchange)
+        if decision is not None:
+            pieces = self._pieces
+            self._forget_pieces()
+            self._sink = decision
+            decision.on_change = self._on_sink_change
+            for piece in pieces:
+                self.on_data(piece)
+        if self._is_complete:
+            self.on_end()
+
+    def on_data(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        exchange = self._exchange
+        sink = self._sink
+        if sink is not None:
+            exchange.connection.on_body_progress(exchange)
+            if not sink.write(data) and self._sink is sink:
+                exchange.connection.pause_body(exchange)
+            return
+        shared = self._shared
+        shared.bodies += len(data)
+        self._size += len(data)
+        self._pieces.append(data)
+        if self._is_undecided and self._size > READ_AHEAD:
+            exchange.connection.pause_body(exchange)
+        if shared.bodies > shared.max_bodies:
+            error = Overloaded("Too many request bodies at one time")
+            exchange.connection.answer(exchange, exchange.connection.application.error_response(error, exchange.request))
+
+    def on_end(self) -> None:
+        """The peer has sent all of it."""
+        if self._is_over:
+            return
+        exchange = self._exchange
+        self._is_complete = True
+        exchange.connection.on_body_end(exchange)
+        if self._is_undecided:
+            return
+        sink = self._sink
+        if sink is not None:
+            sink.finish(partial(self._on_sink_done, sink))
+            return
+        exchange.request.content = b"".join(self._pieces)
+        self.drop()
+        exchange.connection.handle(exchange)
+
+    def _on_sink_change(self, error: BaseException | None) -> None:
+        if self._is_over or self._sink is None:
+            return
+        if error is None:
+            self._exchange.connection.resume_body(self._exchange)
+        else:
+            self._on_sink_done(self._sink, None, error)
+
+    def _on_sink_done(self, sink: BodySink, made: Any, error: BaseException | None) -> None:
+        if self._is_over or self._sink is not sink:
+            return
+        self._sink = None
+        exchange = self._exchange
+        connection = exchange.connection
+        try:
+            if error is None:
+                self.drop()
+                exchange.request.upload = made
+                connection.handle(exchange)
+            else:
+                connection.answer(exchange, connection.application.error_response(error, exchange.request))
+        except Exception as defect:
+            connection.defect(defect)
+
+    def drop_sink(self) -> None:
+        """Nobody waits for the sink any more."""
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.discard()
+
+    def drop(self) -> None:
+        """The request is complete, or answered without the rest of its body."""
+        self._is_over = True
+        self._forget_pieces()
+        self._is_undecided = False
+        self.drop_sink()
+
+    def _forget_pieces(self) -> None:
+        self._shared.bodies -= self._size
+        self._pieces, self._size = [], 0

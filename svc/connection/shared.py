@@ -1,0 +1,110 @@
+"""All connections of a server: what they share, and who of them has work at the end of the turn."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from svc.connection.exchange import Application, Timeouts
+from svc.connection.http1 import Http1Connection
+from svc.protocol.http1 import Limits
+
+if TYPE_CHECKING:
+    from svc.clock import Clock
+    from svc.connection.base import SocketConnection
+    from svc.connection.bodies import PulledBody
+
+STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
+
+
+class Lasting(Protocol):
+    """What goes on for as long as the peer listens, a `messages.Feed` or a `tunnel.Receiver`: it watches the clock itself."""
+
+    def sweep(self, now: float) -> None: ...
+    def drain(self) -> None: ...
+
+
+class Connections:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        application: Application,
+        clock: Clock,
+        *,
+        limits: Limits,
+        timeouts: Timeouts,
+        date: Callable[[], str],
+        log_error: Callable[[str, BaseException | None], None],
+        max_bodies: int = 1 << 30,
+        http2: bool = False,
+    ) -> None:
+        """`http2`: whether clients may speak it, by prior knowledge or as agreed with TLS."""
+        self.loop = loop
+        self.application = application
+        self.now = clock.monotonic
+        self.limits = limits
+        self.timeouts = timeouts
+        self.date = date
+        self.log_error = log_error
+        self.max_bodies = max_bodies  # bytes of request bodies that may be in memory at one time
+        self.http2 = http2
+        self.bodies = 0
+        self.open: set[SocketConnection] = set()
+        self.lasting: set[Lasting] = set()
+        self.to_flush: list[SocketConnection] = []
+        self.streams: list[PulledBody] = []  # have something to pull and room for it
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.woken = False  # a coroutine became ready during the end of the turn
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Http1Connection:
+        """Take over a connected non-blocking socket."""
+        connection = Http1Connection(self, sock, peer, scheme)
+        connection.open()
+        return connection
+
+    def begin_http2(self, connection: SocketConnection, data: bytes) -> None:
+        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed."""
+        connection.close_now()
+
+    def end_turn(self) -> bool:
+        """Pull streams, send what there is, close what is done. True if a further turn has work at once."""
+        if self.streams:
+            self._pull_streams()
+        flushing, self.to_flush = self.to_flush, []
+        for connection in flushing:
+            connection.flush()
+        woken, self.woken = self.woken, False
+        return bool(woken or self.streams or self.to_flush)
+
+    def _pull_streams(self) -> None:
+        deadline = self.now() + STREAM_SLICE
+        waiting = self.streams
+        self.streams = []
+        for position, stream in enumerate(waiting):
+            if self.now() >= deadline:
+                self.streams = waiting[position:] + self.streams  # those not served go first next time
+                return
+            stream.pull(deadline)
+
+    def sweep(self, now: float) -> None:
+        """Act on every deadline that has passed. Called about once a second."""
+        for connection in [c for c in self.open if c.deadline <= now]:
+            connection.on_deadline()
+        for lasting in list(self.lasting):
+            lasting.sweep(now)
+
+    def drain(self) -> None:
+        """Graceful stop: idle connections go now, the others after their current answer."""
+        for connection in list(self.open):
+            connection.drain()
+        for lasting in list(self.lasting):
+            lasting.drain()
+
+    def close_all(self) -> None:
+        for connection in list(self.open):
+            connection.close_now()
