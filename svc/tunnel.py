@@ -51,7 +51,7 @@ class Receiver(Protocol):
         """All that was written is sent: `pending` is 0 again. Called only after it was not, at the end of a turn."""
 
     def on_closed(self) -> None:
-        """The tunnel is gone, for whatever reason, `abort` included. Called once; nothing follows."""
+        """The tunnel is gone, for whatever reason, `abort` included. Called once, also if `start` never was; nothing follows."""
 
     def sweep(self, now: float) -> None:
         """About once a second, with `clock.monotonic()`: for deadlines."""
