@@ -391,6 +391,8 @@ class Http1Connection(SocketConnection):
         self.protocol.drain()
         if self.state is State.IDLE:
             self.close_soon()
+        elif self.state is State.SENDING:
+            self._closing = True  # the head of this answer could not say that it is the last
 
     def _abandon(self, exchange: Exchange) -> None:
         sending, self._sending = self._sending, None
