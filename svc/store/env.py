@@ -270,6 +270,22 @@ class Environment:
             self._snapshot.abort()
             self._snapshot = None
 
+    def last_commit(self) -> int:
+        """LMDB's number of the newest commit, whoever made it: 0.3 us."""
+        try:
+            txn = self._env.begin()
+        except lmdb.Error as error:
+            raise store_problem(error, self.path) from error
+        number: int = txn.id()
+        txn.abort()
+        return number
+
+    def has_siblings(self) -> bool:
+        """Whether another process has read from it and is there, as far as is known: one that was killed may be counted."""
+        own = str(os.getpid())
+        rows = [line.split() for line in self._env.readers().splitlines()]
+        return any(len(row) == 3 and row[0].isdecimal() and row[0] != own for row in rows)
+
     def is_current(self, txn: Txn) -> bool:
         """Whether `txn` is this turn's snapshot and has seen all our commits: the state that caches reflect."""
         return txn is self._snapshot and not self._is_behind and not self.caches_are_behind

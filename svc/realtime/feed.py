@@ -1,0 +1,230 @@
+"""The log as it grows: every entry that is committed, told once and in order, whichever process wrote it (design §4, §6).
+
+A commit of this process hands its entries over (`Database.on_commit`); a commit of a sibling shows only as a larger number of LMDB's last
+transaction, which is looked at every WATCH seconds while somebody listens. One number per database decides what is told: `position`, the LSN up
+to which listeners have heard everything.
+
+    entries in hand that begin at position + 1      are told as they are
+    ... that begin earlier                          have been read from the log already; what is left of them is told
+    ... that begin later                            a sibling has committed before: from here on the log is read
+    a sibling's commit was seen                     the same
+
+Reading the log ends where a snapshot that was opened for it ends. Until then entries in hand are passed over, for the log has them too. It is
+read in slices, and so is a large commit in hand: what is told makes work for subscribers.
+
+Nothing of this costs anything while nobody listens: a database without listeners is not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import islice
+
+from svc.clock import Clock
+from svc.errors import Problem
+from svc.store import Database, LogEntry, Store
+from svc.store.env import LmdbError, store_problem
+from svc.store.slices import SLICE
+
+logger = logging.getLogger("svc.realtime")
+
+Listener = Callable[[Database, list[LogEntry]], None]
+
+WATCH = 0.02  # seconds between two looks for commits of siblings
+WATCH_ALONE = 0.25  # ... while no other process has the database open: the first commit of one that comes may be told this late
+PIECE = 500  # entries that are told at once: about a millisecond of work for a few listeners
+
+
+class _Followed:
+    """A database somebody listens to. `position`: see above. `reads`: the log is being read."""
+
+    __slots__ = ("commit", "database", "listeners", "position", "reads")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.listeners: list[Listener] = []
+        self.reads = False
+        self.commit = 0  # LMDB's number of the last commit that was looked at
+        self.position = 0
+
+
+class CommitFeed:
+    """Tells listeners of the commits of all processes. Used on the thread of `loop` alone."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._store = store
+        self._loop = loop
+        self._now = clock.monotonic
+        self._followed: dict[Database, _Followed] = {}
+        self._watching: asyncio.TimerHandle | None = None
+        self._reading = False  # a slice is scheduled
+
+    def add(self, database: Database, listener: Listener) -> int:
+        """From here on `listener(database, entries)` is called after each commit, in the order of LSNs, without gap or repetition; entries of
+        a long commit come in pieces. What it raises is logged.
+
+        Returns the LSN behind which it hears of everything. Raises StoreFailure.
+        """
+        followed = self._followed.get(database)
+        if followed is None:
+            followed = _Followed(database)
+            followed.commit = database.env.last_commit()
+            followed.position = _newest(database)
+            self._followed[database] = followed
+            database.on_commit.append(self._committed)
+            if self._watching is None:
+                self._watching = self._loop.call_later(WATCH, self._watch)
+        followed.listeners.append(listener)
+        return followed.position
+
+    def remove(self, database: Database, listener: Listener) -> None:
+        """The other end of `add`. Harmless when done."""
+        followed = self._followed.get(database)
+        if followed is None or listener not in followed.listeners:
+            return
+        followed.listeners.remove(listener)
+        if not followed.listeners:
+            self._forget(followed)
+
+    def position(self, database: Database) -> int:
+        """The LSN up to which the listeners of this database have heard everything."""
+        return self._followed[database].position
+
+    def catch_up(self, database: Database) -> bool:
+        """Tell what has been committed by now, if that is done within a slice; False if more is to come."""
+        followed = self._followed.get(database)
+        if followed is None:
+            return True
+        followed.reads = True
+        self._read(followed)
+        return not followed.reads
+
+    def close(self) -> None:
+        """Forget all listeners."""
+        for followed in list(self._followed.values()):
+            self._forget(followed)
+
+    # -- what this process commits
+
+    def _committed(self, database: Database, entries: list[LogEntry]) -> None:
+        followed = self._followed.get(database)
+        if followed is None or followed.reads:
+            return
+        first = entries[0].lsn
+        if first > followed.position + 1:
+            followed.reads = True
+            self._read(followed)
+            return
+        if first <= followed.position:
+            entries = [entry for entry in entries if entry.lsn > followed.position]
+        if len(entries) > PIECE:
+            followed.reads = True
+            self._tell(followed, entries[:PIECE])
+            self._go_on()
+        elif entries:
+            self._tell(followed, entries)
+
+    # -- what others commit
+
+    def _watch(self) -> None:
+        """Look whether a sibling has committed; again and again while anybody listens."""
+        self._watching = None
+        pause = WATCH_ALONE
+        for followed in list(self._followed.values()):
+            try:
+                if self._look(followed):
+                    pause = WATCH
+            except Problem as problem:
+                logger.error("the log of %s cannot be followed: %s", followed.database.name, problem.message)
+        if self._followed and self._watching is None:
+            self._watching = self._loop.call_later(pause, self._watch)
+
+    def _look(self, followed: _Followed) -> bool:
+        """Read the log if there is something new; whether a sibling is there that may write to it."""
+        database = followed.database
+        if database.is_dropped:
+            self._forget(followed)
+            return False
+        commit = database.env.last_commit()
+        if commit != followed.commit:
+            followed.commit = commit
+            followed.reads = True
+        if followed.reads and not self._reading:
+            self._read(followed)
+        return not database.is_dropped and database.env.has_siblings()
+
+    # -- reading the log
+
+    def _read(self, followed: _Followed) -> None:
+        """Tell what the log has, for the length of a slice. What fails here is tried again by `_watch`."""
+        database = followed.database
+        if database.is_dropped:
+            self._forget(followed)
+            return
+        end = self._now() + SLICE
+        try:
+            snapshot = database.env.open_snapshot()
+        except Problem as problem:
+            logger.error("the log of %s cannot be read: %s", database.name, problem.message)
+            return
+        try:
+            if database.is_dropped:  # which opening it has shown
+                self._forget(followed)
+                return
+            entries = database.log.read(snapshot, followed.position + 1)
+            while followed.listeners:
+                piece = list(islice(entries, PIECE // 5))
+                if not piece:
+                    followed.reads = False
+                    return
+                self._tell(followed, piece)
+                if self._now() >= end:
+                    self._go_on()
+                    return
+        except LmdbError as error:
+            store_problem(error, database.env.path)  # which logs it
+        finally:
+            snapshot.abort()
+
+    def _go_on(self) -> None:
+        """Read more in the next turn."""
+        if not self._reading:
+            self._reading = True
+            # Not `call_soon`: at the end of a turn the loop has decided already how long it will wait.
+            self._loop.call_soon_threadsafe(self._read_all)
+
+    def _read_all(self) -> None:
+        self._reading = False
+        for followed in list(self._followed.values()):
+            if followed.reads:
+                self._read(followed)
+
+    def _tell(self, followed: _Followed, entries: list[LogEntry]) -> None:
+        followed.position = entries[-1].lsn
+        for listener in tuple(followed.listeners):
+            try:
+                listener(followed.database, entries)
+            except Exception:
+                logger.exception("a listener failed on the log entries of %s", followed.database.name)
+
+    def _forget(self, followed: _Followed) -> None:
+        database = followed.database
+        followed.listeners.clear()
+        if self._followed.get(database) is followed:
+            del self._followed[database]
+            database.on_commit.remove(self._committed)
+        if not self._followed and self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+
+def _newest(database: Database) -> int:
+    """LSN of the newest entry that is committed."""
+    snapshot = database.env.open_snapshot()
+    try:
+        newest = database.log.newest(snapshot)
+        return 0 if newest is None else newest.lsn
+    finally:
+        snapshot.abort()

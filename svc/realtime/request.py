@@ -1,0 +1,40 @@
+"""What somebody wants to subscribe to (contract: realtime §1, applications §9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svc.auth.users import User
+from svc.query.nodes import Filter, Select
+from svc.store import Table
+from svc.store.keys import Key
+
+
+@dataclass(slots=True)
+class SubscriptionRequest:
+    """The target is the record `key`, the keys that begin with the text `prefix` ("a/b/"), or without either the whole table.
+
+    `include_descendants`: besides the record `key`, all below it. `only_children`: those one level below the target, and not the target.
+
+    What comes first is one of: events from the log, if `after` (an LSN: those behind it), `start_time` (ms: those later than that) or
+    `previous_count` (that many, the last ones) is given; nothing, with `omit_current`; else the current records.
+
+    `raw_events`: patches as they are, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
+    event follows the last. `check_rights` False: application code subscribes, or has its own idea of who may.
+    """
+
+    table: Table
+    key: Key | None = None
+    prefix: str | None = None
+    where: Filter | None = None
+    select: Select | None = None
+    user: User | None = None
+    start_time: float | None = None
+    previous_count: int | None = None
+    after: int | None = None
+    omit_current: bool = False
+    only_children: bool = False
+    include_descendants: bool = False
+    supports_transactions: bool = False
+    raw_events: bool = False
+    check_rights: bool = True
