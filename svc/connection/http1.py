@@ -265,7 +265,8 @@ class Http1Connection(SocketConnection):
         self._current = None
         tunnel = TunnelConnection(shared, self.sock, self.peer, self.scheme, upgrade.receiver, switch.trailing)
         self.hand_over(tunnel)
-        self._sent_all(exchange)
+        self._unsent.append(exchange)
+        self._forget_unsent()
 
     def send_informational(self, exchange: Exchange, status: int, pairs: HeaderPairs) -> None:
         self.protocol.send_informational(status, pairs)
@@ -294,18 +295,15 @@ class Http1Connection(SocketConnection):
             self._pending += len(data)
 
     def _on_all_sent(self, now: float) -> None:
+        shared = self._shared
         for exchange in self._unsent:
-            self._sent_all(exchange)
+            shared.application.sent(exchange, now)
+            exchange.request.exchange = None  # a cycle: without it nothing of a request waits for the garbage collector
         self._unsent.clear()
         if self.state is State.IDLE:
-            self.deadline = now + self._shared.timeouts.keep_alive
+            self.deadline = now + shared.timeouts.keep_alive
         elif self._sending is not None and self._sending.lasts:
             self.deadline = inf
-
-    def _sent_all(self, exchange: Exchange) -> None:
-        shared = self._shared
-        shared.application.sent(exchange, shared.now())
-        exchange.request.exchange = None  # a cycle: without it nothing of a request waits for the garbage collector
 
     def _on_flushed(self) -> None:
         """Go on with the streamed body, or with what was pipelined."""
@@ -404,10 +402,16 @@ class Http1Connection(SocketConnection):
         exchange, self._current = self._current, None
         if exchange is not None:
             self._abandon(exchange)
-        for unsent in self._unsent:
-            self._sent_all(unsent)
-        self._unsent.clear()
+        self._forget_unsent()
         self._drop_intake()
+
+    def _forget_unsent(self) -> None:
+        """What was answered counts as sent, whatever becomes of the last bytes."""
+        now = self._shared.now()
+        for exchange in self._unsent:
+            self._shared.application.sent(exchange, now)
+            exchange.request.exchange = None
+        self._unsent.clear()
 
     def __repr__(self) -> str:
         return f"<Http1Connection {self.peer} {'CLOSED' if self.closed else self.state.name}>"
