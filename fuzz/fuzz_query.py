@@ -38,7 +38,7 @@ TOKENS += (
     b"= == === != !== < <= > >= =eq= =ne= =lt= =le= =gt= =ge= =ct= =sw= =ew= =in= & | ( ) [ ] { } , . * + - % []= &lt= &=ge= &gt=".split()
 )
 TOKENS += b"select( sort( limit( null true number:5 boolean:false string: date:2024-01-05 %7C %5B %28 %2C %26 %00 a b 1 2.5 brand.name [name=a]".split()
-TOKENS += b"count() facet( group( ; %3B sum( avg( min( max( ,count after( facet(name) group(stock;sum(price)) sort(-count) %25 and".split()
+TOKENS += b"count() facet( group( ; %3B sum( avg( min( max( ,count after( live() live( facet(name) group(stock;sum(price)) sort(-count) %25 and".split()
 COMPARATORS = [*map(str, Comparator), "<", "===", "sw", "like"]
 ATTRIBUTES: list[object] = [*NAMES, "brand.name", ["brand", "country"], "specs.color", "nope", "*", "$id"]
 VALUES: list[object] = [None, True, 0, 1, 2.5, -1, 10**305, "", "a", "ab", "null", "5", "2024-01-05", [1, 2], ["a", "b"], {}, float("nan")]
@@ -114,7 +114,7 @@ def made_up(source: random.Random) -> dict[str, object]:
         functions = [source.choice(("count", {"sum": "price"}, {"max": "stock"}, {"avg": "price"}, {"min": "nope"})) for _ in range(2)]
         query["aggregate"] = source.choice(("count", {"facet": "name"}, {"group": source.choice(ATTRIBUTES), "functions": functions}))
     if source.random() < 0.1:
-        query[source.choice(("foo", "as_array", "operator", "explain", "after"))] = source.choice((*VALUES, "or"))
+        query[source.choice(("foo", "as_array", "operator", "explain", "after", "live"))] = source.choice((*VALUES, "or"))
     return query
 
 

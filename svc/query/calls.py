@@ -3,12 +3,13 @@
     call       = "select(" , selection , ")" | "limit(" , int , [ "," , int ] , ")" | "sort(" , sort-key , { "," , sort-key } , ")"
                | "count()" | "facet(" , path , ")" | "group(" , path , { "," , path } , [ ";" , [ functions ] ] , ")"
                | "group(;" , functions , ")"                     (* all records are one group *)
-               | "after(" , cursor , ")" ;                       (* count to after: only of the whole query, not of a relation filter *)
+               | "after(" , cursor , ")" | "live()" ;            (* count to live: only of the whole query, not of a relation filter *)
     functions  = function , { "," , function } ;
     function   = "count" | ( "sum" | "avg" | "min" | "max" ) , "(" , path , ")" ;
     cursor     = cchar , { cchar } ;                             (* letters, digits, - and _; at most MAX_CURSOR *)
 
-Of calls of one kind the last counts, but a query has at most one of count, facet and group, and neither select nor after beside it.
+Of calls of one kind the last counts, but a query has at most one of count, facet and group, and neither select nor after beside it. Beside
+live there is no after, for what is live has no pages.
 Inside the parentheses `%2C %7B %7D %2B`, in a group `%2C %3B`, equal their characters.
 """
 
@@ -36,7 +37,7 @@ _OF_ONE_TABLE = frozenset(("select", "sort", "limit"))
 class Calls:
     """What the calls of one level said; the last of each kind counts."""
 
-    __slots__ = ("after", "aggregate", "limit", "offset", "select", "sort", "whole")
+    __slots__ = ("after", "aggregate", "limit", "live", "offset", "select", "sort", "whole")
 
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole  # calls of the whole query, not of a relation filter
@@ -46,9 +47,10 @@ class Calls:
         self.limit: int | None = None
         self.aggregate: Aggregate | None = None
         self.after: str | None = None
+        self.live = False
 
     def query(self, where: Filter | None) -> Query:
-        return Query(where, self.select, self.sort, self.offset, self.limit, aggregate=self.aggregate, after=self.after)
+        return Query(where, self.select, self.sort, self.offset, self.limit, aggregate=self.aggregate, after=self.after, live=self.live)
 
 
 class CallReader(ABC):
@@ -84,6 +86,10 @@ class CallReader(ABC):
             calls.sort = self._sort_keys()
         elif name == "after":
             calls.after = self._cursor()
+        elif name == "live":
+            if scanner.peek() != ")":
+                raise scanner.unexpected("')'", "live() takes nothing")
+            calls.live = True
         else:
             if calls.aggregate is not None:
                 raise scanner.error(f"a second aggregate, '{name}(...)'", position, "a query has one of count, facet and group")
@@ -92,6 +98,8 @@ class CallReader(ABC):
         if calls.aggregate is not None and (calls.select is not None or calls.after is not None):
             other = "select" if calls.select is not None else "after"
             raise scanner.error(f"'{calls.aggregate.kind}(...)' together with '{other}(...)'", position, "an aggregate has rows of its own")
+        if calls.live and calls.after is not None:
+            raise scanner.error("'live()' together with 'after(...)'", position, "what is live has no pages")
 
     def _limit(self) -> tuple[int, int]:
         """`limit(n)`: the first n. `limit(a,b)`: skip a, up to position b. Returns (offset, limit)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
-CALLS = ("select", "sort", "limit", "count", "facet", "group", "after")
+CALLS = ("select", "sort", "limit", "count", "facet", "group", "after", "live")
 FIQL = ("eq", "ne", "lt", "le", "gt", "ge", "ct", "sw", "ew")
 
 _MAX_NAME = 64  # characters of a name that is compared with others: the time grows with the product of both lengths
@@ -52,6 +52,7 @@ _OTHER_CALLS = {
     **dict.fromkeys(("distinct", "unique", "values", "countby"), "facet"),
     **dict.fromkeys(("total", "size", "length"), "count"),
     **dict.fromkeys(("cursor", "next", "continue"), "after"),
+    **dict.fromkeys(("subscribe", "watch", "observe", "listen", "follow", "changes", "realtime"), "live"),
 }
 _CALL_PHRASES = {
     **dict.fromkeys(("skip", "offset"), "limit(start,end) skips the first records"),

@@ -1,6 +1,6 @@
 """The query object: a mapping, as a QUERY body or Python code gives it -> nodes, and back (contract: http §6.9, applications §5.1).
 
-    query      conditions, operator, select, as_array, sort, limit, offset, explain, enforce_execution_order, aggregate, after;
+    query      conditions, operator, select, as_array, sort, limit, offset, explain, enforce_execution_order, aggregate, after, live;
                or a list, which is its conditions
     condition  {attribute, comparator, value}; search_attribute, search_type and search_value are the same
     group      {operator, conditions}
@@ -86,7 +86,7 @@ COMPARATORS: dict[str, Comparator] = {
     "ct": Comparator.CONTAINS,
 }
 _LEVEL = ("conditions", "operator", "sort", "limit", "offset")
-_QUERY = (*_LEVEL, "select", "as_array", "explain", "enforce_execution_order", "aggregate", "after")
+_QUERY = (*_LEVEL, "select", "as_array", "explain", "enforce_execution_order", "aggregate", "after", "live")
 _CONDITION = ("attribute", "comparator", "value")
 _GROUP = ("operator", "conditions")
 _RELATED = ("attribute", "select", "as_array", *_LEVEL)
@@ -116,9 +116,12 @@ def query_from_mapping(data: object) -> Query:
         _flag(members, "enforce_execution_order", ""),
         reader.aggregate(members.get("aggregate"), "aggregate"),
         _cursor(members.get("after"), "after"),
+        _flag(members, "live", ""),
     )
     if query.aggregate is not None and (query.select is not None or query.after is not None):
         raise _fault("aggregate", f"cannot stand beside '{'after' if query.select is None else 'select'}'")
+    if query.live and (query.after is not None or query.explain):
+        raise _fault("live", f"cannot stand beside '{'explain' if query.after is None else 'after'}'")
     return query
 
 
@@ -494,7 +497,7 @@ def query_to_mapping(query: Query) -> dict[str, object]:
     Raises ValueError for what it cannot: conditions of the URL language, whose texts get their type only from a table; groups of one.
     """
     mapping = _level_to_mapping(query)
-    for name in ("explain", "enforce_execution_order"):
+    for name in ("explain", "enforce_execution_order", "live"):
         if getattr(query, name):
             mapping[name] = True
     aggregate = query.aggregate

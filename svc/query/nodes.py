@@ -122,7 +122,8 @@ class Aggregate:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Query:
-    """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is the text of a cursor."""
+    """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is the text of a cursor. `live`: the caller wants to hear
+    of each change of the result, and no page behind a cursor nor a plan."""
 
     where: Filter | None = None
     select: Select | None = None
@@ -133,4 +134,5 @@ class Query:
     enforce_execution_order: bool = False
     aggregate: Aggregate | None = None
     after: str | None = None
+    live: bool = False
     plans: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)  # of the planner, for the next time

@@ -46,7 +46,7 @@ from svc.query.plan import (
     Union,
     iter_members,
 )
-from svc.query.refusals import NO_WAY, check_indexed, check_sort
+from svc.query.refusals import NO_WAY, check_indexed, check_sort, live_refusal
 from svc.query.resolve import resolve_sort_key, resolve_where
 from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
@@ -72,7 +72,8 @@ def plan_query(
     statistics: Statistics | None = None,
 ) -> Plan:
     """Plan `query`. `txn` is the transaction in which figures are looked up. `key_prefix` narrows to the collection of the records whose
-    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see schema-and-store §11.8.
+    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see schema-and-store §11.8. A live query is refused: what is planned is
+    answered once, and who follows a result plans the query without that mark.
 
     The plan is kept with the query, so the same query is planned once; where there is a choice, again after some uses, when figures may
     have changed. Raises QueryError; IndexRebuilding (503) when the index that is needed is still being built.
@@ -105,6 +106,8 @@ class _Kept:
 
 
 def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefix: str | None, planner: _Planner) -> Plan:
+    if query.live:
+        raise live_refusal()
     predicate = None if query.where is None else resolve_where(query.where, table)
     if key_prefix is not None:
         collection = collection_below(table, key_prefix)

@@ -64,7 +64,7 @@ def _level(query: Query) -> str:
     where = query.where
     parts = []
     if where is not None:
-        calls = bool(query.select or query.sort or query.offset or query.limit is not None or query.aggregate or query.after)
+        calls = bool(query.select or query.sort or query.offset or query.limit is not None or query.aggregate or query.after or query.live)
         parts.append(_filter(where, in_and=calls or (isinstance(where, Group) and where.operator == "and")))
         if isinstance(where, Group) and where.operator == "and":
             parts = [_filter(member, in_and=True) for member in where.members]
@@ -80,6 +80,8 @@ def _level(query: Query) -> str:
         parts.append(_aggregate(query.aggregate))
     if query.after is not None:
         parts.append(f"after({query.after})")
+    if query.live:
+        parts.append("live()")
     return "&".join(parts)
 
 

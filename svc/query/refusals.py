@@ -15,6 +15,8 @@ NO_WAY = frozenset((Comparator.CONTAINS, Comparator.ENDS_WITH, Comparator.NOT_EQ
 _OPERATOR_NAMES = {Comparator.CONTAINS: "contains", Comparator.ENDS_WITH: "ends_with", Comparator.NOT_EQUAL: "not_equal"}
 _COMBINE = "combine it with a condition on an indexed attribute"
 
+LIVE_HINT = "it is for subscriptions: open a WebSocket, or ask for text/event-stream"
+
 Fault = QueryError | IndexRebuilding
 
 
@@ -23,6 +25,11 @@ def check_indexed(predicate: Predicate, table: AnyTable) -> None:
     fault = _fault(predicate, table)
     if fault is not None:
         raise fault
+
+
+def live_refusal() -> QueryError:
+    """For a query whose caller wants to hear of changes, where there is one answer."""
+    return QueryError(f"live() cannot be used here, this request has one answer ({LIVE_HINT})", code="QUERY_SYNTAX")
 
 
 def check_sort(sort: tuple[SortKey, ...], table: AnyTable, allow_full_scan: bool | None) -> None:

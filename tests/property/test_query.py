@@ -131,8 +131,9 @@ def whole_queries(draw):
     where = draw(st.none() | filters_of_any_depth())
     sort, limits = draw(SORTS), draw(LIMITS)
     if draw(st.booleans()):
-        return Query(where, None, sort, *limits, aggregate=draw(AGGREGATES))
-    return Query(where, draw(st.none() | selects()), sort, *limits, after=draw(st.none() | CURSORS))
+        return Query(where, None, sort, *limits, aggregate=draw(AGGREGATES), live=draw(st.booleans()))
+    after = draw(st.none() | CURSORS)
+    return Query(where, draw(st.none() | selects()), sort, *limits, after=after, live=after is None and draw(st.booleans()))
 
 
 @given(whole_queries())
@@ -264,7 +265,9 @@ def mapped_queries(draw):
     rest = (draw(SORTS), draw(st.integers(0, 9)), draw(st.none() | st.integers(0, 9)), draw(st.booleans()), draw(st.booleans()))
     if draw(st.booleans()):
         return Query(where, None, *rest, aggregate=draw(AGGREGATES))
-    return Query(where, draw(st.none() | mapped_selects()), *rest, after=draw(st.none() | CURSORS))
+    after = draw(st.none() | CURSORS)
+    live = after is None and not rest[3] and draw(st.booleans())
+    return Query(where, draw(st.none() | mapped_selects()), *rest, after=after, live=live)
 
 
 @given(mapped_queries())

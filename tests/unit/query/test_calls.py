@@ -77,6 +77,9 @@ A, B = (Condition((name,), Comparator.EQUALS, "1", Conversion.STRICT) for name i
         ("group%28a%3Bsum%28x%29%29", parse_query("group(a;sum(x))")),
         ("after(Aa0_-)&sort(a)", Query(sort=(SortKey(("a",)),), after="Aa0_-")),
         ("after(a)&after(b)", Query(after="b")),
+        ("live()", Query(live=True)),
+        ("live()&limit(2)&live()", Query(limit=2, live=True)),
+        ("count()&live()", Query(aggregate=Aggregate("count"), live=True)),
     ],
 )
 def test_calls(text, query):
@@ -118,6 +121,10 @@ def test_calls(text, query):
         ("b[count()]", 2, "'count(...)' inside a relation filter"),
         ("(a=1&count())", 5, "'count(...)' inside a group"),
         ("after()", 6, "expected a cursor"),
+        ("live(a)", 5, "expected ')'"),
+        ("live()&after(a)", 7, "'live()' together with 'after(...)'"),
+        ("after(a)&live()", 9, "'live()' together with 'after(...)'"),
+        ("brand[live()]", 6, "'live(...)' inside a relation filter"),
         ("after(a.b)", 7, "expected ')'"),
         ("after(" + "a" * 4097 + ")", 6, "expected a cursor"),
     ],

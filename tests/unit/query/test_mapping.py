@@ -226,6 +226,9 @@ def test_aggregates(data, text):
         ({"aggregate": {"group": "a", "functions": [{"sum": 5}]}}, "'aggregate.functions[0].sum' must be the name"),
         ({"aggregate": "count", "select": ["a"]}, "'aggregate' cannot stand beside 'select'"),
         ({"aggregate": "count", "after": "a"}, "'aggregate' cannot stand beside 'after'"),
+        ({"live": 1}, "'live' must be true or false"),
+        ({"live": True, "after": "a"}, "'live' cannot stand beside 'after'"),
+        ({"live": True, "explain": True}, "'live' cannot stand beside 'explain'"),
     ],
 )
 def test_faults_name_the_member(data, part):

@@ -290,3 +290,9 @@ def test_columns():
     assert plan("").columns == stored and "brand" not in stored
     assert plan("select(name,brand{name},$id)").columns == ("name", "brand", "$id")
     assert plan("select(*,brand)").columns == (*stored, "brand")
+
+
+def test_a_live_query_is_no_question_with_one_answer():
+    with pytest.raises(QueryError, match="it is for subscriptions") as caught:
+        plan_query(parse_query("price=5&live()"), PRODUCTS)
+    assert (caught.value.status_code, caught.value.code) == (400, "QUERY_SYNTAX")
