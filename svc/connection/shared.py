@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from svc.connection import handshake
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.http1 import Http1Connection
 from svc.protocol.http1 import Limits
@@ -57,6 +59,7 @@ class Connections:
         self.lasting: set[Lasting] = set()
         self.to_flush: list[SocketConnection] = []
         self.streams: list[PulledBody] = []  # have something to pull and room for it
+        self.handshakes: deque[handshake.Handshake] = deque()  # have a step to take
         self.bytes_received = 0
         self.bytes_sent = 0
         self.woken = False  # a coroutine became ready during the end of the turn
@@ -78,8 +81,10 @@ class Connections:
         flushing, self.to_flush = self.to_flush, []
         for connection in flushing:
             connection.flush()
+        if self.handshakes:
+            handshake.run(self)  # last: they take their time
         woken, self.woken = self.woken, False
-        return bool(woken or self.streams or self.to_flush)
+        return bool(woken or self.streams or self.to_flush or self.handshakes)
 
     def _pull_streams(self) -> None:
         deadline = self.now() + STREAM_SLICE

@@ -1,0 +1,231 @@
+"""A connection of a TLS port until both sides agree; then it is one of HTTP (contract: http §14, analytics §3).
+
+A step of a handshake is up to some milliseconds of arithmetic, so steps are not taken when their bytes come: `on_readable` only puts the connection
+into a queue, and the end of each turn takes as many steps as fit into HANDSHAKE_SLICE (`run`). A thousand clients that come at once wait for each
+other, not the requests of those who are there already. Those who wait are not polled meanwhile.
+
+    bytes that are no TLS      answered with 400 if they look like HTTP, else closed without a word
+    nothing, or not enough     closed after HANDSHAKE_SECONDS
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from svc.connection.base import SocketConnection
+from svc.connection.http1 import Http1Connection
+from svc.connection.tls import TlsSocket
+
+if TYPE_CHECKING:
+    from svc.connection.shared import Connections
+
+HANDSHAKE_SLICE = 0.003  # seconds of a turn that all handshakes together may take
+HANDSHAKE_SECONDS = 10.0  # from accept to the end; a shorter `headersTimeout` counts instead
+LINGER_SECONDS = 2.0  # for a client that does not speak TLS to read why it is refused
+READ_SIZE = 16 * 1024  # bytes: more than any flight of a handshake, but for long chains of client certificates
+_TLS_HANDSHAKE = 0x16  # first byte of a record with a ClientHello (RFC 8446 §5.1)
+
+PLAIN_ANSWER = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n"
+    b"This port speaks HTTPS: use https:// in the address\n"
+)
+"""What a client gets that speaks plain HTTP."""
+
+
+class Log(Protocol):
+    def debug(self, *messages: object) -> None: ...
+    def info(self, *messages: object) -> None: ...
+
+
+class Contexts(Protocol):
+    """Of one port: `tls.contexts.ServerContexts`."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For a handshake that begins now."""
+
+    def peer_certificate(self, session: ssl.SSLObject) -> Any:
+        """That of the client, if it was asked for and has been verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPort:
+    """What the handshakes of a port need. `record(value, metric)`: figures (analytics §3)."""
+
+    contexts: Contexts
+    record: Recorded
+    log: Log
+
+
+class Recorded(Protocol):
+    def __call__(self, value: float | bool, metric: str, /) -> None: ...
+
+
+class TlsAcceptor:
+    """Stands for `Connections` where a listener hands over what it accepts."""
+
+    def __init__(self, connections: Connections, port: TlsPort) -> None:
+        self._connections = connections
+        self._port = port
+
+    @property
+    def open(self) -> set[SocketConnection]:
+        return self._connections.open
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str = "https") -> Handshake:
+        handshake = Handshake(self._connections, sock, peer, self._port)
+        handshake.open()
+        return handshake
+
+
+class Handshake(SocketConnection):
+    """See the module's text."""
+
+    __slots__ = ("_accepted", "_is_done", "_is_queued", "_port", "_tls")
+
+    def __init__(self, shared: Connections, raw: socket.socket, peer: str, port: TlsPort) -> None:
+        self._tls = TlsSocket(raw)
+        self._accepted = shared.now()
+        deadline = self._accepted + min(shared.timeouts.headers, HANDSHAKE_SECONDS)
+        super().__init__(shared, cast("socket.socket", self._tls), peer, "https", deadline)
+        self._port = port
+        self._is_queued = False
+        self._is_done = False
+
+    # --- steps ---------------------------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        if self._closing:
+            self._discard()
+        elif not self._is_queued:
+            self._is_queued = True
+            self._shared.handshakes.append(self)
+
+    def wait(self) -> bool:
+        """Its turn has not come: what it has to read stays where it is. False if it was waiting before."""
+        was_reading = self._reading
+        self._stop_reading()
+        return was_reading
+
+    def step(self) -> None:
+        self._is_queued = False
+        if self.closed or self._closing:
+            return
+        tls = self._tls
+        try:
+            data = tls.raw.recv(READ_SIZE)
+            if not data:
+                self.close_now()
+                return
+            self._shared.bytes_received += len(data)
+            if not tls.has_begun:
+                if data[0] != _TLS_HANDSHAKE:
+                    self._refuse(data)
+                    return
+                tls.begin(self._port.contexts.context)
+            self._is_done = tls.shake_hands(data)
+            if tls.flush():
+                self._go_on()
+            else:
+                self._stop_reading()
+                self._writing = True
+                self._shared.loop.add_writer(self.sock, self.on_writable)
+        except (BlockingIOError, InterruptedError):
+            self._read_again()
+        except OSError as error:
+            self._fail(error)
+        except Exception as error:
+            self.defect(error)
+
+    def on_writable(self) -> None:
+        try:
+            if self._tls.flush():
+                self._writing = False
+                self._shared.loop.remove_writer(self.sock)
+                self._go_on()
+        except OSError as error:
+            self._fail(error)
+        except Exception as error:
+            self.defect(error)
+
+    def _go_on(self) -> None:
+        if not self._is_done:
+            self._read_again()
+            return
+        successor = self._finish()
+        if self._tls.holds_input:
+            successor.on_readable()
+
+    def _finish(self) -> SocketConnection:
+        shared, tls, port = self._shared, self._tls, self._port
+        session = tls.session
+        port.record((shared.now() - self._accepted) * 1000.0, "tls-handshake")
+        port.record(bool(session.session_reused), "tls-reused")
+        self.peer_certificate = port.contexts.peer_certificate(session)
+        successor = Http1Connection(shared, self.sock, self.peer, "https")
+        self.hand_over(successor)
+        return successor
+
+    def _fail(self, error: OSError) -> None:
+        reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error.strerror or type(error).__name__
+        log = self._port.log
+        if isinstance(error, ssl.SSLCertVerificationError):
+            log.info("the certificate of", self.peer, "is not accepted:", reason)
+        else:
+            log.debug("handshake with", self.peer, "failed:", reason)
+        self.close_now()
+
+    # --- others than TLS -----------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, data: bytes) -> None:
+        self._port.log.debug(self.peer, "does not speak TLS")
+        if not data[:1].isupper():  # a method
+            self.close_now()
+            return
+        raw = self._tls.raw
+        raw.send(PLAIN_ANSWER)  # which any new socket has room for
+        # To close at once would reset the connection if the client has sent more, and it could lose the answer.
+        raw.shutdown(socket.SHUT_WR)
+        self._closing = True
+        self.deadline = self._shared.now() + LINGER_SECONDS
+        self._read_again()
+
+    def _discard(self) -> None:
+        try:
+            if not self._tls.raw.recv(READ_SIZE):
+                self.close_now()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.close_now()
+
+    # --- end -----------------------------------------------------------------------------------------------------------------------
+
+    def on_deadline(self) -> None:
+        if not self._closing:
+            self._port.log.debug("handshake with", self.peer, "took too long")
+        self.close_now()
+
+    def drain(self) -> None:
+        self.close_now()
+
+    def __repr__(self) -> str:
+        return f"<Handshake {self.peer} {self._tls!r}>"
+
+
+def run(shared: Connections) -> None:
+    """Take steps of those that wait, in their order, for HANDSHAKE_SLICE."""
+    queue: deque[Handshake] = shared.handshakes
+    now = shared.now
+    deadline = now() + HANDSHAKE_SLICE
+    while queue:
+        queue.popleft().step()
+        if now() >= deadline:
+            break
+    for waiting in reversed(queue):  # the newest are the only ones that may still be polled
+        if not waiting.wait():
+            break
