@@ -1,4 +1,4 @@
-"""svc.resources.narrowing: what a caller with some rights gets of a selection, and which queries are refused."""
+"""svc.narrowing: what a caller with some rights gets of a selection, and which queries are refused."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 
 from svc.auth.permissions import Role
 from svc.errors import AccessViolation
+from svc.narrowing import narrow_query
 from svc.query import parse_query
 from svc.query.nodes import Query
-from svc.resources.narrowing import narrow_query
 from svc.store.schema import Attribute, Relationship, TableDefinition
 
 ATTRIBUTES = {

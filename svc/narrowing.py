@@ -1,0 +1,105 @@
+"""A query cut down to what its caller may see (contract: security §5.6, http §6.7).
+
+Conditions, sort keys and what an aggregate groups by or computes from are refused if the caller may not read it, or values could be guessed from
+the number or the order of results. What a selection may not show is left out of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from svc.auth.permissions import TableRights, rights
+from svc.auth.users import User
+from svc.errors import AccessViolation
+from svc.query.nodes import Condition, Filter, Group, Query, Select, SelectItem
+from svc.query.resolve import related_table
+from svc.query.tables import AnyTable
+
+
+def narrow_query(query: Query, table: AnyTable, user: User | None) -> Query:
+    """The query that may be run for `user`, who may read `table`. Raises AccessViolation."""
+    if query.where is not None:
+        _check_filter(query.where, table, user)
+    if query.aggregate is None:
+        for key in query.sort:
+            _check_path(key.path, table, user)
+    else:  # sort keys are names of its rows
+        for path in (*query.aggregate.keys, *[path for _, path in query.aggregate.functions if path is not None]):
+            _check_path(path, table, user)
+    if query.select is None:
+        return query
+    return replace(query, select=_narrow_select(query.select, table, user))
+
+
+def _rights(table: AnyTable, user: User | None) -> TableRights:
+    return rights(user, table.database.name, table.definition.name)
+
+
+def _check_filter(node: Filter, table: AnyTable, user: User | None) -> None:
+    if isinstance(node, Group):
+        for member in node.members:
+            _check_filter(member, table, user)
+        return
+    target = _check_path(node.path, table, user)
+    if not isinstance(node, Condition) and target is not None:
+        narrow_query(node.query, target, user)
+
+
+def _check_path(path: tuple[str, ...], table: AnyTable, user: User | None) -> AnyTable | None:
+    """Every step of a dotted name must be readable. Returns the table that a path of relationships ends in."""
+    for name in path:
+        may = _rights(table, user)
+        if not may.read or (may.attributes is not None and name not in may.readable):
+            raise AccessViolation(user)
+        attribute = table.attributes.get(name)
+        if attribute is None or attribute.relationship is None:
+            return None  # what follows are properties of a nested object
+        table = related_table(table, attribute)
+    if not _rights(table, user).read:
+        raise AccessViolation(user)
+    return table
+
+
+def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select:
+    may = _rights(table, user)
+    items: list[SelectItem] = []
+    for item in select.items:
+        name = item.path[0]
+        if name == "*" and may.attributes is not None:
+            items += _readable(table, may)
+            continue
+        if name == "$record" and may.attributes is not None:
+            continue
+        if may.attributes is not None and not name.startswith(("$", "*")) and name not in may.readable:
+            continue
+        attribute = table.attributes.get(name)
+        if attribute is not None and attribute.relationship is not None:
+            narrowed = _narrow_related(item, related_table(table, attribute), user)
+            if narrowed is None:
+                continue
+            item = narrowed
+        items.append(item)
+    if not items and select.shape == "value":
+        raise AccessViolation(user)  # there is no object from which the value could be left out
+    return replace(select, items=tuple(items))
+
+
+def _readable(table: AnyTable, may: TableRights) -> list[SelectItem]:
+    """The properties of a whole record that may be seen. Relationships are none of them: each asks for rights of its own."""
+    return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in may.readable and attribute.stored]
+
+
+def _narrow_related(item: SelectItem, target: AnyTable, user: User | None) -> SelectItem | None:
+    may = _rights(target, user)
+    if not may.read:
+        return None
+    query = None if item.query is None else narrow_query(item.query, target, user)
+    if len(item.path) > 1:
+        inner = _narrow_select(Select((SelectItem(item.path[1:], item.nested),)), target, user)
+        return replace(item, query=query) if inner.items else None
+    nested = item.nested
+    if nested is None and may.attributes is not None:
+        nested = Select(tuple(_readable(target, may)))
+    elif nested is not None:
+        nested = _narrow_select(nested, target, user)
+    return replace(item, nested=nested, query=query)
