@@ -40,6 +40,15 @@ class Handler(Protocol):
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response: ...
 
 
+class Upgrades(Protocol):
+    """Who goes on with another protocol on a connection: `websocket.UpgradeListeners`."""
+
+    def handle(self, request: Request, refusal: Problem | None) -> Any:
+        """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: nobody takes it, and the request is answered as if it had not
+        asked (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket tells with a close code (realtime §2);
+        `request.user` is None then. Raises Problem."""
+
+
 class RequestRecorder(Protocol):
     """Where the figures of a request go (analytics §3)."""
 
@@ -67,6 +76,7 @@ class Dispatcher:
         log_error: Callable[[str, BaseException | None], None],
         access: RequestLog | None = None,
         recorded_method: str = "",
+        upgrades: Upgrades | None = None,
     ) -> None:
         """`recorded_method`: what the figures of requests have as their method, if not that of HTTP (analytics §3)."""
         self._handler = handler
@@ -81,6 +91,7 @@ class Dispatcher:
         self._log_error = log_error
         self._access = access
         self._recorded_method = recorded_method
+        self._upgrades = upgrades
         self._defects = 0
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
@@ -115,8 +126,71 @@ class Dispatcher:
             return self.error_response(error, request)
 
     def upgrade(self, exchange: Exchange) -> Response | None:
-        """A request that asks to go on with another protocol. Who is nobody's is answered as if it had not asked (RFC 9110 §7.8)."""
-        return self.handle(exchange)
+        """A request that asks to go on with another protocol."""
+        request = exchange.request
+        if self._upgrades is None:
+            return self.handle(exchange)
+        try:
+            who = self._identify(request)
+        except Problem as refusal:
+            return self._run_upgrade(exchange, refusal)
+        except Exception as error:
+            return self.error_response(error, request)
+        if type(who) is Pending:
+            exchange.task = self._loop.create_task(self._upgrade_verified(exchange, who))
+            return None
+        request.user = who
+        return self._run_upgrade(exchange, None)
+
+    async def _upgrade_verified(self, exchange: Exchange, pending: Pending) -> None:
+        refusal: Problem | None = None
+        try:
+            exchange.request.user = await pending.wait(self._loop, self._executor)
+        except Problem as problem:
+            refusal = problem
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            exchange.respond(self.error_response(error, exchange.request))
+            return
+        response = self._run_upgrade(exchange, refusal)
+        if response is not None:
+            exchange.respond(response)
+
+    def _run_upgrade(self, exchange: Exchange, refusal: Problem | None) -> Response | None:
+        request = exchange.request
+        assert self._upgrades is not None
+        try:
+            result = self._upgrades.handle(request, refusal)
+            if result is None:
+                if refusal is not None:
+                    raise refusal
+                return self._run(exchange, request)
+        except Exception as error:
+            return self.error_response(error, request)
+        if not isinstance(result, Response):
+            exchange.task = self._loop.create_task(self._wait_for_upgrade(exchange, result))
+            return None
+        return self._upgraded(request, result)
+
+    async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any) -> None:
+        request = exchange.request
+        try:
+            result = await awaited
+            response = self._run(exchange, request) if result is None else self._upgraded(request, result)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            response = self.error_response(error, request)
+        if response is not None:
+            exchange.respond(response)
+
+    def _upgraded(self, request: Request, response: Response) -> Response:
+        if response.status != 101:
+            return self._finished(request, response)
+        if request.added_headers is not None:
+            response.pairs.extend(request.added_headers.pairs())
+        return response
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
