@@ -1,0 +1,333 @@
+"""The server's side of a WebSocket after the handshake: bytes to events, and what it says by itself to bytes (RFC 6455, RFC 7692).
+
+Frames have two lanes, as requests have. A message that is one plain frame, and a plain ping or pong, are read by `websocket_express`. All else goes
+through wsproto, which judges it: fragments, what is here only in part, compressed messages, close frames, and everything that is wrong.
+wsproto takes about ten times as long for a small message, and holds some 3 KiB; it is there only while a message is being collected, so a connection at
+rest has none.
+
+wsproto is fed frame by frame. The driver reads each header too, but only to know where the frame ends and, before any of it is collected, whether the
+message would be larger than `max_payload`. What is collected is kept in one buffer, whatever the size of the pieces it came in.
+
+The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. Nobody has to be answered more often than he listens:
+while `holds_pongs` is set only the latest ping is remembered (RFC 6455 §5.5.3).
+"""
+
+from __future__ import annotations
+
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+
+from svc.protocol.websocket_deflate import Agreement, DeflateOptions, Deflater, Inflater, negotiate
+from svc.protocol.websocket_events import CloseReceived, Event, Failed, PingReceived, PongReceived
+from svc.protocol.websocket_express import recognise_message, recognise_ping
+from svc.protocol.websocket_frames import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    FIN,
+    LOST,
+    NO_STATUS,
+    PING,
+    PONG,
+    TEXT,
+    encode_close,
+    encode_control,
+    encode_frame,
+    maybe_read_head,
+)
+from svc.protocol.websocket_states import TRANSITIONS, Input, State
+
+__all__ = [
+    "LOST",
+    "MAX_PAYLOAD",
+    "NO_STATUS",
+    "Agreement",
+    "CloseReceived",
+    "DeflateOptions",
+    "Event",
+    "Failed",
+    "PingReceived",
+    "PongReceived",
+    "State",
+    "WebSocketProtocol",
+    "encode_frame",
+    "negotiate",
+]
+
+MAX_PAYLOAD = 100 * 1024 * 1024  # bytes of a message (realtime §2)
+FRAMES_A_BATCH = 128  # one or two milliseconds of work
+EMPTY_FRAGMENTS = 100  # of one message: they cost work and bring it no nearer to its end
+INFLATED_A_FRAME = 16 * 1024  # bytes inflated that count as one more frame of a batch
+COMPRESSED_PIECE = 4 * 1024  # bytes inflated at one go: at most 4 MiB come of them
+_PING_FRAME = encode_control(PING)
+
+_DATA = frozenset((CONTINUATION, TEXT, BINARY))
+
+PROTOCOL_ERROR = 1002
+INVALID_DATA = 1007
+POLICY = 1008
+TOO_BIG = 1009
+
+
+class WebSocketProtocol:
+    """See the module's text. Sans-IO: `receive_data`, `next_events`, `data_to_send`."""
+
+    __slots__ = (
+        "_collected", "_deflater", "_empty_fragments", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last", "_max_payload",
+        "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind", "state",
+    )  # fmt: skip
+
+    def __init__(self, max_payload: int = MAX_PAYLOAD, deflate: Agreement | None = None) -> None:
+        self._max_payload = max_payload
+        self._deflater = None if deflate is None else Deflater(deflate)
+        self._inflater = None if deflate is None else Inflater(deflate, max_payload)
+        self._wsproto: Connection | None = None
+        self.state = State.OPEN
+        self.is_behind = False  # `next_events` has something to say
+        self.holds_pongs = False  # set by the owner: the peer does not take what it is sent
+        self._held = b""  # input that waits for its turn, or for the rest of a header
+        self._held_ping: bytes | None = None
+        self._out: list[bytes] = []
+        # The frame wsproto is being fed:
+        self._in_frame = False
+        self._payload = 0  # bytes still to come
+        self._is_last = False  # ... it ends its message
+        # The message it is part of:
+        self._in_message = False  # between two fragments, or in one
+        self._size = 0  # bytes of payload that its headers announced so far
+        self._empty_fragments = 0
+        self._collected = bytearray()
+
+    @property
+    def collected(self) -> int:
+        """Bytes held of a message that is not complete."""
+        return len(self._collected)
+
+    # --- input ---------------------------------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """Bytes from the peer. Reports a batch; more may wait for `next_events`."""
+        if self._held:
+            data = self._held + data
+            self._held = b""
+        return self._read(data)
+
+    def next_events(self) -> list[Event]:
+        """The next batch of what was received."""
+        data, self._held = self._held, b""
+        return self._read(data)
+
+    def receive_eof(self) -> None:
+        """The peer will send nothing more, or the carrier is gone."""
+        self._advance(Input.END)
+        self._forget()
+
+    def _read(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        position, end = 0, len(data)
+        frames = FRAMES_A_BATCH
+        self.is_behind = False
+        while position < end and self.state is not State.CLOSED:
+            if frames <= 0:
+                self.is_behind = True
+                break
+            frames -= 1
+            if not self._in_frame:
+                if not self._in_message and (message := recognise_message(data, position, self._max_payload)) is not None:
+                    position = message[1]
+                    if self.state is State.OPEN:
+                        events.append(message[0])
+                    continue
+                if (ping := recognise_ping(data, position)) is not None:
+                    position = ping[2]
+                    self._on_ping(ping[0], ping[1], events)
+                    continue
+                head = maybe_read_head(data, position)
+                if head is None:
+                    break
+                position = self._begin_frame(data, position, *head, events)
+            if self._in_frame and position < end:
+                inflater = self._inflater
+                stop = position + self._payload
+                if inflater is None:
+                    stop = min(stop, end)
+                    self._feed(data[position:stop], events)
+                else:
+                    stop = min(stop, end, position + COMPRESSED_PIECE)
+                    before = inflater.inflated
+                    self._feed(data[position:stop], events)
+                    frames -= (inflater.inflated - before) // INFLATED_A_FRAME
+                position = stop
+        if self.state is State.CLOSED:
+            self._forget()
+        elif position < end:
+            self._held = data[position:]
+        return events
+
+    def _begin_frame(self, data: bytes, position: int, size: int, length: int, events: list[Event]) -> int:
+        """Read the header of a frame, and the frame if it ends there; returns the position after the header."""
+        first = data[position]
+        opcode = first & 0x0F
+        fin = bool(first & FIN)
+        wsproto = self._wsproto
+        if wsproto is None:
+            inflater = self._inflater
+            wsproto = self._wsproto = Connection(ConnectionType.SERVER, None if inflater is None else [inflater])
+        is_data = opcode in _DATA
+        self._in_frame = True
+        self._payload = length
+        self._is_last = is_data and fin
+        if is_data:
+            self._in_message = True
+            self._size += length
+        self._feed(data[position : position + size], events, header=True)
+        # Only now, for wsproto has checked the header.
+        if is_data and self.state is not State.CLOSED:
+            if self._size > self._max_payload:
+                self._fail(TOO_BIG, "", events)
+            elif not length and not fin:
+                self._empty_fragments += 1
+                if self._empty_fragments > EMPTY_FRAGMENTS:
+                    self._fail(POLICY, "Too many empty fragments", events)
+        return position + size
+
+    def _feed(self, data: bytes, events: list[Event], header: bool = False) -> None:
+        """Give wsproto some of the current frame, its header as a whole."""
+        wsproto = self._wsproto
+        assert wsproto is not None
+        if not header:
+            self._payload -= len(data)
+        wsproto.receive_data(data)
+        for event in wsproto.events():
+            kind = type(event)
+            if kind is TextMessage or kind is BytesMessage:
+                self._on_piece(event.data, event.message_finished, events)  # type: ignore[attr-defined]
+            elif kind is Ping:
+                self._on_ping(PING, bytes(event.payload), events)  # type: ignore[attr-defined]
+            elif kind is Pong:
+                self._on_ping(PONG, bytes(event.payload), events)  # type: ignore[attr-defined]
+            elif kind is CloseConnection:
+                code, reason = int(event.code), event.reason or ""  # type: ignore[attr-defined]
+                if wsproto.state is ConnectionState.OPEN:  # wsproto's way to say that the peer broke the protocol
+                    self._fail(code, reason, events)
+                else:
+                    self._on_close(code, reason, events)
+                return
+        if not self._payload:
+            self._in_frame = False
+            if self._is_last:
+                self._in_message = self._is_last = False
+                self._size = self._empty_fragments = 0
+            if not self._in_message:
+                self._wsproto = None
+
+    # --- what wsproto found ----------------------------------------------------------------------------------------------------------
+
+    def _on_piece(self, data: str | bytes, is_complete: bool, events: list[Event]) -> None:
+        if self.state is not State.OPEN:
+            return
+        collected = self._collected
+        if is_complete and not collected:
+            events.append(data)
+            return
+        # As bytes, also of a text: pieces of text may be far larger in memory than what they are of.
+        collected += data.encode() if isinstance(data, str) else data
+        if is_complete:
+            events.append(collected.decode() if isinstance(data, str) else bytes(collected))
+            self._collected = bytearray()
+
+    def _on_ping(self, opcode: int, payload: bytes, events: list[Event]) -> None:
+        if opcode == PONG:
+            events.append(PongReceived(payload))
+            return
+        events.append(PingReceived(payload))
+        if self.state is not State.OPEN:
+            return
+        if self.holds_pongs:
+            self._held_ping = payload
+        else:
+            self._out.append(encode_control(PONG, payload))
+
+    def _on_close(self, code: int, reason: str, events: list[Event]) -> None:
+        if self.state is State.OPEN:
+            self._out.append(encode_control(CLOSE, b"" if code == NO_STATUS else code.to_bytes(2)))
+        self._advance(Input.HEAR_CLOSE)
+        events.append(CloseReceived(code, reason))
+
+    def _fail(self, code: int, reason: str, events: list[Event]) -> None:
+        # The same words wherever it was found, and however the bytes were cut.
+        if code == TOO_BIG:
+            reason = f"A message may have {self._max_payload} bytes"
+        elif code == INVALID_DATA:
+            reason = "Invalid data"
+        self.fail(code, reason)
+        events.append(Failed(code, reason))
+
+    def _forget(self) -> None:
+        """Nothing is read any more."""
+        self._wsproto = None
+        self._in_frame = self._in_message = False
+        self._payload = 0
+        self._held = b""
+        self._collected = bytearray()
+        self._held_ping = None
+        self.is_behind = False
+
+    def _advance(self, input: Input) -> None:
+        self.state = TRANSITIONS[self.state].get(input, State.ERROR)
+        assert self.state is not State.ERROR, input
+
+    # --- output --------------------------------------------------------------------------------------------------------------------
+
+    def encode(self, message: str | bytes) -> bytes:
+        """The frame of a message for this peer, compressed if that was agreed upon. Others may get `encode_frame` as well."""
+        return encode_frame(message) if self._deflater is None else self._deflater.encode(message)
+
+    def ping(self) -> None:
+        if self.state is State.OPEN:
+            self._out.append(_PING_FRAME)
+
+    def release_pongs(self) -> None:
+        """The peer takes what it is sent again."""
+        self.holds_pongs = False
+        payload, self._held_ping = self._held_ping, None
+        if payload is not None and self.state is State.OPEN:
+            self._out.append(encode_control(PONG, payload))
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Send a close frame, if none was sent. Raises ValueError for a code that is never sent."""
+        if self.state is State.OPEN:
+            self._out.append(encode_close(code, reason))
+            self._advance(Input.SAY_CLOSE)
+            self._collected = bytearray()
+
+    def fail(self, code: int, reason: str) -> None:
+        """The peer broke the protocol, or a limit: say so, and listen no longer."""
+        if self.state is State.OPEN:
+            self._out.append(encode_close(code, reason))
+        if self.state is not State.CLOSED:
+            self._advance(Input.FAULT)
+        self._forget()
+
+    def data_to_send(self) -> bytes:
+        """The output since the last call: pongs, pings, the close frame. Messages are the owner's to write."""
+        out = self._out
+        if not out:
+            return b""
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return data
+
+    def check(self) -> None:
+        """Assert what is always true between two calls."""
+        assert self._in_frame or self._payload == 0
+        assert self.state is State.OPEN or not self._collected
+        assert len(self._collected) <= self._max_payload
+        if self.state is State.CLOSED:
+            assert not self._held and self._wsproto is None and not self.is_behind
+        elif not self._in_frame and not self._in_message:
+            assert self._wsproto is None and self._size == 0 and not self._collected
+        assert self.is_behind or self._in_frame or len(self._held) < 14 + 125 or self.state is State.CLOSED
+
+    def __repr__(self) -> str:
+        return f"<WebSocketProtocol {self.state.name}{' in a message' if self._in_message else ''}>"

@@ -1,0 +1,45 @@
+"""The lifecycle of the server's side of a WebSocket, after the handshake (RFC 6455 §5.5.1, §7).
+
+             SAY_CLOSE               HEAR_CLOSE
+    OPEN ---------------> CLOSING ---------------+
+     |                       |                   v
+     +--HEAR_CLOSE-----------|--------------> CLOSED
+     |                       |                   ^
+     +--FAULT, END-----------+-------------------+
+
+OPEN     messages go both ways
+CLOSING  our close frame is sent, so nothing else may be; what the peer still says is checked and dropped
+CLOSED   both close frames went over, or the peer broke the protocol or is gone: nothing is read or written
+ERROR    this object was misused
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class State(IntEnum):
+    OPEN = 0
+    CLOSING = 1
+    CLOSED = 2
+    ERROR = 3
+
+
+class Input(IntEnum):
+    SAY_CLOSE = 0
+    HEAR_CLOSE = 1
+    FAULT = 2  # the peer broke the protocol
+    END = 3  # the peer will send nothing more, or the carrier is gone
+
+
+TRANSITIONS: dict[State, dict[Input, State]] = {
+    State.OPEN: {
+        Input.SAY_CLOSE: State.CLOSING,
+        Input.HEAR_CLOSE: State.CLOSED,
+        Input.FAULT: State.CLOSED,
+        Input.END: State.CLOSED,
+    },
+    State.CLOSING: {Input.HEAR_CLOSE: State.CLOSED, Input.FAULT: State.CLOSED, Input.END: State.CLOSED},
+    State.CLOSED: {Input.END: State.CLOSED},
+    State.ERROR: {},
+}
