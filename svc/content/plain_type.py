@@ -8,6 +8,8 @@ from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.json_type import JsonRows, encode_json
 from svc.content.values import json_form, whole_text
 
+EVENT_STREAM = "text/event-stream"
+
 
 class PlainType(ContentType):
     """The text form of a value: a text itself, of anything else its JSON."""
@@ -35,7 +37,7 @@ class PlainRows(JsonRows):
 class EventStreamType(ContentType):
     """Known to the registry, but never the answer to an ordinary request: subscriptions choose it themselves."""
 
-    name = content_type = "text/event-stream"
+    name = content_type = EVENT_STREAM
     q = 0.8
     compressible = False
     reads = writes = False

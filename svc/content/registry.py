@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, MutableMapping
+from copy import copy
 from typing import Any
 
 from svc.content.cbor_type import CborType
@@ -15,7 +16,7 @@ from svc.content.json_type import JsonType
 from svc.content.msgpack_type import MsgpackType
 from svc.content.ndjson_type import NdjsonType
 from svc.content.negotiation import FALLBACK, choose
-from svc.content.plain_type import EventStreamType, PlainType
+from svc.content.plain_type import EVENT_STREAM, EventStreamType, PlainType
 from svc.content.yaml_type import YamlType
 from svc.errors import NotAcceptable
 
@@ -49,7 +50,7 @@ class ContentTypes(MutableMapping[str, Any]):
         ndjson = NdjsonType()
         types["application/x-ndjson"] = ndjson
         types["application/ndjson"] = ndjson
-        types["text/event-stream"] = EventStreamType()
+        types[EVENT_STREAM] = EventStreamType()
         types["text/plain"] = PlainType()
         types["text/yaml"] = YamlType()
         types["application/x-www-form-urlencoded"] = FormType()
@@ -112,6 +113,19 @@ class ContentTypes(MutableMapping[str, Any]):
                 self._writers.clear()
             self._writers[accept] = kind
         return kind
+
+    def prefers_events(self, accept: str | None) -> bool:
+        """Whether `text/event-stream` is the best match of an `Accept` field (realtime §3). Only where it is named: who asks for `text/*` or
+        anything at all does not expect an answer without an end."""
+        if accept is None or EVENT_STREAM not in accept.lower():
+            return False
+        kind = self._types.get(EVENT_STREAM)
+        if type(kind) is not EventStreamType:
+            return False  # an application has put something else in its place, which negotiation finds like any other
+        offered = copy(kind)
+        offered.writes = True
+        found = choose(accept, [(name, offered if other is kind else other) for name, other in self._types.items()])
+        return found is not None and found[0] is offered
 
     def named(self, media_type: str) -> ContentType | None:
         """The type that a URL's extension stands for; None: there is no such type to write."""

@@ -23,6 +23,9 @@ VERBS: Mapping[str, str] = {
     "get": "GET", "search": "GET", "put": "PUT", "patch": "PATCH", "post": "POST", "delete": "DELETE", "query": "QUERY", "copy": "COPY", "move": "MOVE",
 }  # fmt: skip
 
+# Either of them makes a resource one that can be connected to: with a WebSocket, or for server-sent events (realtime §1).
+CONNECTING = frozenset(("connect", "subscribe"))
+
 
 @dataclass(slots=True)
 class StoredRecord:
@@ -80,18 +83,33 @@ class Resource:
 
     @classmethod
     def handle(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> Any:
-        """Check permission once, then run the verb. Returns data, StoredRecord, Rows, Created, Response, None, or an awaitable of these."""
-        if verb not in cls.verbs:
-            raise cls.not_allowed(verb, target=target)
+        """Check permission once, then run the verb. Returns data, StoredRecord, Rows, Created, Response, None, or an awaitable of these.
+
+        Of `connect`, whose data are the incoming messages (None: the client sends none), the result is an EventSource or an async iterator.
+        """
+        if verb not in cls.verbs and (verb != "connect" or "subscribe" not in cls.verbs):
+            raise cls.not_allowed(verb, request.method if verb in CONNECTING else "", target=target)
         cls.authorize(verb, target, data, request)
         return getattr(cls, "on_" + verb)(target, data, request)
+
+    @classmethod
+    def check_connect(cls, target: RequestTarget, request: Request) -> None:
+        """Whether `connect` will be possible, before there is anybody to send to. Raises Problem."""
+        if CONNECTING.isdisjoint(cls.verbs):
+            raise cls.not_allowed("connect", request.method, target=target)
+        cls.authorize("connect", target, None, request)
+
+    @classmethod
+    def on_connect(cls, target: RequestTarget, incoming: Any, request: Request) -> Any:
+        """The subscription; what the client says is ignored."""
+        return getattr(cls, "on_subscribe")(target, None, request)  # noqa: B009
 
     @classmethod
     def allowed_methods(cls, target: RequestTarget | None = None) -> tuple[str, ...]:
         """The HTTP methods that are answered at an address of this resource, for `Allow`; None: somewhere in it."""
         missing = () if target is None else cls.methods_missing(target)
         methods: dict[str, None] = {}
-        for verb in sorted(cls.verbs, key=list(VERBS).index):
+        for verb in sorted(cls.verbs & VERBS.keys(), key=list(VERBS).index):
             if VERBS[verb] not in missing:
                 methods[VERBS[verb]] = None
                 if verb == "get":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote
 
 from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
@@ -16,14 +16,20 @@ from svc.query import AnyRows, QueryCache, plan_query
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
+from svc.realtime.event import EventSource
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
+from svc.resources.subscribing import subscribed_query, subscription_request
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
 from svc.store.transaction import LONG_WRITES
 from svc.store.validation import check_key, key_from_text
+
+if TYPE_CHECKING:
+    from svc.realtime.hub import Hub
+    from svc.realtime.live import LiveQueries
 
 LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
 COUNT_STEP = 1000  # records without a key that are counted between two looks at the clock
@@ -45,7 +51,9 @@ class TableResource(Resource):
     text_keys: ClassVar[bool] = False  # the text of an id is its key
     shows_record_count: ClassVar[bool] = False  # in its description
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
-    verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query"})
+    hub: ClassVar[Hub | None] = None  # where to subscribe; None: there are no events here
+    live: ClassVar[LiveQueries | None] = None
+    verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query", "subscribe", "connect", "publish"})
 
     @classmethod
     def bind(cls, target: RequestTarget) -> None:
@@ -75,10 +83,12 @@ class TableResource(Resource):
         may = target.rights = rights(user, cls.table.database.name, cls.table.name)
         if may.all:
             return
-        if verb in ("get", "query"):
+        if verb in ("get", "query", "subscribe", "connect"):
             allowed = may.read
         elif verb == "delete":
             allowed = may.delete
+        elif verb == "publish":
+            allowed = may.insert
         elif verb == "post":
             allowed = may.insert if target.is_collection or target.is_root else may.update
         elif target.id is None:  # a list of records: some may exist
@@ -88,7 +98,7 @@ class TableResource(Resource):
         if not allowed:
             raise AccessViolation(user)
         if data is not None and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
-            existing = target.id is not None and cls.table.get_raw(target.id) is not None
+            existing = verb != "publish" and target.id is not None and cls.table.get_raw(target.id) is not None
             for record in data if isinstance(data, list) else (data,):
                 if isinstance(record, dict):
                     may.check_write(record, insert=not existing, user=user)
@@ -181,6 +191,25 @@ class TableResource(Resource):
             found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
         found["attributes"] = [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible]
         return found
+
+    # --- events --------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def check_connect(cls, target: RequestTarget, request: Request) -> None:
+        super().check_connect(target, request)
+        query = subscribed_query(cls, target, request)
+        if not query.live:
+            subscription_request(cls, query, target, request)
+
+    @classmethod
+    def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> EventSource:
+        """The events of a record or a collection (realtime §1); with `live()`, those of a query's result."""
+        query = subscribed_query(cls, target, request)
+        if cls.hub is None or cls.live is None:
+            raise cls.not_allowed("subscribe", request.method, target=target)
+        if query.live:
+            return cls.live.subscribe(query, cls.table, request.user)
+        return cls.hub.subscribe(subscription_request(cls, query, target, request))
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -393,6 +422,15 @@ class TableResource(Resource):
                 key = check_key(table.definition, prefix + str(key))
         record[table.primary_key] = key
         return transaction.create(table, key, table.validator.record(record, source=source_of(request)))
+
+    @classmethod
+    def on_publish(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
+        """A message to all who have subscribed to the record, or to the table; no record changes (applications §9)."""
+        if target.prefix is not None:
+            raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
+        transaction = cls.begin(request)
+        transaction.publish(cls.table, target.id, data, source=source_of(request))
+        return cls.commit(transaction, request)
 
     @classmethod
     def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> Any:

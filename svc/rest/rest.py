@@ -6,8 +6,9 @@ which is handed on to the dispatcher untouched.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from svc.rest.bodies import Bodies, accept_patch, one_row
 from svc.rest.compression import Compression
 from svc.rest.conditional import write_precondition
 from svc.rest.decoding import RequestDecoder
+from svc.rest.event_stream import EventStreams
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import Login
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
@@ -28,6 +30,7 @@ from svc.rest.problems import problem_response
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501
+READS = ("GET", "HEAD")
 NO_OPTIONS = RestOptions()
 DEFAULT_THRESHOLD = 1200  # bytes, http.compressionThreshold
 DEFAULT_MAX_BODY = 1 << 30
@@ -47,13 +50,16 @@ class Rest:
         compression: Compression | None = None,
         decoder: RequestDecoder | None = None,
         login: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """`report` logs a defect met while an answer streams. `login`: whether there are `POST /login` and `/logout`."""
+        """`report` logs a defect met while an answer streams. `login`: whether there are `POST /login` and `/logout`. `loop`: where the streams
+        of resources with code of their own run; None: the one that is running then."""
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
         self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options)
+        self._streams = EventStreams(loop, clock.monotonic, report)
         self._login = Login(self._bodies, self._answers) if login else None
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
@@ -81,6 +87,10 @@ class Rest:
             return self._login.handle(request)
         found = self._resources.find(request.pathname, "rest")
         if found is None:
+            if request.method in READS and self._answers.wishes(request).events:
+                stream = self._stream(request)  # an address may be one of events only
+                if stream is not None:
+                    return stream
             raise NotFound("Not found")
         registration, relative_url = found
         request.handler_path = registration.path
@@ -133,6 +143,10 @@ class Rest:
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         answers = self._answers
         wishes = answers.wishes(request)
+        if wishes.events:
+            stream = self._stream(request)
+            if stream is not None:
+                return stream
         refused = wishes.writer is None and target.extension is None
         if refused and (target.id_text is None or not issubclass(resource, TableResource)):
             raise NotAcceptable(wishes.refusal)  # before any work is done
@@ -151,6 +165,28 @@ class Rest:
         if result is None and target.id_text is not None and "/" in target.id_text:
             return self._uploaded_property(request, resource, target)
         return answers.answer(request, target, result, missing="Record not found")
+
+    def _stream(self, request: Request) -> Any:
+        """The events of a resource, or an awaitable of that answer; None if it has none to show (realtime §3)."""
+        found = self._resources.find(request.pathname, "sse")
+        if found is None:
+            return None
+        registration, relative_url = found
+        request.handler_path = registration.path
+        if registration.fault:
+            raise ServerError(registration.fault)
+        resource = registration.resource
+        target = parse_target(relative_url, request.query, resource.properties)
+        if target.id_text is not None:
+            resource.bind(target)
+        result = resource.handle("connect", target, None, request)
+        return self._streams_later(request, target, result) if inspect.isawaitable(result) else self._streamed(request, target, result)
+
+    def _streamed(self, request: Request, target: RequestTarget, result: Any) -> Any:
+        return self._streams.respond(result) or self._answers.answer(request, target, result)
+
+    async def _streams_later(self, request: Request, target: RequestTarget, result: Awaitable[Any]) -> Any:
+        return self._streamed(request, target, await result)
 
     def _query(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         """QUERY: the query is the body (http §6.9)."""

@@ -14,10 +14,11 @@ class Wishes:
     """Kept in the memo of the header block, and made anew when the content types have changed since.
 
     `writer`: the best type the client accepts; None if there is none, and `refusal` says so. `threshold`: bytes of a body above which
-    compression has something to do. `explain`: the plan is wanted, not the records.
+    compression has something to do. `explain`: the plan is wanted, not the records. `events`: a stream of events is wanted, not an answer with
+    an end.
     """
 
-    __slots__ = ("conditional", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
+    __slots__ = ("conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
 
     def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
         fields = block.fields
@@ -25,6 +26,7 @@ class Wishes:
         self.conditional = not READ_CONDITIONS.isdisjoint(fields)
         self.threshold = compression.threshold_for(block)
         self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
+        self.events = types.prefers_events(fields.get("accept"))
         self.refusal = compression.refusal(block) or ""
         self.writer: ContentType | None = None
         self.type_pair = ("Content-Type", "")

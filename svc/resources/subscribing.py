@@ -1,0 +1,66 @@
+"""What a subscription to a table asks for, from its address and query (contract: realtime §1, rules 1 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from svc.auth.permissions import ALL_RIGHTS
+from svc.errors import QuerySyntaxError
+from svc.messages import Request
+from svc.narrowing import narrow_query
+from svc.query.nodes import Query, Select, SelectItem
+from svc.realtime.request import SubscriptionRequest
+from svc.resources.target import RequestTarget
+
+if TYPE_CHECKING:
+    from svc.resources.table_resource import TableResource
+
+LIVE = "live() keeps the result of a whole query up to date"
+
+
+def subscribed_query(resource: type[TableResource], target: RequestTarget, request: Request) -> Query:
+    """The query of the address, as far as the caller may ask it. Raises QueryError or AccessViolation."""
+    query = resource.queries.parse(target.query, resource.table) if target.query else Query()
+    if target.property is not None:
+        query = replace(query, select=Select((SelectItem((target.property,), nested=query.select),), "value"))
+    return query if target.rights is ALL_RIGHTS else narrow_query(query, resource.table, request.user)
+
+
+def subscription_request(resource: type[TableResource], query: Query, target: RequestTarget, request: Request) -> SubscriptionRequest:
+    """Raises QueryError for what speaks of a result as a whole, of which single events know nothing."""
+    text = target.query or ""
+    aggregate = query.aggregate
+    if aggregate is not None:
+        raise _refused(aggregate.kind, text)
+    for name, given in (("sort", query.sort), ("limit", query.limit is not None or query.offset), ("after", query.after is not None)):
+        if given:
+            raise _refused(name, text)
+    return SubscriptionRequest(
+        resource.table,
+        target.id,
+        target.prefix,
+        query.where,
+        query.select,
+        request.user,
+        after=resume_position(request.block.get("last-event-id")),
+    )
+
+
+def _refused(call: str, text: str) -> QuerySyntaxError:
+    return QuerySyntaxError(f"'{call}(...)' in a subscription", max(0, text.find(call)), text, LIVE)
+
+
+def resume_position(last_event_id: str | None) -> int | None:
+    """The position in the log that a client names in `Last-Event-ID`; None if it is none.
+
+    >>> resume_position("4711"), resume_position(" 12.75 "), resume_position("-1"), resume_position("x"), resume_position("1" * 99)
+    (4711, 12, None, None, None)
+    """
+    if last_event_id is None or len(last_event_id) > _MAX_LENGTH:
+        return None
+    whole, _, fraction = last_event_id.strip().partition(".")
+    return int(whole) if whole.isascii() and whole.isdecimal() and (not fraction or fraction.isdecimal()) else None
+
+
+_MAX_LENGTH = 24  # characters

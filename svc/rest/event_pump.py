@@ -1,0 +1,119 @@
+"""From a source of events to one client, as fast as he takes them, and no faster (contract: realtime §1 rule 8).
+
+What waits, waits in the source, where it is bounded; here are at most HIGH_WATER bytes and a batch. The bytes of an event are made once for all its
+receivers and kept in its memo, so what it costs to deliver one is: take, look up, write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from svc.realtime.event import Ended, Event, EventSource
+
+HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which nothing more is taken for him
+MAX_BATCH = 64  # events taken at a time; their sizes are not known beforehand, so it begins with one and doubles
+
+
+class Outlet(Protocol):
+    """Where the bytes go: a `FeedWriter`, a `websocket.Socket`."""
+
+    @property
+    def pending(self) -> int: ...
+
+
+class EventPump:
+    """`run` when the source has something, or the client has room again."""
+
+    __slots__ = ("_encode", "_key", "_on_end", "_outlet", "_report", "_source", "_write", "is_waiting")
+
+    def __init__(
+        self,
+        source: EventSource,
+        key: object,
+        encode: Callable[[Event], bytes],
+        on_end: Callable[[Ended], None],
+        report: Callable[[BaseException], None],
+    ) -> None:
+        """`encode` makes the bytes of an event and keeps them in its memo under `key`. `on_end` is called once, when the source has no more.
+        `report` logs a defect."""
+        self._source: EventSource | None = source
+        self._key = key
+        self._encode = encode
+        self._on_end = on_end
+        self._report = report
+        self._outlet: Outlet | None = None
+        self._write: Callable[[bytes], None]
+        self.is_waiting = False  # for room
+
+    def start(self, outlet: Outlet, write: Callable[[bytes], None]) -> None:
+        source = self._source
+        if source is not None:
+            self._outlet, self._write = outlet, write
+            source.on_ready = self.run
+            self.run()
+
+    def run(self) -> None:
+        source, outlet = self._source, self._outlet
+        if source is None or outlet is None:
+            return
+        self.is_waiting = False
+        write, key = self._write, self._key
+        batch = 1
+        try:
+            while outlet.pending < HIGH_WATER:
+                events = source.take(batch)
+                if not events:
+                    if source.ended is not None:
+                        self._end(source.ended)
+                    return
+                for event in events:
+                    write(event.memo.get(key) or self._encode(event))
+                if batch < MAX_BATCH:
+                    batch *= 2
+                if self._source is None:  # ended from within
+                    return
+            self.is_waiting = True
+        except Exception as error:  # of one event, or of one source: the others' go on
+            self._report(error)
+            self._end(Ended.FAILED)
+
+    def close(self) -> None:
+        """The client is gone, or wants no more."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def _end(self, why: Ended) -> None:
+        self.close()
+        self._on_end(why)
+
+
+def as_events(result: Any) -> EventSource | None:
+    """What a `connect` returned, if it is a source that can be taken from; else it is iterated."""
+    return result if hasattr(result, "take") and hasattr(result, "on_ready") else None
+
+
+async def iter_source(source: EventSource, loop: asyncio.AbstractEventLoop) -> AsyncIterator[Event]:
+    """The events one by one, for who has to wait between them."""
+    ready: asyncio.Future[None] | None = None
+
+    def on_ready() -> None:
+        if ready is not None:
+            # From the end of a turn, when the length of the coming poll is settled already: it has to be cut short.
+            loop.call_soon_threadsafe(lambda: ready.done() or ready.set_result(None))
+
+    source.on_ready = on_ready
+    try:
+        while True:
+            ready = loop.create_future()
+            events = source.take(1)
+            for event in events:
+                yield event
+            if not events:
+                if source.ended is not None:
+                    return
+                await ready
+    finally:
+        source.close()
