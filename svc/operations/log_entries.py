@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from svc.auth.system import SYSTEM, USER_SECRETS
 from svc.store import LogEntry, Table
 from svc.store.keys import encode_primary
-from svc.store.log import DELETE, EXPIRE, OPERATIONS, PATCH, PUT
-from svc.store.records import decode, lsn_of
+from svc.store.log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
+from svc.store.records import decode, decode_payload, lsn_of, raw_payload
 from svc.store.validation import Add
 
 TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load's there are several, each made in some milliseconds
@@ -24,11 +26,11 @@ Entries = Iterator[LogEntry | None]
 
 
 def operation_of(entry: LogEntry) -> str:
-    """`insert`, `update`, `upsert` or `delete`; "" for what changes no record."""
+    """`insert`, `update`, `upsert` or `delete`; `message` or `invalidate` for what changes no record, and "" for what is of no interest."""
     if entry.kind in (DELETE, EXPIRE):
         return "delete"
     if entry.kind not in (PUT, PATCH):
-        return ""
+        return KINDS[entry.kind] if entry.kind in NOTES and entry.table_number else ""
     return OPERATIONS[entry.operation] or ("update" if entry.kind == PATCH else "upsert")
 
 
@@ -53,15 +55,17 @@ class Presenter:
         ids = [entry.id for entry in entries]
         shown["hash_values"] = [list(key) if type(key) is tuple else key for key in ids]
         shown["records"] = [self._seen(self._new(entry)) for entry in entries if entry.value is not None]
-        if self._original and operation != "insert":
+        if self._original and operation != "insert" and first.kind not in NOTES:
             originals = [self._seen(decode(entry.image)) for entry in entries if entry.image is not None]
             if originals or operation != "upsert":
                 shown["original_records"] = originals
         return shown
 
-    def _new(self, entry: LogEntry) -> Mapping[str, Any]:
-        """The record as written; of a patch what it has changed, with increments carried out."""
+    def _new(self, entry: LogEntry) -> Any:
+        """The record as written; of a patch what it has changed, with increments carried out. Or the message."""
         assert entry.value is not None
+        if entry.kind == MESSAGE:
+            return decode_payload(raw_payload(entry.value))
         record = decode(entry.value)
         if entry.kind != PATCH:
             return record
@@ -74,8 +78,9 @@ class Presenter:
             shown[name] = value
         return shown
 
-    def _seen(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: value for name, value in record.items() if name not in self._hidden} if self._hidden else record
+    def _seen(self, record: Any) -> Any:
+        hidden = self._hidden
+        return {name: value for name, value in record.items() if name not in hidden} if hidden and isinstance(record, dict) else record
 
     def each(self, entries: Entries) -> Iterator[Shown | None]:
         """Every change on its own."""
@@ -130,11 +135,14 @@ def limited(values: Iterator[Shown | None], limit: int | None) -> Iterator[Shown
 
 
 def history(table: Table, key: Any, txn: Any) -> Entries:
-    """The changes of one record, oldest first."""
+    """The changes of one record and the messages about it, oldest first."""
     raw = table.get_raw(key, txn)
     newest = None if raw is None else lsn_of(raw)
+    encoded = encode_primary(key)
+    log = table.database.log
     found: list[LogEntry] = []
-    for entry in table.database.log.read_record_history(txn, table.number, encode_primary(key), newest):
+    for entry in chain(log.read_record_history(txn, table.number, encoded, newest), log.read_notes(txn, table.number, encoded)):
         found.append(entry)
         yield None
-    yield from reversed(found)
+    found.sort(key=attrgetter("lsn"))
+    yield from found

@@ -48,7 +48,7 @@ from svc.store.definitions import (
 )
 from svc.store.env import MAX_STORES, Cursor, Handle, Txn
 from svc.store.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
-from svc.store.log import DELETE, DELETED_STORE, EXPIRE, LOG_STORE, MESSAGE, PATCH, PUT, LogEntry, decode_entry, record_key
+from svc.store.log import DELETE, DELETED_STORE, EXPIRE, LOG_STORE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key
 from svc.store.records import decode, expiry_of, has_files, lsn_of, version_of
 from svc.store.writes import same
 
@@ -407,6 +407,9 @@ class _Check:
                 self.progress("removed records", done, total)
             lsn = _LSN.unpack(packed)[0] if len(packed) == _LSN.size else 0
             entry = self.entry(lsn)
+            if key[:1] >= b"\x80":
+                self.check_notes(key, lsn, entry)
+                continue
             if entry is None or entry.kind not in (DELETE, EXPIRE) or record_key(entry.table_number, entry.key) != key:
                 self.find(f"The store of removed records names entry {lsn} of the log for {key.hex()}, which is no such removal.")
                 continue
@@ -419,6 +422,20 @@ class _Check:
             else:
                 self.check_chain(table, entry.key, lsn)
 
+    def check_notes(self, key: bytes, lsn: int, entry: LogEntry | None) -> None:
+        """Follow what was said about a record back. `entry`: the newest, which is at `lsn`."""
+        while True:
+            if entry is None or entry.kind not in NOTES or note_key(entry.table_number, entry.key) != key:
+                self.find(f"The chain of messages {key.hex()} names entry {lsn} of the log, which is none of them.")
+                return
+            if entry.previous < self.oldest:
+                return
+            if entry.previous >= lsn:
+                self.find(f"Entry {lsn} of the log names entry {entry.previous} as an earlier one.")
+                return
+            lsn = entry.previous
+            entry = self.entry(lsn)
+
     def check_log(self) -> None:
         total = self.txn.stat(self.log)["entries"]
         self.report.log_entries = total
@@ -429,7 +446,7 @@ class _Check:
             if entry is None:
                 continue
             self.check_blobs_of(entry)
-            if entry.table_number in self.tables and entry.kind != MESSAGE:
+            if entry.table_number in self.tables and entry.kind not in NOTES:
                 in_chains += 1
             if before is None:
                 continue

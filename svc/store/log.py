@@ -12,6 +12,9 @@ What is removed of a table are its oldest entries, so a chain only ever ends ear
 `$deleted` has the end of the chain of records that are not there: number of the table (4 bytes), record key -> LSN (8 bytes). The key is
 the encoded primary key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash.
 
+What is said of a record without changing it (message, invalidate) is in a chain of its own, which goes on whether the record is there or not.
+`$deleted` has its end too, under the number of the table plus 2**31. The key may be empty: the whole table is spoken of.
+
 A second store (table, key, LSN) would give the same entries for the same number of look-ups, but costs every write one more random page:
 measured, 15 % of a PUT with its share of the commit and a quarter of a bulk load.
 
@@ -24,7 +27,7 @@ An entry is one byte of format and what that format says. Format 1, numbers big-
     3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
     4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
     8       8     transaction: LSN of the first entry of the same transaction
-    16      8     LSN of the entry that last wrote the same record, 0 if none is known
+    16      8     LSN of the entry before it in the same chain, 0 if none is known
     24      8     wall time of the commit, double, ms since the epoch
     32      8     version, double, ms since the epoch; the same for all entries of a transaction
     40      1     length of the table's name
@@ -37,7 +40,7 @@ An entry is one byte of format and what that format says. Format 1, numbers big-
                   key: the primary key as `keys` encodes it, whole
                   names: MessagePack array of the attributes that changed
                   value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
-                  {"__op__": "add", "value": n}; message: the message; delete and expire: none
+                  {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
                   image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
 
 A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record.
@@ -60,6 +63,7 @@ from svc.store.log_counts import EntryCounts
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
 KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
 _REMOVALS = frozenset((DELETE, EXPIRE))
+NOTES = frozenset((MESSAGE, INVALIDATE))  # change no record
 OPERATIONS = ("", "insert", "update", "upsert")
 
 LOG_STORE = "$log"
@@ -80,6 +84,7 @@ _TABLE_OFFSET = 4
 _LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
 _SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
+_NOTED = 1 << 31  # in the number of a table: see `note_key`
 _WHOLE_KEY = 495
 _KEPT_KEY = 483
 
@@ -112,9 +117,9 @@ class LogEntry(msgspec.Struct, gc=False):
     operation: int = 0
 
     @property
-    def id(self) -> Key:
-        """The primary key."""
-        return decode_key(self.key)  # type: ignore[return-value]
+    def id(self) -> Key | None:
+        """The primary key; None: the whole table is meant."""
+        return decode_key(self.key) if self.key else None  # type: ignore[return-value]
 
 
 def encode_entry(entry: LogEntry) -> bytes:
@@ -248,6 +253,11 @@ def record_key(table_number: int, key: bytes) -> bytes:
     return _TABLE.pack(table_number) + key
 
 
+def note_key(table_number: int, key: bytes) -> bytes:
+    """The key in `$deleted` of what was said of a record."""
+    return record_key(table_number | _NOTED, key)
+
+
 class TransactionLog:
     """The log of one database.
 
@@ -292,6 +302,13 @@ class TransactionLog:
         """LSN of the newest entry of a record that was not there and is about to be; 0 if the log has none."""
         lsn = txn.pop(record_key(table_number, key), self._deleted)
         return 0 if lsn is None else int.from_bytes(lsn, "big")
+
+    def extend_notes(self, txn: Txn, table_number: int, key: bytes, lsn: int) -> int:
+        """The next entry is a message, or the like, about this record; returns the LSN of the one before it, 0 if the log has none."""
+        place = note_key(table_number, key)
+        before = txn.get(place, None, self._deleted)
+        txn.put(place, _pack_lsn(lsn), True, True, False, self._deleted)
+        return 0 if before is None else int.from_bytes(before, "big")
 
     def has_deleted(self, txn: Txn) -> bool:
         """Whether the log has the history of any record that is not there."""
@@ -374,14 +391,18 @@ class TransactionLog:
         return low
 
     def read_versions(self, txn: Txn, lsn: int, limit: int, *, reverse: bool = False) -> Iterator[tuple[int, int, float]]:
-        """(LSN, number of the table, version) of up to `limit` entries from `lsn` on, or before it with `reverse`: newest first."""
+        """(LSN, number of the table, version) of up to `limit` entries from `lsn` on, or before it with `reverse`: newest first.
+
+        The number is 0 if no record was changed.
+        """
         cursor = txn.cursor(self._entries)
         found = cursor.set_range(_pack_lsn(lsn))
         if reverse:
             found = cursor.prev() if found else cursor.last()
         while found and limit:
             data = cursor.value()
-            yield _LSN.unpack(cursor.key())[0], _TABLE.unpack_from(data, _TABLE_OFFSET)[0], _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0]
+            number = 0 if data[1] in NOTES else _TABLE.unpack_from(data, _TABLE_OFFSET)[0]
+            yield _LSN.unpack(cursor.key())[0], number, _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0]
             limit -= 1
             found = cursor.prev() if reverse else cursor.next()
 
@@ -390,10 +411,19 @@ class TransactionLog:
 
         `newest`: LSN in the header of the record (`records.lsn_of`), None if there is no record.
         """
-        lsn = newest
-        if lsn is None:
-            ended = txn.get(record_key(table_number, key), None, self._deleted)
-            lsn = 0 if ended is None else int.from_bytes(ended, "big")
+        lsn = self._end(txn, record_key(table_number, key)) if newest is None else newest
+        return self._back(txn, lsn)
+
+    def read_notes(self, txn: Txn, table_number: int, key: bytes) -> Iterator[LogEntry]:
+        """The messages and the like about one record that are still in the log, newest first. `key` b"": about the whole table."""
+        return self._back(txn, self._end(txn, note_key(table_number, key)))
+
+    def _end(self, txn: Txn, place: bytes) -> int:
+        """LSN of the end of a chain, 0 if there is none."""
+        ended = txn.get(place, None, self._deleted)
+        return 0 if ended is None else int.from_bytes(ended, "big")
+
+    def _back(self, txn: Txn, lsn: int) -> Iterator[LogEntry]:
         while lsn:
             entry = self.get(txn, lsn)
             if entry is None:
@@ -463,10 +493,10 @@ class TransactionLog:
         return removed
 
     def _removed(self, txn: Txn, lsn: int, data: bytes) -> None:
-        """An entry is gone: if it was the end of the chain of a record that is not there, nothing is left of that."""
-        if data[1] in _REMOVALS:
+        """An entry is gone: if it was the end of a chain that no record leads to, nothing is left of that."""
+        if data[1] in _REMOVALS or data[1] in NOTES:
             entry = decode_entry(lsn, data)
-            ended = record_key(entry.table_number, entry.key)
+            ended = (note_key if data[1] in NOTES else record_key)(entry.table_number, entry.key)
             if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
                 txn.delete(ended, b"", self._deleted)
 
@@ -477,14 +507,17 @@ class TransactionLog:
         for entry in self.read(txn):
             newest = entry.lsn
             assert entry.transaction <= entry.lsn, f"entry {entry.lsn} is older than its transaction"
-            key = record_key(entry.table_number, entry.key)
+            if not entry.table_number:
+                continue  # holds the place of an entry that a backup left out
+            key = (note_key if entry.kind in NOTES else record_key)(entry.table_number, entry.key)
             before = last.get(key)
             if before is not None:
                 assert entry.previous == before.lsn, f"entry {entry.lsn} follows {entry.previous} instead of {before.lsn}"
             last[key] = entry
         assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
-        assert ended == {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS}, "ends of chains are missing or wrong"
+        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS or entry.kind in NOTES}
+        assert ended == expected, "ends of chains are missing or wrong"
 
 
 def _entry_at(cursor: Cursor) -> LogEntry:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.store.keys import Key
-from svc.store.log import PUT
+from svc.store.log import DELETE, PUT
 from svc.store.writes import Precondition, WriteSet
 
 if TYPE_CHECKING:
@@ -24,24 +24,32 @@ _WHOLE = frozenset((PUT, INSERT))
 
 
 class Write(msgspec.Struct, gc=False):
-    """`data`: the record, the changes, or None for a delete. It takes 72 bytes, and the garbage collector need not look at it."""
+    """`data`: the record, the changes, or None for what has neither. It takes 80 bytes, and the garbage collector need not look at it."""
 
-    kind: int  # PUT, PATCH, DELETE, INSERT, UPDATE
+    kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE
     table: Table
     key: bytes  # encoded, whole
     id: Key | None  # the same decoded; None where nobody asks for it
     data: dict[str, Any] | None
     precondition: Precondition | None
     expires_at: float | None = None
+    payload: bytes | None = None  # of a message
+
+    @property
+    def adds(self) -> bool:
+        """Whether it may store something new."""
+        return self.data is not None or self.payload is not None
 
 
 def carry_out(write: Write, write_set: WriteSet) -> bool:
     """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
     kind, table, key, data = write.kind, write.table, write.key, write.data
     if data is None:
-        if write_set.delete(table, key, write.precondition):
+        if kind != DELETE:
+            write_set.note(table, kind, key, write.payload)
+        elif write_set.delete(table, key, write.precondition):
             return True
-        if write.id is not None:
+        elif write.id is not None:
             write_set.skipped.append(write.id)
     elif kind in _CONDITIONAL and write_set.has(table, key) is (kind == INSERT):
         assert write.id is not None
@@ -60,7 +68,7 @@ class WriteList:
         self._writes = writes
         self.database = writes[0].table.database
         self.size = len(writes)
-        self.adds = any(write.data is not None for write in writes)
+        self.adds = any(write.adds for write in writes)
         self.deleted = 0
 
     def steps(self, write_set: WriteSet) -> Iterator[None]:

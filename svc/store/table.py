@@ -78,6 +78,7 @@ class Table:
         self.indexes: dict[str, Index] = {}
         self._functions: dict[str, ComputeFunction] = {}
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
+        self._keeps_images = False
         self.redefine(stored.definition, index_handles)
 
     def __repr__(self) -> str:
@@ -89,7 +90,7 @@ class Table:
         self.primary_key = definition.primary_key
         self.attributes: dict[str, Attribute] = {attribute.name: attribute for attribute in definition.attributes}
         self.validator = Validator(definition)
-        self.audit = self.database.audit if definition.audit is None else definition.audit
+        self.audit = self._keeps_images or (self.database.audit if definition.audit is None else definition.audit)
         self.expiration_ms = None if definition.expiration is None else definition.expiration * 1000
         self.eviction_ms = definition.eviction * 1000
         self.expires_by_attribute = any(attribute.expires_at for attribute in definition.attributes)
@@ -111,6 +112,12 @@ class Table:
         self._key_type = "Any" if key is None else key.type
         self._sequence: KeySequence | None = None
         self._key_of = projection((self.primary_key,))
+
+    def keep_images(self) -> None:
+        """From here on, and until the process ends, the log gets the images before a change, whatever the definition says of it: somebody
+        follows what happens to the table. It does not end before, because a write under way relies on it.
+        """
+        self._keeps_images = self.audit = True
 
     def _compute(self) -> None:
         self.has_enumerable = any(attribute.enumerable and not attribute.stored for attribute in self.definition.attributes)

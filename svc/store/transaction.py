@@ -22,10 +22,10 @@ from svc.errors import ClientError, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
 from svc.store.env import LmdbError, WriterBusy, store_problem
 from svc.store.keys import Key, encode_primary, is_hashed
-from svc.store.log import DELETE, PATCH, PUT
+from svc.store.log import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
 from svc.store.long_write import LongWrite
 from svc.store.pending import INSERT, UPDATE, Write, WriteList, carry_out
-from svc.store.records import decode, encode
+from svc.store.records import decode, encode, encode_payload
 from svc.store.writes import CREATE, Precondition, WriteSet, merge
 
 if TYPE_CHECKING:
@@ -143,6 +143,30 @@ class Transaction:
         key = encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
         self._add(Write(DELETE, table, key, None, None, None))
 
+    def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
+        """Say something to those who listen to the record `key`, there or not, or with None to the whole table. No record changes.
+
+        `message`: any value that can be stored. Of an object the attributes that the table declares are checked. `source`: see `Validator`.
+        Raises ValidationError, BadValue, ClientError.
+        """
+        if isinstance(message, dict):
+            message = table.validator.message(message, source=source)
+        for _ in blobs_in({"": message}):
+            raise ClientError("A message cannot hold a blob: store it in a record", code="VALIDATION")
+        self._note(MESSAGE, table, key, encode_payload(message))
+
+    def invalidate(self, table: Table, key: Key) -> None:
+        """Say that what is known of the record `key` does not hold any more. The record stays what it is."""
+        self._note(INVALIDATE, table, key, None)
+
+    def _note(self, kind: int, table: Table, key: Key | None, payload: bytes | None) -> None:
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        if table not in self._tables:
+            self._tables[table] = table.definition
+        # Not among those by key: they say nothing of what the record is.
+        self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload))
+
     def new_key(self, table: Table, *, prefix: str = "") -> Key:
         """A key that no record has (schema-and-store §6.5)."""
         return table.new_key(prefix)
@@ -195,7 +219,8 @@ class Transaction:
         if self._by_key is None:
             self._by_key = {}
             for write in self._writes:
-                self._by_key.setdefault((write.table, write.key), []).append(write)
+                if write.kind not in NOTES:
+                    self._by_key.setdefault((write.table, write.key), []).append(write)
         for write in self._by_key.get((table, encode_primary(key)), ()):
             if write.data is None:
                 raw = None
@@ -247,7 +272,7 @@ class Transaction:
         store.check_tables(self._tables)  # from here on no other process can change them
         writes = self._take()
         for database in databases:
-            if database.env.is_low and any(write.data is not None and write.table.database is database for write in writes):
+            if database.env.is_low and any(write.adds and write.table.database is database for write in writes):
                 database.require_space()
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000

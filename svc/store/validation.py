@@ -128,6 +128,24 @@ class Validator:
             raise _refused(failures)
         return data | (changed or {}) | increments if changed or increments else data
 
+    def message(self, data: dict[str, Any], *, source: str = "json") -> dict[str, Any]:
+        """What is said about a record without being one: properties that are declared have their type, any others may be there or missing.
+
+        Raises ValidationError with all failures.
+        """
+        failures: list[str] = []
+        changed: dict[str, Any] = {}
+        checkers = self._json if source == "json" else self._native
+        for name, value in data.items():
+            check = checkers.get(name)
+            if check is not None:
+                checked = check(value, name, failures, 0)
+                if checked is not value:
+                    changed[name] = checked
+        if failures:
+            raise _refused(failures)
+        return data | changed if changed else data
+
     def require_all(self, record: dict[str, Any]) -> None:
         """Raise ValidationError unless a record whose values have been checked has all that a whole one needs."""
         failures = [required_text(name, name in record) for name in self._required if record.get(name) is None]

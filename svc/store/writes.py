@@ -18,7 +18,7 @@ from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.keys import MAX_STORED, Key, index_key, index_keys, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry, entry_encoder
-from svc.store.records import HAS_FILES, decode, encode, etag_of, expiry_of, lsn_of, version_of
+from svc.store.records import HAS_FILES, decode, encode, etag_of, expiry_of, frame, lsn_of, version_of
 from svc.store.validation import Add
 
 if TYPE_CHECKING:
@@ -366,6 +366,12 @@ class WriteSet:
         record = decode(raw)
         self._remove(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
         return True
+
+    def note(self, table: Table, kind: int, key: bytes, payload: bytes | None) -> None:
+        """Log something that changes no record: a MESSAGE with this payload, or INVALIDATE. `key` b"": it is about the whole table."""
+        lsn = self._log.last_lsn + 1
+        previous = self._log.extend_notes(self.txn, table.number, key, lsn)
+        self._append(table, kind, key, lsn, previous, None if payload is None else frame(payload, self.version, lsn, None), (), None)
 
     # -- what they share
 

@@ -20,7 +20,7 @@ from svc.store.definitions import (
 )
 from svc.store.env import Handle, Txn
 from svc.store.keys import encode_key
-from svc.store.log import DELETED_STORE, LOG_STORE, MESSAGE, LogEntry, decode_entry, encode_entry
+from svc.store.log import DELETED_STORE, LOG_STORE, MESSAGE, LogEntry, decode_entry, encode_entry, note_key
 
 _STEP = 1000  # rows between two looks at whether it goes on
 
@@ -54,6 +54,7 @@ def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch)
                 for attribute in indexed_attributes(stored.definition):
                     txn.delete(build_key(stored.number, attribute), b"", definitions)
             _remove(txn, expiry, (n.to_bytes(4, "big") for n in numbers), watch)
+            _remove(txn, deleted, (note_key(n, b"")[:4] for n in numbers), watch)
             _remove(txn, deleted, (n.to_bytes(4, "big") for n in numbers), watch)
             _reduce_ledger(txn, blobs, numbers, log, watch)
             _reduce_log(txn, entries, deleted, numbers, log, watch)
