@@ -13,7 +13,7 @@ from svc.errors import PeerError
 from svc.messages import HeaderBlock, HeaderPairs
 
 # uri-host [ ":" port ] of RFC 9110 §7.2, without the comma: `a, b` is what a careless intermediary makes of two fields. May be empty.
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
+HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
 _ABSOLUTE = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE)
 _REQUEST_LINE_PARTS = re.compile(rb"[^ ]+ [^ ]+ [^ ]+")
 
@@ -43,7 +43,7 @@ def interpret_block(pairs: HeaderPairs, http_version: str) -> ParsedBlock:
     if host is None:
         if modern:
             raise PeerError("Missing Host header")
-    elif _HOST.fullmatch(host) is None:
+    elif HOST.fullmatch(host) is None:
         raise PeerError("Invalid Host header")
     chunked = "transfer-encoding" in fields  # the readers let no other coding pass
     if chunked:
@@ -92,7 +92,7 @@ def reduce_target(method: str, target: str, pairs: HeaderPairs) -> str:
     if match is None:
         raise PeerError("The request target is neither a path nor a URL of this server")
     host, rest = match.groups()
-    if not host or _HOST.fullmatch(host) is None:  # also refuses `user@host` (RFC 9110 §4.2.4)
+    if not host or HOST.fullmatch(host) is None:  # also refuses `user@host` (RFC 9110 §4.2.4)
         raise PeerError("Invalid host in the request target")
     for position, (name, _) in enumerate(pairs):
         if name == "host":

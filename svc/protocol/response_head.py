@@ -56,10 +56,19 @@ def encode_trailers(pairs: Iterable[tuple[str, str]]) -> bytes:
     return lines.encode("latin-1")
 
 
+def is_field_name(name: str) -> bool:
+    return _TOKEN.fullmatch(name) is not None
+
+
+def is_field_value(value: str) -> bool:
+    """Whether it can be sent: latin-1 without control characters but the tab."""
+    return (value.isascii() and value.isprintable()) or _FIELD_VALUE.fullmatch(value) is not None
+
+
 def _is_own(name: str) -> bool:
     if name.lower() in OWN_FIELDS:
         return True
-    if _TOKEN.fullmatch(name) is None:
+    if not is_field_name(name):
         raise ValueError(f"not a field name: {name!r}")
     if len(_PLAIN_NAMES) < _PLAIN_NAMES_MAX:
         _PLAIN_NAMES.add(name)
