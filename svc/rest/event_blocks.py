@@ -66,7 +66,7 @@ def item_block(item: Any) -> bytes:
         block += b"retry: %d\n" % retry
     if "data" in item:
         block += _lines("data", item["data"])
-    return block + b"\n"
+    return block + b"\n" if block else b""
 
 
 def _lines(name: str, value: Any) -> bytes:
