@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -19,6 +19,10 @@ from svc.query import QueryCache
 from svc.resources import Resources, table_resource
 from svc.store import Store
 from svc.store.schema import TableDefinition
+
+if TYPE_CHECKING:
+    from svc.realtime.hub import Hub
+    from svc.realtime.live import LiveQueries
 
 # Without a config.yaml (applications §10.1).
 DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
@@ -67,11 +71,13 @@ def load_app(
     known: Mapping[str, Mapping[str, TableDefinition]],
     *,
     operations: Collection[str] | None = None,
+    hub: Hub | None = None,
+    live: LiveQueries | None = None,
 ) -> App:
     """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
     `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: what the list of
-    operations of a role may hold, None: anything.
+    operations of a role may hold, None: anything. `hub`, `live`: where the events of its tables come from.
     """
     app = App(directory.resolve().name, directory, {})
     status = app.entries["config"] = EntryStatus()
@@ -86,7 +92,7 @@ def load_app(
             continue
         status = app.entries[key] = EntryStatus()
         if key == "graphqlSchema":
-            _load_schema(app, entry, status, store, resources, queries, known)
+            _load_schema(app, entry, status, store, resources, queries, known, hub, live)
         elif key == "roles":
             _load_roles(app, entry, status, store, operations)
         else:
@@ -153,6 +159,8 @@ def _load_schema(
     resources: Resources,
     queries: QueryCache,
     known: Mapping[str, Mapping[str, TableDefinition]],
+    hub: Hub | None,
+    live: LiveQueries | None,
 ) -> None:
     pattern = entry.get("files", "*.graphql") if isinstance(entry, dict) else entry if isinstance(entry, str) else "*.graphql"
     texts: list[tuple[str, str]] = []
@@ -187,5 +195,10 @@ def _load_schema(
                 path=definition.export.path,
                 allow_full_scan=bool(options.get("allowFullScan")),
                 shows_record_count=bool(options.get("includeExpensiveRecordCountEstimates")),
+                hub=hub,
+                live=live,
             )
-            resources.set(definition.export.path, resource, dict(definition.export.protocols))
+            protocols = dict(definition.export.protocols)
+            if options.get("webSocket") is False:
+                protocols["ws"] = False
+            resources.set(definition.export.path, resource, protocols)

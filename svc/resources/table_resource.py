@@ -504,8 +504,10 @@ def table_resource(
     path: str | None = None,
     allow_full_scan: bool = False,
     shows_record_count: bool = False,
+    hub: Hub | None = None,
+    live: LiveQueries | None = None,
 ) -> type[TableResource]:
-    """The resource class of `table`. `path`: its address, default the type's name."""
+    """The resource class of `table`. `path`: its address, default the type's name. `hub`, `live`: where its events come from, if it has any."""
     name = path if path is not None else (table.definition.export.path if table.definition.export else table.name)
     return type(
         table.name,
@@ -514,6 +516,8 @@ def table_resource(
             "table": table,
             "store": store,
             "queries": queries,
+            "hub": hub,
+            "live": live,
             "name": name,
             "allow_full_scan": allow_full_scan,
             "shows_record_count": shows_record_count,
