@@ -5,7 +5,7 @@ python -m svc.config.reference > docs/settings.md
 
 from collections.abc import Iterable
 
-from svc.config.settings import ACCESS_LOG_FIELDS, LEGACY, LOGGING_FIELDS, SETTINGS, From, Setting
+from svc.config.settings import ACCESS_LOG_FIELDS, LEGACY, LOGGING_FIELDS, SETTINGS, VERIFICATION_FIELDS, From, Setting
 
 _INTRODUCTION = """# Settings
 
@@ -70,6 +70,7 @@ def reference() -> str:
     for fields in dict.fromkeys(switches.values()):
         names = ", ".join(f"`{name}`" for name in switches if switches[name] == fields)
         parts += [f"{names}:\n", _table(fields), ""]
+    parts += ["`certificateVerification` in those:\n", _table(VERIFICATION_FIELDS), ""]
     parts += ["## Accepted without effect\n"]
     parts += ["| Setting | Why |", "|---|---|", *[f"| `{row.name}` | {row.sentence} |" for row in SETTINGS if not row.applies]]
     parts += ["\n## Former names\n", "| Former | Today |", "|---|---|", *[f"| `{old}` | `{new}` |" for old, new in LEGACY.items()]]

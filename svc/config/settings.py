@@ -70,10 +70,35 @@ ACCESS_LOG_FIELDS = (
     Setting("id", "bool", True, "Print a running number."),
 )
 
+_FAILURE_MODES = ("fail-closed", "fail-open")
+
+VERIFICATION_FIELDS = (
+    Setting("failureMode", "choice", "fail-closed", "Whether a client is refused when nothing can be found out.", choices=_FAILURE_MODES),
+    Setting("crl.enabled", "bool", True, "Look into revocation lists."),
+    Setting("crl.timeout", "duration", 10_000, "To fetch a list.", "ms", low=0),
+    Setting("crl.cacheTtl", "duration", 86_400_000, "How long a list is used before it is fetched again.", "ms", low=0),
+    Setting(
+        "crl.gracePeriod", "duration", 86_400_000, "How long a list is used beyond its end when no newer one can be fetched.", "ms", low=0
+    ),
+    Setting("crl.failureMode", "choice", None, "The same for lists alone.", choices=_FAILURE_MODES, null=True),
+    Setting("ocsp.enabled", "bool", True, "Ask the authority where lists tell nothing."),
+    Setting("ocsp.timeout", "duration", 5000, "To get an answer.", "ms", low=0),
+    Setting("ocsp.cacheTtl", "duration", 3_600_000, "How long an answer is remembered.", "ms", low=0),
+    Setting("ocsp.errorCacheTtl", "duration", 300_000, "How long it is remembered that there was none.", "ms", low=0),
+    Setting("ocsp.failureMode", "choice", None, "The same for answers alone.", choices=_FAILURE_MODES, null=True),
+)
+"""Of `certificateVerification`."""
+
 MTLS_FIELDS = (
     Setting("user", "text", None, "Name of the user that every client with a valid certificate is.", null=True),
     Setting("required", "bool", False, "Refuse the handshake without a valid client certificate."),
-    Setting("certificateVerification", "any", False, "Check whether certificates are revoked: true, false or a mapping."),
+    Setting(
+        "certificateVerification",
+        "switch",
+        False,
+        "Check whether client certificates are revoked, by lists (CRL), then by asking (OCSP).",
+        fields=VERIFICATION_FIELDS,
+    ),
 )
 
 TLS_FIELDS = (

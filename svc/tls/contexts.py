@@ -1,0 +1,290 @@
+"""`ServerContexts`: what a port shows to whom (contract: http §14, configuration §2.5).
+
+A context per certificate. A handshake begins with the default one, and takes another when the client names a host of that (SNI):
+
+1. the name itself, then `*.` and the name without its first label; a stored certificate before one of the section, of two stored ones the newer;
+2. no match, or no name (clients that use an address): the first entry of the section, or the stored certificate for the same host.
+
+Files are looked at every LOOK_SECONDS, records when they change. What has changed is loaded; who is connected notices nothing. A new file that cannot
+be used keeps the old context in place and is told once. As certificate and key are two files, there is a moment when they do not fit: that is told only
+if the next look still finds it.
+
+All contexts of a port trust the same authorities for client certificates. A session may be resumed under another host name, so a client would otherwise
+get in everywhere with the certificate of one host's authority.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Protocol
+
+from svc.clock import Clock
+from svc.tls.entries import Entry, StoredCertificates, Unusable, read, stamp
+from svc.tls.mtls import Mtls
+from svc.tls.peer import PeerCertificate
+
+LOOK_SECONDS = 3.0  # between two looks at the files: new ones are in use soon, and a stat costs next to nothing
+
+_REASONS = {
+    "KEY_VALUES_MISMATCH": "the key {key} does not belong to it",
+    "KEY_TYPE_MISMATCH": "the key {key} does not belong to it",
+    "EE_KEY_TOO_SMALL": "its key is too short to be safe",
+    "CA_KEY_TOO_SMALL": "the key of its authority is too short to be safe",
+    "CA_MD_TOO_WEAK": "its signature is of a kind that is not safe",
+}
+
+
+class Log(Protocol):
+    def warn(self, *messages: object) -> None: ...
+    def info(self, *messages: object) -> None: ...
+
+
+@dataclass(slots=True)
+class _Made:
+    """A context, perhaps None, and what it was made from. `is_told`: if that was no success, it has been said."""
+
+    stamps: Any
+    context: ssl.SSLContext | None
+    is_told: bool = True
+
+
+class ServerContexts:
+    """Of one port."""
+
+    def __init__(
+        self,
+        what: str,
+        entries: Sequence[Entry],
+        *,
+        log: Log,
+        clock: Clock,
+        purpose: str = "https",
+        stored: StoredCertificates | None = None,
+        authorities: Sequence[Path] = (),
+        mtls: Mtls | None = None,
+        http2: bool = True,
+    ) -> None:
+        """`what`: the setting that names the port, for messages. `authorities`: files, of which those that exist count, at least one with `mtls`."""
+        self._what = what
+        self._entries = tuple(entries)
+        self._log = log
+        self._now = clock.monotonic
+        self._purpose = purpose
+        self._stored = stored
+        self._authority_files = tuple(authorities)
+        self.mtls = mtls
+        self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
+        self._made: dict[Entry, _Made] = {}
+        self._authorities: tuple[Any, str] | None = None  # what they were read from, PEM
+        self._told_authorities: dict[Path, str] = {}
+        self._told = ""
+        self._default: ssl.SSLContext | None = None
+        self._names: dict[str, ssl.SSLContext] = {}
+        self._changes = 0  # of `stored`, as of the last look
+        self._next_look = 0.0
+
+    # --- for handshakes ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For a handshake that begins now. Only after `open`."""
+        if self._stored is not None and self._stored.changes != self._changes:
+            self._load()
+        assert self._default is not None
+        return self._default
+
+    def _choose(self, session: ssl.SSLObject, name: str | None, initial: ssl.SSLContext) -> None:
+        if name is not None:
+            context = self.find(name)
+            if context is not None and context is not initial:
+                session.context = context
+
+    def find(self, name: str) -> ssl.SSLContext | None:
+        """The context for a host name, None if none is for it in particular."""
+        name = name.lower().rstrip(".")
+        found = self._names.get(name)
+        if found is None:
+            first, _, parent = name.partition(".")
+            found = self._names.get(f"*.{parent}") if first and parent else None
+        return found
+
+    def peer_certificate(self, session: ssl.SSLObject) -> PeerCertificate | None:
+        """That of the client, if it was asked for one. It has been verified, else there were no connection."""
+        if self.mtls is None:
+            return None
+        return PeerCertificate.of(session, with_chain=self.mtls.revocation is not None)
+
+    # --- loading -------------------------------------------------------------------------------------------------------------------
+
+    def open(self) -> bool:
+        """Load everything. False, and one line in the log, if nothing can be used."""
+        faults = self._load(is_first=True)
+        if self._default is None:
+            reasons = "; ".join(faults) or "there is no certificate for it"
+            self._log.warn(f"{self._what} is not opened: {reasons}")
+            return False
+        for fault in faults:
+            self._log.warn(f"{self._what}: {fault}")
+        return True
+
+    def look(self) -> None:
+        """Load what has changed, if it is time to look again. Called about once a second."""
+        now = self._now()
+        if self._default is not None and now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            self._load()
+
+    def _load(self, *, is_first: bool = False) -> list[str]:
+        """Bring the contexts up to date. Returns the faults; those that are found later than at the first time are logged here."""
+        stored = self._stored
+        entries = self._entries
+        if stored is not None:
+            self._changes = stored.changes
+            entries += tuple(stored.entries(self._purpose))
+        faults: list[str] = []
+        try:
+            trusted = self._trusted(faults)
+        except Unusable as error:
+            if not is_first and str(error) != self._told:
+                self._told = str(error)
+                self._log.warn(f"{self._what}: {error}; what was loaded before stays in use")
+            return [str(error)]
+        made: dict[Entry, _Made] = {}
+        for entry in entries:
+            made[entry] = self._make_anew(entry, trusted, self._made.get(entry), is_first, faults)
+        changed = {entry: each.context for entry, each in made.items()} != {entry: each.context for entry, each in self._made.items()}
+        self._made = made
+        if changed:
+            self._arrange(entries)
+            if not is_first and self._default is not None:
+                self._log.info(f"{self._what}: certificates are loaded anew")
+        if not is_first:
+            for fault in faults:
+                self._log.warn(f"{self._what}: {fault}")
+        return faults
+
+    def _make_anew(self, entry: Entry, trusted: str, before: _Made | None, is_first: bool, faults: list[str]) -> _Made:
+        stamps = (entry.stamp(), trusted)
+        if before is not None and before.stamps == stamps and before.is_told:
+            return before
+        try:
+            return _Made(stamps, self._make(entry, trusted))
+        except Unusable as error:
+            fault = f"{entry.name}: {error}"
+        kept = None if before is None else before.context
+        is_told = is_first or (before is not None and before.stamps == stamps)  # else a file of the pair may be about to follow the other
+        if is_told:
+            faults.append(fault if kept is None else f"{fault}; the one before stays in use")
+        return _Made(stamps, kept, is_told)
+
+    def _make(self, entry: Entry, trusted: str) -> ssl.SSLContext:
+        """Raises Unusable."""
+        text = entry.text()
+        if b"ENCRYPTED" in read(entry.key, b"PRIVATE KEY", f"the key {entry.key}"):
+            raise Unusable(f"the key {entry.key} has a pass phrase, and nobody could type it at a start")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        if entry.ciphers:
+            try:
+                context.set_ciphers(entry.ciphers)
+            except (ssl.SSLError, ValueError):
+                raise Unusable(f"none of the ciphers '{entry.ciphers}' is known") from None
+        try:
+            if isinstance(entry.certificate, Path):
+                context.load_cert_chain(entry.certificate, entry.key, _no_pass_phrase)
+            else:
+                with NamedTemporaryFile(prefix="svc-", suffix=".pem") as file:  # `ssl` reads nothing but files
+                    file.write(text)
+                    file.flush()
+                    context.load_cert_chain(file.name, entry.key, _no_pass_phrase)
+        except ssl.SSLError as error:
+            reason = _REASONS.get(error.reason or "", "it or the key {key} cannot be understood")
+            raise Unusable(reason.format(key=entry.key)) from None
+        except (OSError, ValueError) as error:
+            raise Unusable(f"it cannot be loaded: {error}") from None
+        context.set_alpn_protocols(self._protocols)
+        context.sni_callback = self._choose
+        if self.mtls is not None:
+            context.verify_mode = ssl.CERT_REQUIRED if self.mtls.required else ssl.CERT_OPTIONAL
+            context.load_verify_locations(cadata=trusted)
+        return context
+
+    def _trusted(self, faults: list[str]) -> str:
+        """The authorities that client certificates may be of, PEM; "" if none are asked for. Raises Unusable if there are none."""
+        if self.mtls is None:
+            return ""
+        stored = self._stored.authorities() if self._stored is not None else ()
+        stamps: tuple[Any, ...] = (tuple(stamp(file) for file in self._authority_files), stored)
+        if self._authorities is not None and self._authorities[0] == stamps:
+            return self._authorities[1]
+        texts = []
+        reasons = []
+        for file in self._authority_files:
+            try:
+                texts.append(_authority(read(file, b"CERTIFICATE", f"the authority {file}"), f"the authority {file}"))
+                self._told_authorities.pop(file, None)
+            except Unusable as error:
+                reasons.append(str(error))
+                if self._told_authorities.get(file) != str(error):
+                    self._told_authorities[file] = str(error)
+                    faults.append(str(error))
+        for text in stored:
+            try:
+                texts.append(_authority(text.encode(errors="replace"), ""))
+            except Unusable:
+                pass  # it was looked at when it was added
+        if not texts:
+            raise Unusable(f"mtls needs an authority that client certificates are of: {'; '.join(reasons) or 'tls.certificateAuthority'}")
+        trusted = "\n".join(texts)
+        self._authorities = (stamps, trusted)
+        return trusted
+
+    def _arrange(self, entries: Sequence[Entry]) -> None:
+        """Which context is the default, and which is for what name."""
+        usable = [(entry, context) for entry in entries if (context := self._made[entry].context) is not None]
+        if not usable:
+            return  # what was there stays
+        names: dict[str, ssl.SSLContext] = {}
+        first_entry, default = usable[0]
+        if len(usable) > 1:  # else nobody has to know the names, which takes some time to find out
+            for entry, context in reversed([each for each in usable if not each[0].is_stored]):
+                names.update(dict.fromkeys(_hosts(entry), context))
+            for entry, context in usable:
+                if entry.is_stored:
+                    names.update(dict.fromkeys(_hosts(entry), context))
+            hosts = _hosts(first_entry)
+            default = names.get(hosts[0], default) if hosts else default
+        self._names = names
+        self._default = default
+
+
+def _no_pass_phrase() -> str:
+    """Asked where OpenSSL would ask the terminal."""
+    return ""
+
+
+def _authority(text: bytes, name: str) -> str:
+    try:
+        decoded = text.decode("ascii", "ignore")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=decoded)
+    except (ssl.SSLError, ValueError):
+        raise Unusable(f"{name} cannot be understood") from None
+    return decoded
+
+
+def _hosts(entry: Entry) -> list[str]:
+    """Lower-case names; none if the certificate tells none."""
+    if entry.hosts:
+        return [host.lower().rstrip(".") for host in entry.hosts]
+    from svc.auth.certificates import hosts_of, read_certificate  # 60 ms, and only several certificates need it
+    from svc.errors import ClientError
+
+    try:
+        return [host.lower().rstrip(".") for host in hosts_of(read_certificate(entry.text(), entry.name))]
+    except (ClientError, Unusable):
+        return []

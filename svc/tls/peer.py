@@ -1,0 +1,67 @@
+"""The certificate that a client has shown and that was verified: `request.peer_certificate` (contract: security §4)."""
+
+from __future__ import annotations
+
+import ssl
+from hashlib import sha256
+from typing import Any
+
+_SHORT = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "domainComponent": "DC",
+    "userId": "UID",
+    "streetAddress": "STREET",
+}
+
+
+class PeerCertificate:
+    """Of one connection. Names are texts such as `O=Example, CN=ann`, the most general part first."""
+
+    __slots__ = ("chain", "common_name", "crl_urls", "der", "fingerprint", "issuer", "ocsp_urls", "serial", "subject")
+
+    def __init__(self, fields: dict[str, Any], der: bytes, chain: tuple[bytes, ...] = ()) -> None:
+        """`fields`: as `ssl` reads them. `chain`: DER of its issuers as far as they are known, the nearest first."""
+        self.der = der
+        self.chain = chain
+        self.fingerprint = sha256(der).digest().hex(":").upper()
+        """SHA-256, as `openssl x509 -fingerprint -sha256` shows it."""
+        self.subject = _text(fields.get("subject", ()))
+        self.issuer = _text(fields.get("issuer", ()))
+        self.serial: str = fields.get("serialNumber", "")
+        """In hexadecimal digits."""
+        names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
+        self.common_name: str | None = names[0] if len(names) == 1 else None
+        """None also if there are several: nobody could tell whom they mean."""
+        self.ocsp_urls: tuple[str, ...] = tuple(fields.get("OCSP", ()))
+        self.crl_urls: tuple[str, ...] = tuple(fields.get("crlDistributionPoints", ()))
+
+    @classmethod
+    def of(cls, session: ssl.SSLObject, *, with_chain: bool = False) -> PeerCertificate | None:
+        """What the peer of this connection has shown; None if nothing. `with_chain` costs some microseconds more."""
+        der = session.getpeercert(True)
+        if der is None:
+            return None
+        return cls(session.getpeercert() or {}, der, _issuers(session) if with_chain else ())
+
+    def __repr__(self) -> str:
+        return f"<PeerCertificate {self.subject}>"
+
+
+def _text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
+    return ", ".join(f"{_SHORT.get(key, key)}={value}" for part in name for key, value in part)
+
+
+def _issuers(session: ssl.SSLObject) -> tuple[bytes, ...]:
+    """The verified chain without its first. Empty for a resumed session, in whose ticket it is not, and where the library does not tell."""
+    chain = getattr(session, "get_verified_chain", None)
+    if chain is not None:  # Python 3.13
+        return tuple(chain() or ())[1:]
+    inner = getattr(getattr(session, "_sslobj", None), "get_verified_chain", None)
+    if inner is None:
+        return ()
+    return tuple(ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in inner() or ())[1:]
