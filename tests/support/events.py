@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from svc.realtime.event import Ended
@@ -98,3 +99,103 @@ def parse_stream(text: str) -> list[dict[str, str]]:
         if data:
             found.append({"data": "\n".join(data), "id": last_id} | ({"event": event} if event else {}))
     return found
+
+
+class FakeWebSocket:
+    """A `websocket.Socket` whose client is the test: `say` is what he sends, `frames` what he got, `closing` how it ended."""
+
+    def __init__(self, request: Any = None) -> None:
+        self.request = request
+        self.frames: list[bytes] = []
+        self.pending = 0
+        self.closing: tuple[int, str] | None = None
+        self.ignores = False
+        self._callbacks: dict[str, list[Any]] = {}
+        self._messages: list[str | bytes] = []
+        self._waiting: asyncio.Future[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self.closing is not None
+
+    @property
+    def close_code(self) -> int | None:
+        return None if self.closing is None else self.closing[0]
+
+    @property
+    def close_reason(self) -> str:
+        return "" if self.closing is None else self.closing[1]
+
+    def __aiter__(self) -> FakeWebSocket:
+        return self
+
+    async def __anext__(self) -> str | bytes:
+        while not self._messages:
+            if self.closed:
+                raise StopAsyncIteration
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        return self._messages.pop(0)
+
+    async def send(self, message: str | bytes) -> None:
+        raise AssertionError("frames are shared")
+
+    def send_frame(self, frame: bytes) -> None:
+        if not self.closed:
+            self.frames.append(frame)
+            self.pending += len(frame)
+
+    def ignore_messages(self) -> None:
+        self.ignores = True
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        self.close_soon(code, reason)
+
+    def close_soon(self, code: int = 1000, reason: str = "") -> None:
+        if self.closing is None:
+            self.closing = (code, reason)
+            self._wake()
+            self._call("close", code, reason)
+
+    def fail(self, error: BaseException) -> None:
+        raise AssertionError("whoever calls the service does that")
+
+    def on(self, name: str, callback: Any) -> None:
+        self._callbacks.setdefault(name, []).append(callback)
+
+    # the client
+
+    def say(self, message: str | bytes) -> list[Any]:
+        """What the callbacks returned."""
+        if self._callbacks.get("message"):
+            return self._call("message", message)
+        assert not self.ignores
+        self._messages.append(message)
+        self._wake()
+        return []
+
+    def read(self) -> None:
+        self.pending = 0
+        self._call("sent")
+
+    def _call(self, name: str, *arguments: Any) -> list[Any]:
+        return [callback(*arguments) for callback in self._callbacks.get(name, ())]
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    @property
+    def messages(self) -> list[str | bytes]:
+        """What the client got, unwrapped (RFC 6455 §5.2)."""
+        found: list[str | bytes] = []
+        for frame in self.frames:
+            size, begin = frame[1], 2
+            if size == 126:
+                size, begin = int.from_bytes(frame[2:4], "big"), 4
+            elif size == 127:
+                size, begin = int.from_bytes(frame[2:10], "big"), 10
+            payload = frame[begin:]
+            assert len(payload) == size and frame[0] in (0x81, 0x82)
+            found.append(payload.decode() if frame[0] == 0x81 else payload)
+        return found
