@@ -95,25 +95,43 @@ def as_events(result: Any) -> EventSource | None:
     return result if hasattr(result, "take") and hasattr(result, "on_ready") else None
 
 
+class Signal:
+    """What a task waits for: room, or the next event."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Until the next `give`."""
+        self._future = self._loop.create_future()
+        await self._future
+
+    def give(self) -> None:
+        if self._future is not None:
+            # This may be the end of a turn, when the length of the coming poll is settled already: it has to be cut short.
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        future, self._future = self._future, None
+        if future is not None and not future.done():
+            future.set_result(None)
+
+
 async def iter_source(source: EventSource, loop: asyncio.AbstractEventLoop) -> AsyncIterator[Event]:
     """The events one by one, for who has to wait between them."""
-    ready: asyncio.Future[None] | None = None
-
-    def on_ready() -> None:
-        if ready is not None:
-            # From the end of a turn, when the length of the coming poll is settled already: it has to be cut short.
-            loop.call_soon_threadsafe(lambda: ready.done() or ready.set_result(None))
-
-    source.on_ready = on_ready
+    more = Signal(loop)
+    source.on_ready = more.give
     try:
         while True:
-            ready = loop.create_future()
             events = source.take(1)
             for event in events:
                 yield event
             if not events:
                 if source.ended is not None:
                     return
-                await ready
+                await more.wait()
     finally:
         source.close()

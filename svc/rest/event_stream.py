@@ -18,7 +18,7 @@ from svc.errors import Problem
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
 from svc.realtime.event import Ended, EventSource
 from svc.rest.event_blocks import BLOCK, KEEP_ALIVE, RETRY, event_block, item_block
-from svc.rest.event_pump import HIGH_WATER, EventPump, as_events
+from svc.rest.event_pump import HIGH_WATER, EventPump, Signal, as_events
 
 SILENCE = 15.0  # seconds after which a comment tells proxies, and us, that the connection is alive
 
@@ -121,7 +121,7 @@ class IteratorStream(_Stream):
         self._items = items
         self._loop = loop
         self._report = report
-        self._room: asyncio.Future[None] | None = None
+        self._room = Signal(loop)
         self._task: asyncio.Task[None] | None = None
         self._finished = False
 
@@ -135,8 +135,7 @@ class IteratorStream(_Stream):
                 writer.write(event_block(item) if is_event(item) else item_block(item))
                 self._quiet_since = self._now()
                 while writer.pending >= HIGH_WATER and self._writer is not None:
-                    self._room = self._loop.create_future()
-                    await self._room
+                    await self._room.wait()
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -148,14 +147,7 @@ class IteratorStream(_Stream):
         writer.end()
 
     def on_sent(self) -> None:
-        if self._room is not None:
-            # Called at the end of a turn, when the length of the coming poll is settled already: it has to be cut short.
-            self._loop.call_soon_threadsafe(self._go_on)
-
-    def _go_on(self) -> None:
-        room, self._room = self._room, None
-        if room is not None and not room.done():
-            room.set_result(None)
+        self._room.give()
 
     def sweep(self, now: float) -> None:
         self._keep_alive(now)

@@ -86,10 +86,9 @@ class Frames:
 def is_text(kind: ContentType) -> bool:
     """Whether the type goes out in text frames.
 
-        >>> from svc.content.registry import ContentTypes
-    from svc.content.values import whole_text
-        >>> [name for name, kind in ContentTypes.built_in().items() if kind.writes and not is_text(kind)]
-        ['application/cbor', 'application/x-msgpack', 'application/msgpack']
+    >>> from svc.content.registry import ContentTypes
+    >>> [name for name, kind in ContentTypes.built_in().items() if kind.writes and not is_text(kind)]
+    ['application/cbor', 'application/x-msgpack', 'application/msgpack']
     """
     name = media_type_of(kind.content_type)
     return name.startswith("text/") or name.endswith(("json", "xml", "urlencoded"))
