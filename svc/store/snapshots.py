@@ -66,9 +66,10 @@ class Snapshots:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, database: Database) -> HeldSnapshot:
-        """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn."""
-        held = HeldSnapshot(self, database, database.take_snapshot())
+    def hold(self, database: Database, *, fresh: bool = False) -> HeldSnapshot:
+        """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn. `fresh`: one of the
+        caller's own instead, of what is committed by now."""
+        held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot())
         self._held.add(held)
         return held
 
