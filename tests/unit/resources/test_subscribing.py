@@ -1,0 +1,253 @@
+"""What a table asks its hub for, and who may ask (contract: realtime §1 rules 1, 4, 7; applications §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from svc.auth.permissions import Role
+from svc.auth.users import User
+from svc.errors import AccessViolation, ClientError, MethodNotAllowed, QueryError
+from svc.messages import HeaderBlock, Request
+from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
+from svc.realtime.request import SubscriptionRequest
+from svc.resources import RequestTarget, Resource, TableResource, parse_target
+from svc.resources.subscribing import resume_position
+from tests.support.events import FakeSource
+from tests.support.node import Node
+
+SCHEMA = """
+type Product @table @export { id: ID @primaryKey  name: String @indexed  price: Float @indexed  stock: Int  brandId: ID @indexed
+  brand: Brand @relationship(from: "brandId") }
+type Brand @table @export { id: ID @primaryKey  name: String @indexed }
+type Count @table @export { id: Long @primaryKey  n: Int }
+type Path @table @export @splitSegments { id: ID @primaryKey  n: Int }
+"""
+
+
+class Asked:
+    """A hub and live queries that note what they are asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[SubscriptionRequest] = []
+        self.queries: list[tuple[Any, ...]] = []
+
+    def subscribe(self, *arguments: Any) -> FakeSource:
+        if len(arguments) == 1:
+            self.requests.append(arguments[0])
+        else:
+            self.queries.append(arguments)
+        return FakeSource()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    app: Path = tmp_path_factory.mktemp("app")
+    (app / "schema.graphql").write_text(SCHEMA)
+    made = Node(tmp_path_factory.mktemp("store"), app)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def asked(node: Node) -> Asked:
+    made = Asked()
+    for registration in node.resources.values():
+        resource = cast(Any, registration.resource)
+        resource.hub = resource.live = made
+    return made
+
+
+def user(node: Node, permission: Any = None) -> User:
+    return User("ann", True, Role("r", "r", permission if permission is not None else {"super_user": True}, databases=node.store.databases))
+
+
+def connect(node: Node, address: str, caller: User | None, verb: str = "connect", data: Any = None, **fields: str) -> Any:
+    path, mark, query = address.partition("?")
+    found = node.resources.find(path)
+    assert found is not None
+    registration, rest = found
+    resource = registration.resource
+    target = parse_target(rest, query if mark else None, resource.properties)
+    if target.id_text is not None:
+        resource.bind(target)
+    request = Request("GET", address, HeaderBlock([(name.replace("_", "-"), value) for name, value in fields.items()]))
+    request.user = caller
+    if verb == "check":
+        return resource.check_connect(target, request)
+    return resource.handle(verb, target, data, request)
+
+
+def asks(node: Node, asked: Asked, address: str, **fields: str) -> SubscriptionRequest:
+    result = connect(node, address, user(node), **fields)
+    assert isinstance(result, FakeSource)
+    return asked.requests[-1]
+
+
+def test_targets(node: Node, asked: Asked) -> None:
+    assert asks(node, asked, "/Product/42").key == "42"
+    assert asks(node, asked, "/Product/a/b").key == "a/b"
+    for address in ("/Product", "/Product/", "/Product?", "/Product.json", "/Product/.json"):
+        request = asks(node, asked, address)
+        assert (request.table.name, request.key, request.prefix) == ("Product", None, None)
+    assert asks(node, asked, "/Product/a/").prefix == "a/"
+    assert asks(node, asked, "/Product/a%2Fb/").prefix == "a/b/"
+    assert asks(node, asked, "/Count/7").key == 7
+    assert asks(node, asked, "/Path/a/b").key == ("a", "b")
+    assert asks(node, asked, "/Product/42.json").key == "42"
+    request = asks(node, asked, "/Product/42.price")
+    assert (request.key, request.select) == ("42", Select((SelectItem(("price",)),), "value"))
+
+
+def test_a_key_of_the_wrong_type_is_refused(node: Node, asked: Asked) -> None:
+    with pytest.raises(ClientError):
+        connect(node, "/Count/x", user(node))
+
+
+def test_conditions_and_selection_go_along(node: Node, asked: Asked) -> None:
+    for address in ("/Product/?price=gt=100&select(id,price)", "/Product/42?price=gt=100&select(id,price)"):
+        request = asks(node, asked, address)
+        assert isinstance(request.where, Condition) and request.where.comparator is Comparator.GREATER_THAN
+        assert request.select == Select((SelectItem(("id",)), SelectItem(("price",))))
+    assert asks(node, asked, "/Product/").where is None
+
+
+def test_the_caller_and_his_position_go_along(node: Node, asked: Asked) -> None:
+    asker = user(node)
+    connect(node, "/Product/", asker)
+    assert asked.requests[-1].user is asker
+    assert asks(node, asked, "/Product/").after is None
+    assert asks(node, asked, "/Product/", last_event_id="4711").after == 4711
+    assert asks(node, asked, "/Product/", last_event_id="x").after is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "x", "-1", "1x", "0x10", "1e5", "NaN", "1.x", ".5", "1.-5", "٣", "9" * 30])
+def test_what_is_no_position(text: str) -> None:
+    assert resume_position(text) is None
+
+
+@pytest.mark.parametrize(("text", "position"), [("0", 0), ("12", 12), (" 12 ", 12), ("12.", 12), ("1767225600123.31", 1767225600123)])
+def test_positions(text: str, position: int) -> None:
+    assert resume_position(text) == position
+
+
+@pytest.mark.parametrize(
+    ("query", "call", "position"),
+    [
+        ("sort(price)", "sort", 0),
+        ("price=gt=1&limit(5)", "limit", 11),
+        ("limit(2,5)", "limit", 0),
+        ("count()", "count", 0),
+        ("facet(name)", "facet", 0),
+        ("group(name;count)", "group", 0),
+        ("after(abc)", "after", 0),
+    ],
+)
+@pytest.mark.parametrize("verb", ["connect", "check"])
+def test_what_speaks_of_a_result_is_refused(node: Node, asked: Asked, query: str, call: str, position: int, verb: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        connect(node, f"/Product/?{query}", user(node), verb)
+    error = refused.value
+    assert (error.status_code, error.code, error.position) == (400, "QUERY_SYNTAX", position)
+    assert f"'{call}(...)' in a subscription" in error.message and "live()" in error.message
+
+
+@pytest.mark.parametrize("verb", ["connect", "check"])
+def test_a_query_that_cannot_be_read_is_refused(node: Node, asked: Asked, verb: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        connect(node, "/Product/?[price=1", user(node), verb)
+    assert refused.value.code == "QUERY_SYNTAX"
+    assert not asked.requests
+
+
+def test_live_queries_go_to_those_who_answer_them(node: Node, asked: Asked) -> None:
+    connect(node, "/Product/?price=gt=1&sort(price)&limit(3)&live()", user(node))
+    query = asked.queries[-1][0]
+    assert isinstance(query, Query) and query.live and query.limit == 3 and asked.queries[-1][1].name == "Product"
+    assert connect(node, "/Product/?sort(price)&live()", user(node), "check") is None
+    assert not asked.requests
+
+
+# --- permission --------------------------------------------------------------------------------------------------------------------------
+
+
+def role(**rights: Any) -> dict[str, Any]:
+    given = {"read": False, "insert": False, "update": False, "delete": False, "attribute_permissions": []} | rights
+    return {"data": {"tables": {"Product": given}}}
+
+
+@pytest.mark.parametrize("verb", ["connect", "check", "subscribe"])
+def test_reading_is_what_a_subscription_needs(node: Node, asked: Asked, verb: str) -> None:
+    with pytest.raises(AccessViolation) as refused:
+        connect(node, "/Product/", None, verb)
+    assert refused.value.status_code == 401
+    with pytest.raises(AccessViolation) as refused:
+        connect(node, "/Product/", user(node, role(insert=True, update=True, delete=True)), verb)
+    assert refused.value.status_code == 403
+    connect(node, "/Product/", user(node, role(read=True)), verb)
+
+
+def test_conditions_may_not_ask_what_may_not_be_read(node: Node, asked: Asked) -> None:
+    hidden = role(read=True, attribute_permissions=[{"attribute_name": "name", "read": True}])
+    with pytest.raises(AccessViolation):
+        connect(node, "/Product/?price=gt=1", user(node, hidden))
+    connect(node, "/Product/?name=x&select(name,price)", user(node, hidden))
+    assert asked.requests[-1].select == Select((SelectItem(("name",)),))
+
+
+def test_inserting_is_what_a_message_needs(node: Node, asked: Asked) -> None:
+    for caller in (None, user(node, role(read=True, update=True, delete=True))):
+        with pytest.raises(AccessViolation):
+            connect(node, "/Product/42", caller, "publish", {"n": 1})
+    hidden = role(insert=True, attribute_permissions=[{"attribute_name": "name", "insert": True}])
+    with pytest.raises(AccessViolation):
+        connect(node, "/Product/42", user(node, hidden), "publish", {"price": 1})
+    with pytest.raises(ClientError):
+        connect(node, "/Product/a/", user(node), "publish", {"n": 1})
+
+
+# --- resources without a table -----------------------------------------------------------------------------------------------------------
+
+
+class Plain(Resource):
+    name = "Plain"
+    verbs = frozenset({"get"})
+
+
+def test_without_connect_and_subscribe_there_is_nothing_to_connect_to(node: Node) -> None:
+    request = Request("GET", "/Plain", HeaderBlock([]))
+    request.user = user(node)
+    for call in (lambda: Plain.handle("connect", RequestTarget(), None, request), lambda: Plain.check_connect(RequestTarget(), request)):
+        with pytest.raises(MethodNotAllowed) as refused:
+            call()
+        assert refused.value.headers == (("Allow", "GET, HEAD, OPTIONS"),)
+
+
+def test_a_subscribe_of_its_own_is_enough(node: Node) -> None:
+    source = FakeSource()
+
+    class Own(Resource):
+        name = "Own"
+        verbs = frozenset({"subscribe"})
+
+        @classmethod
+        def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+            return source
+
+    request = Request("GET", "/Own", HeaderBlock([]))
+    with pytest.raises(AccessViolation):
+        Own.handle("connect", RequestTarget(), None, request)
+    request.user = user(node)
+    Own.check_connect(RequestTarget(), request)
+    assert Own.handle("connect", RequestTarget(), None, request) is source
+    assert Own.allowed_methods() == ("OPTIONS",)
+
+
+def test_a_table_without_a_hub_has_no_events(node: Node) -> None:
+    resource = cast(type[TableResource], node.resources["Brand"].resource)
+    resource.hub = None
+    with pytest.raises(MethodNotAllowed):
+        connect(node, "/Brand/", user(node))
