@@ -6,10 +6,10 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
-from svc.connection import Connections
 from svc.messages import UNIX_PEER
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
@@ -64,6 +64,15 @@ def peer_address(address: object) -> str:
     return str(address[0]).removeprefix("::ffff:")
 
 
+class Acceptor(Protocol):
+    """Where accepted sockets go: `Connections`, or what stands before them on a TLS port."""
+
+    @property
+    def open(self) -> Collection[object]: ...
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str, /) -> object: ...
+
+
 class Listener:
     """Feeds accepted sockets of one port or path to `connections`.
 
@@ -73,7 +82,7 @@ class Listener:
     def __init__(
         self,
         sock: socket.socket,
-        connections: Connections,
+        connections: Acceptor,
         loop: asyncio.AbstractEventLoop,
         routed: Callable[[bool], None],
         warn: Callable[[str], None],

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
+from svc.analytics import Recorder
 from svc.auth.identify import Identifier
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection import Connections, Timeouts
-from svc.dispatch import Dispatcher, RequestLog, RequestRecorder
+from svc.dispatch import Dispatcher, RequestLog
 from svc.listener import Listener, listen_at, listen_on
 from svc.operations.endpoint import Endpoint
 from svc.operations.node import Node
@@ -24,6 +25,7 @@ from svc.protocol.http1 import Limits
 from svc.rest.compression import Compression
 from svc.rest.cors import OPERATIONS_METHODS, Cors
 from svc.rest.decoding import RequestDecoder
+from svc.secure_port import SecurePort
 
 RECORDED_METHOD = "operation"  # of every request here, in the figures (analytics §3)
 
@@ -35,12 +37,13 @@ class OperationsPort:
         self,
         node: Node,
         identifier: Identifier,
-        recorder: RequestRecorder,
+        recorder: Recorder,
         *,
         date: Callable[[], str],
         log_error: Callable[[str, BaseException | None], None],
         access: RequestLog | None,
         routed: Callable[[bool], None],
+        secure_port: SecurePort,
     ) -> None:
         config: Config = node.config
         loop: asyncio.AbstractEventLoop = node.loop
@@ -50,6 +53,8 @@ class OperationsPort:
         self._config = config
         self._loop = loop
         self._routed = routed
+        self._record = recorder.record
+        self._secure_port = secure_port
         self._warn = node.logs.logger.warn
         self._is_ready = False
         self.operations = Operations(node)
@@ -93,11 +98,15 @@ class OperationsPort:
         """Open port and socket, or raise OSError, which says which, with none open."""
         port = self._config["operationsApi.network.port"]
         path = self._config["operationsApi.network.domainSocket"]
-        what = f"operationsApi.network.port {port}"
+        what = f"operationsApi.network.port {port}: "
         try:
             if port is not None:
                 self._add(Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn))
-            what = f"operationsApi.network.domainSocket {path}"
+            what = ""
+            secure = self._secure_port.listen(self.connections, self._loop, self._routed, self._record)
+            if secure is not None:
+                self._add(secure)
+            what = f"operationsApi.network.domainSocket {path}: "
             place = socket_path(path)
             if place is not None:
                 if place != path:
@@ -107,7 +116,7 @@ class OperationsPort:
             for listener in self.listeners:
                 listener.discard()
             self.listeners.clear()
-            raise OSError(error.errno, f"{what}: {error.strerror}") from None
+            raise OSError(error.errno, f"{what}{error.strerror}") from None
 
     def _add(self, listener: Listener) -> None:
         self.listeners.append(listener)

@@ -43,10 +43,12 @@ from svc.rest.compression import Compression
 from svc.rest.cors import Cors
 from svc.rest.decoding import RequestDecoder
 from svc.rest.login import LOGIN_PATH
+from svc.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.schema import TableDefinition
 from svc.store.write_queue import QueueLimits
+from svc.tls.entries import StoredCertificates
 from svc.upgrade import ensure_version
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
@@ -59,8 +61,6 @@ HELPER_THREADS = 2
 GC_THRESHOLD = 20_000  # objects more than before until the collector looks: requests leave no cycles, and a large body alone makes thousands of objects
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 UNSERVED_PORTS = (
-    "http.securePort",
-    "operationsApi.network.securePort",
     "mqtt.network.port",
     "mqtt.network.securePort",
 )
@@ -170,6 +170,9 @@ class Server:
             storage_interval=config["analytics.storageInterval"],
             executor=self._executor,
         )
+        certificates = StoredCertificates(self.store, config.root / "keys")
+        self.secure_port = SecurePort(HTTP, config, certificates, self.logs, clock)
+        self.secure_operations_port = SecurePort(OPERATIONS, config, certificates, self.logs, clock)
         has_login = any(app.config.get("login") is True for app in self.apps)
         self.identifier = identifier = Identifier(
             self.directory,
@@ -181,6 +184,7 @@ class Server:
             sessions=self.sessions,
             events=self.events,
             login_path=LOGIN_PATH if has_login else None,
+            certificates=self.secure_port.clients,
         )
         cors = Cors.from_list(
             config["http.cors"],
@@ -277,6 +281,7 @@ class Server:
             events=self.events,
             accept_refresh=True,
             admit_socket=True,
+            certificates=self.secure_operations_port.clients,
         )
         return OperationsPort(
             node,
@@ -286,6 +291,7 @@ class Server:
             log_error=self._log_error,
             access=None,
             routed=self._routed,
+            secure_port=self.secure_operations_port,
         )
 
     def listen(self) -> None:
@@ -299,13 +305,16 @@ class Server:
                 "also those of a proxy on it that adds no X-Forwarded-For",
             )
         port = self.config["http.port"]
-        if port is not None:
-            try:
-                sock = listen_on(port)
-            except OSError as error:
-                raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
-            self.listeners.append(Listener(sock, self.connections, self.loop, self._routed, self.logger.warn))
         try:
+            if port is not None:
+                try:
+                    sock = listen_on(port)
+                except OSError as error:
+                    raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
+                self.listeners.append(Listener(sock, self.connections, self.loop, self._routed, self.logger.warn))
+            secure = self.secure_port.listen(self.connections, self.loop, self._routed, self.analytics.recorder.record)
+            if secure is not None:
+                self.listeners.append(secure)
             self.operations_port.listen()
         except OSError:
             for listener in self.listeners:
@@ -448,6 +457,8 @@ class Server:
         now = self.clock.monotonic()
         self.connections.sweep(now)
         self.operations_port.connections.sweep(now)
+        self.secure_port.look()
+        self.secure_operations_port.look()
         self.store.snapshots.abort_idle()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):

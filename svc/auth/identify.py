@@ -10,10 +10,10 @@ from __future__ import annotations
 from base64 import b64decode
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
-from svc.auth.events import BASIC, TOKEN, AuthEvents
+from svc.auth.events import BASIC, CERTIFICATE, TOKEN, AuthEvents
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION
 from svc.auth.sessions import Sessions
 from svc.auth.tokens import Tokens, invalid_token
@@ -32,6 +32,13 @@ _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
 _FORWARDED = ("x-forwarded-for", "forwarded", "via")
 _CHALLENGE = (("WWW-Authenticate", 'Basic realm="svc", Bearer'),)
+
+
+class Certificates(Protocol):
+    """What the certificates of TLS clients say (`tls.mtls`)."""
+
+    def username(self, certificate: Any) -> str | None:
+        """The user's name; None: other credentials tell. Raises Problem 401 for a certificate that names nobody, or is of no use any more."""
 
 
 class Identifier:
@@ -54,12 +61,14 @@ class Identifier:
         accept_refresh: bool = False,
         admit_socket: bool = False,
         login_path: str | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
         `verifier`: share another identifier's verified credentials; the settings about passwords are then its own. `tokens`, `sessions`: None where
         there are none. `accept_refresh`: a refresh token as `Bearer` makes nobody a user, but is let through as `request.refresh_token`.
         `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
+        `certificates`: None where clients are asked for none.
         """
         self._directory = directory
         self._now = clock.monotonic
@@ -77,6 +86,7 @@ class Identifier:
         self._accept_refresh = accept_refresh
         self._admit_socket = admit_socket
         self.login_path = login_path
+        self._certificates = certificates
 
     def identify(self, request: Request) -> User | Pending | None:
         """The user; None for an anonymous caller; a Pending where a password has to be verified first.
@@ -85,6 +95,11 @@ class Identifier:
         """
         block = request.block
         request.sessions = self._sessions
+        if request.peer_certificate is not None and self._certificates is not None:
+            # Before the memo: connections share header blocks, not certificates.
+            user = self._by_certificate(self._certificates, request)
+            if user is not None:
+                return user
         memo = block.memo.get(_MEMO)
         if memo is not None and memo[0] == self._directory.generation and memo[1] > self._now():
             return memo[2]  # type: ignore[no-any-return]
@@ -103,6 +118,28 @@ class Identifier:
         if self._authorize_local and is_loopback(request.peer) and self._is_local(block):
             return self._directory.first_super_user()
         return None
+
+    def _by_certificate(self, certificates: Certificates, request: Request) -> User | None:
+        """None: other credentials tell. A success is told once for a connection and user."""
+        certificate = request.peer_certificate
+        username: str | None = certificate.common_name
+        try:
+            username = certificates.username(certificate)
+            if username is None:
+                return None
+            user = self._directory.get_user(username)
+            if user is None:
+                raise login_failed()
+            if not user.active:
+                raise Problem("Cannot complete request: User is inactive", 401)
+        except Problem:
+            if self._events is not None:
+                self._events.failure(request, CERTIFICATE, username)
+            raise
+        if self._events is not None and certificate.logged_in != username:
+            certificate.logged_in = username
+            self._events.success(request, CERTIFICATE, username)
+        return user
 
     def _by_header(self, authorization: str, request: Request) -> User | Pending | None:
         """None: the header holds no credentials that concern us, or a refresh token."""

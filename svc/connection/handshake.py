@@ -166,6 +166,8 @@ class Handshake(SocketConnection):
         port.record((shared.now() - self._accepted) * 1000.0, "tls-handshake")
         port.record(bool(session.session_reused), "tls-reused")
         self.peer_certificate = port.contexts.peer_certificate(session)
+        if session.selected_alpn_protocol() == "h2":
+            return shared.begin_http2(self, b"")
         successor = Http1Connection(shared, self.sock, self.peer, "https")
         self.hand_over(successor)
         return successor

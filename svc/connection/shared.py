@@ -70,9 +70,11 @@ class Connections:
         connection.open()
         return connection
 
-    def begin_http2(self, connection: SocketConnection, data: bytes) -> None:
-        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed."""
+    def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
+        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed; or is to begin with it, as was agreed
+        with TLS. Returns its successor."""
         connection.close_now()
+        return connection
 
     def end_turn(self) -> bool:
         """Pull streams, send what there is, close what is done. True if a further turn has work at once."""

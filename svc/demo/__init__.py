@@ -49,6 +49,7 @@ def main(args: Sequence[str]) -> int:
     root: Path = options.dir.expanduser().absolute()
     ports = {"HTTP_PORT": options.port, "OPERATIONSAPI_NETWORK_PORT": options.operations_port}
     settings = {name: str(port) for name, port in ports.items() if port is not None}
+    settings["HTTP_SECUREPORT"] = "null"  # what it shows is plain HTTP, beside whatever else runs on this machine
     try:
         if not is_filled(root):
             make_directory(root)

@@ -129,6 +129,8 @@ class ServerContexts:
             return False
         for fault in faults:
             self._log.warn(f"{self._what}: {fault}")
+        count = sum(made.context is not None for made in self._made.values())
+        self._log.info(f"{self._what} has {count} certificate{'s' if count > 1 else ''}")
         return True
 
     def look(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from svc.auth.verifier import login_failed
+from svc.tls.peer import PeerCertificate
 from svc.tls.revocation_settings import RevocationSettings
 
 _BY_COMMON_NAME = ("Common Name", "CN")
@@ -34,3 +36,18 @@ class Mtls:
             by_name,
             RevocationSettings.from_setting(fields.get("certificateVerification", verifies)),
         )
+
+
+class ClientCertificates:
+    """Who the bearers of certificates are: `auth.identify.Certificates`."""
+
+    def __init__(self, mtls: Mtls) -> None:
+        self._mtls = mtls
+
+    def username(self, certificate: PeerCertificate) -> str | None:
+        """None: other credentials tell. Raises Problem 401 for a certificate that names nobody."""
+        if not self._mtls.by_name:
+            return self._mtls.user
+        if certificate.common_name is None:
+            raise login_failed()
+        return certificate.common_name
