@@ -25,6 +25,7 @@ from svc.protocol.websocket_frames import (
     CLOSE,
     CONTINUATION,
     FIN,
+    HEADER_MAX,
     LOST,
     NO_STATUS,
     PING,
@@ -73,8 +74,8 @@ class WebSocketProtocol:
     """See the module's text. Sans-IO: `receive_data`, `next_events`, `data_to_send`."""
 
     __slots__ = (
-        "_collected", "_deflater", "_empty_fragments", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last", "_max_payload",
-        "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind", "state",
+        "_collected", "_deflater", "_empty_fragments", "_heard_code", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last",
+        "_max_payload", "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind", "state",
     )  # fmt: skip
 
     def __init__(self, max_payload: int = MAX_PAYLOAD, deflate: Agreement | None = None) -> None:
@@ -87,6 +88,7 @@ class WebSocketProtocol:
         self.holds_pongs = False  # set by the owner: the peer does not take what it is sent
         self._held = b""  # input that waits for its turn, or for the rest of a header
         self._held_ping: bytes | None = None
+        self._heard_code = NO_STATUS  # of the peer's close frame
         self._out: list[bytes] = []
         # The frame wsproto is being fed:
         self._in_frame = False
@@ -127,7 +129,7 @@ class WebSocketProtocol:
         position, end = 0, len(data)
         frames = FRAMES_A_BATCH
         self.is_behind = False
-        while position < end and self.state is not State.CLOSED:
+        while position < end and self.state < State.HEARD:
             if frames <= 0:
                 self.is_behind = True
                 break
@@ -158,9 +160,7 @@ class WebSocketProtocol:
                     self._feed(data[position:stop], events)
                     frames -= (inflater.inflated - before) // INFLATED_A_FRAME
                 position = stop
-        if self.state is State.CLOSED:
-            self._forget()
-        elif position < end:
+        if self.state < State.HEARD and position < end:
             self._held = data[position:]
         return events
 
@@ -182,7 +182,7 @@ class WebSocketProtocol:
             self._size += length
         self._feed(data[position : position + size], events, header=True)
         # Only now, for wsproto has checked the header.
-        if is_data and self.state is not State.CLOSED:
+        if is_data and self.state < State.HEARD:
             if self._size > self._max_payload:
                 self._fail(TOO_BIG, "", events)
             elif not length and not fin:
@@ -249,9 +249,9 @@ class WebSocketProtocol:
             self._out.append(encode_control(PONG, payload))
 
     def _on_close(self, code: int, reason: str, events: list[Event]) -> None:
-        if self.state is State.OPEN:
-            self._out.append(encode_control(CLOSE, b"" if code == NO_STATUS else code.to_bytes(2)))
+        self._heard_code = code
         self._advance(Input.HEAR_CLOSE)
+        self._forget()
         events.append(CloseReceived(code, reason))
 
     def _fail(self, code: int, reason: str, events: list[Event]) -> None:
@@ -270,7 +270,6 @@ class WebSocketProtocol:
         self._payload = 0
         self._held = b""
         self._collected = bytearray()
-        self._held_ping = None
         self.is_behind = False
 
     def _advance(self, input: Input) -> None:
@@ -282,6 +281,11 @@ class WebSocketProtocol:
     def encode(self, message: str | bytes) -> bytes:
         """The frame of a message for this peer, compressed if that was agreed upon. Others may get `encode_frame` as well."""
         return encode_frame(message) if self._deflater is None else self._deflater.encode(message)
+
+    @property
+    def can_send(self) -> bool:
+        """Whether messages may still be sent."""
+        return self.state is State.OPEN or self.state is State.HEARD
 
     def ping(self) -> None:
         if self.state is State.OPEN:
@@ -295,11 +299,16 @@ class WebSocketProtocol:
             self._out.append(encode_control(PONG, payload))
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Send a close frame, if none was sent. Raises ValueError for a code that is never sent."""
+        """Send a close frame, if none was sent; one that answers the peer's has the code of that. Raises ValueError for a code that is never sent."""
         if self.state is State.OPEN:
             self._out.append(encode_close(code, reason))
-            self._advance(Input.SAY_CLOSE)
             self._collected = bytearray()
+        elif self.state is State.HEARD:
+            heard = self._heard_code
+            self._out.append(encode_control(CLOSE, b"" if heard == NO_STATUS else heard.to_bytes(2)))
+        else:
+            return
+        self._advance(Input.SAY_CLOSE)
 
     def fail(self, code: int, reason: str) -> None:
         """The peer broke the protocol, or a limit: say so, and listen no longer."""
@@ -323,11 +332,11 @@ class WebSocketProtocol:
         assert self._in_frame or self._payload == 0
         assert self.state is State.OPEN or not self._collected
         assert len(self._collected) <= self._max_payload
-        if self.state is State.CLOSED:
-            assert not self._held and self._wsproto is None and not self.is_behind
+        if self.state >= State.HEARD:
+            assert not self._held and not self._in_frame and self._wsproto is None and not self.is_behind
         elif not self._in_frame and not self._in_message:
             assert self._wsproto is None and self._size == 0 and not self._collected
-        assert self.is_behind or self._in_frame or len(self._held) < 14 + 125 or self.state is State.CLOSED
+        assert self.is_behind or self._in_frame or len(self._held) < HEADER_MAX
 
     def __repr__(self) -> str:
         return f"<WebSocketProtocol {self.state.name}{' in a message' if self._in_message else ''}>"

@@ -19,7 +19,7 @@ class PongReceived:
 
 @dataclass(slots=True)
 class CloseReceived:
-    """The peer's close frame; the driver has answered it if it came first. `code` 1005: it had none. No event follows."""
+    """The peer's close frame. If ours was not sent before, `close` answers it. `code` 1005: it had none. No event follows."""
 
     code: int
     reason: str

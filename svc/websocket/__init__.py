@@ -1,5 +1,23 @@
 """WebSocket (RFC 6455): the handshake, the object that applications see, and the listeners that are asked (contract: realtime §2)."""
 
+from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, encode_frame
+from svc.websocket.closing import WebSocketClosed
 from svc.websocket.handler import Service, Socket, SocketHandler
+from svc.websocket.listeners import UpgradeListeners, WsListeners
+from svc.websocket.web_socket import WebSocket
+from svc.websocket.web_sockets import SocketRecorder, WebSockets
 
-__all__ = ["Service", "Socket", "SocketHandler"]
+__all__ = [
+    "MAX_PAYLOAD",
+    "DeflateOptions",
+    "Service",
+    "Socket",
+    "SocketHandler",
+    "SocketRecorder",
+    "UpgradeListeners",
+    "WebSocket",
+    "WebSocketClosed",
+    "WebSockets",
+    "WsListeners",
+    "encode_frame",
+]

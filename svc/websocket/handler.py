@@ -23,7 +23,7 @@ class Socket(Protocol):
 
     @property
     def close_code(self) -> int | None:
-        """How it ended: the code of the peer's close frame (1005: it had none), else of ours; 1006: the connection was lost. None: it has not."""
+        """The code of whoever closed it first (1005: the peer, without a code); 1006: the connection was lost. None: it is open."""
 
     @property
     def close_reason(self) -> str: ...
@@ -36,7 +36,7 @@ class Socket(Protocol):
         """Text and binary messages; ends with the WebSocket."""
 
     async def send(self, message: str | bytes) -> None:
-        """Send one message, when there is room for it. After the end: does nothing."""
+        """Send one message, when there is room for it. Raises WebSocketClosed after the end, which nobody has to catch."""
 
     def send_frame(self, frame: bytes) -> None:
         """Send what `encode_frame` made, now: the bytes may be shared by all receivers. After the end: does nothing."""

@@ -1,0 +1,309 @@
+"""Who is asked when a request offers to go on with another protocol (contract: http §12.1, applications §13).
+
+    upgrade listeners   listener(request, socket, head, next), in order. One of them is the default handler, there since the first WebSocket listener
+                        was added: it makes a WebSocket of what asks to be one, unless `request.upgraded` says that somebody else has.
+    WebSocket listeners async listener(ws, request, chain_completion, next), in order, and after them the resources (`SocketHandler`).
+
+The handshake is answered when somebody first wants something of the WebSocket, so that what nobody serves can be refused with a status. Without a
+listener of an application all of this is plain calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any
+
+from svc.errors import NotFound, Problem
+from svc.messages import Request, Response
+from svc.protocol.websocket import MAX_PAYLOAD
+from svc.tunnel import Upgrade
+from svc.websocket.handler import SocketHandler
+from svc.websocket.handshake import PROTOCOL
+from svc.websocket.raw_socket import RawReceiver, RawSocket
+from svc.websocket.web_socket import WebSocket
+from svc.websocket.web_sockets import WebSockets
+
+UpgradeListener = Callable[..., Any]
+WsListener = Callable[..., Awaitable[Any]]
+
+
+class Completion:
+    """What became of the HTTP chain of a request, known already: may be awaited any number of times."""
+
+    def __init__(self, error: Problem | None = None) -> None:
+        self.error = error
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return
+        yield
+
+
+class WsListeners:
+    """The chain of WebSocket listeners of a port."""
+
+    def __init__(self, sockets: WebSockets) -> None:
+        self.sockets = sockets
+        self.handler: SocketHandler | None = None  # serves what no listener took
+        self._listeners: list[tuple[WsListener, int]] = []
+
+    def add(self, listener: WsListener, *, run_first: bool = False, max_payload: int = MAX_PAYLOAD) -> None:
+        """`max_payload`: of the messages of a WebSocket that this listener is the first to use."""
+        self._listeners.insert(0 if run_first else len(self._listeners), (listener, max_payload))
+
+    def __bool__(self) -> bool:
+        return bool(self._listeners or self.handler)
+
+    def handle(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response]:
+        """Answer the handshake. Raises Problem."""
+        return self._run(request, Completion(refusal)) if self._listeners else self._serve(request, refusal)
+
+    def _serve(self, request: Request, refusal: Problem | None) -> Response:
+        """No listener: the resource, or what refuses it. Clients cannot see the status of a handshake, but a close code."""
+        upgrade = self.sockets.accept(request, None if refusal is None else partial(_refuse, refusal))
+        if refusal is None:
+            assert self.handler is not None
+            try:
+                upgrade.receiver.serve = self.handler.find(request)  # type: ignore[attr-defined]
+            except Problem as problem:
+                if not _is_told_later(problem):
+                    raise
+                upgrade.receiver.serve = partial(_refuse, problem)  # type: ignore[attr-defined]
+        return upgrade
+
+    async def _run(self, request: Request, completion: Completion) -> Response:
+        upgrade = self.sockets.accept(request)
+        socket = upgrade.receiver
+        assert isinstance(socket, WebSocket)
+        loop = self.sockets.loop
+        used: asyncio.Future[None] = loop.create_future()
+
+        def on_use() -> None:
+            if not used.done():
+                used.set_result(None)
+
+        socket.on_use = on_use
+        chain = _Chain(self._listeners, self.handler)
+        listening = loop.create_task(chain.listen(socket, request, completion, used))
+        self.sockets.keep(listening)
+        try:
+            await used
+        except asyncio.CancelledError:
+            listening.cancel()  # the client went away before it was answered
+            raise
+        return upgrade
+
+
+class _Chain:
+    """One walk along the listeners."""
+
+    def __init__(self, listeners: list[tuple[WsListener, int]], handler: SocketHandler | None) -> None:
+        self._listeners = tuple(listeners)
+        self._handler = handler
+        self._refusal: Problem | None = None  # of the resources: the handshake is not accepted
+
+    async def listen(self, socket: WebSocket, request: Request, completion: Completion, used: asyncio.Future[None]) -> None:
+        try:
+            await self._step(0, socket, request, completion)
+        except asyncio.CancelledError:
+            socket.close_soon(1001)
+            raise
+        except Exception as error:
+            if error is self._refusal and not used.done():
+                used.set_exception(error)
+            else:
+                socket.fail(error)
+        else:
+            socket.use()  # somebody has it, and has not spoken yet
+
+    async def _step(self, position: int, socket: WebSocket, request: Request, completion: Any) -> Any:
+        if position < len(self._listeners):
+            listener, max_payload = self._listeners[position]
+            socket.limit(max_payload)
+            result = listener(socket, request, completion, partial(self._step, position + 1))
+            return await result if inspect.isawaitable(result) else result
+        return await self._serve(socket, request, completion)
+
+    async def _serve(self, socket: WebSocket, request: Request, completion: Any) -> None:
+        await completion
+        try:
+            if self._handler is None:
+                raise NotFound("Not found")
+            service = self._handler.find(request)
+        except Problem as problem:
+            if not _is_told_later(problem):
+                self._refusal = problem
+            raise
+        socket.limit(MAX_PAYLOAD)
+        result = service(socket)
+        socket.use()
+        if result is not None and inspect.isawaitable(result):
+            await result
+            socket.close_soon()
+
+
+class UpgradeListeners:
+    """The chain of upgrade listeners of a port: what the dispatcher asks."""
+
+    def __init__(self, websockets: WsListeners) -> None:
+        self._websockets = websockets
+        self._sockets = websockets.sockets
+        self._listeners: list[UpgradeListener | None] = []  # None: the default handler
+        self._has_others = False
+
+    def add(self, listener: UpgradeListener, *, run_first: bool = False) -> None:
+        """`listener(request, socket, head, next)`, plain or async."""
+        self._listeners.insert(0 if run_first else len(self._listeners), listener)
+        self._has_others = True
+
+    def add_ws(self, listener: WsListener, *, run_first: bool = False, max_payload: int = MAX_PAYLOAD) -> None:
+        self._websockets.add(listener, run_first=run_first, max_payload=max_payload)
+        self._add_default()
+
+    def serve_with(self, handler: SocketHandler) -> None:
+        """The last of the WebSocket listeners: the resources."""
+        self._websockets.handler = handler
+        self._add_default()
+
+    def _add_default(self) -> None:
+        if None not in self._listeners:
+            self._listeners.append(None)
+
+    def handle(self, request: Request, refusal: Problem | None = None) -> Response | Awaitable[Response | None] | None:
+        """The answer, or None if nobody takes the upgrade. `refusal`: why the caller could not be identified. Raises Problem."""
+        if not self._has_others or request.http_version[:1] == "2":  # there is no socket to give
+            return self._counted(request, refusal)
+        return _Walk(self, request, refusal).run()
+
+    def _counted(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response | None] | None:
+        """What the default handler answers. A refused handshake is recorded here, an accepted one when the WebSocket is open."""
+        if not _asks_for_websocket(request) or request.upgraded:
+            return None
+        request.upgraded = True
+        try:
+            if not self._websockets:
+                raise NotFound("There are no WebSockets here")
+            answer = self._websockets.handle(request, refusal)
+        except Exception:
+            self._sockets.answered(False)
+            raise
+        return answer if isinstance(answer, Response) else self._awaited(answer)
+
+    async def _awaited(self, answer: Awaitable[Response]) -> Response:
+        try:
+            return await answer
+        except Exception:
+            self._sockets.answered(False)
+            raise
+
+
+class _Walk:
+    """One walk along the upgrade listeners. Nothing is awaited that need not be."""
+
+    def __init__(self, listeners: UpgradeListeners, request: Request, refusal: Problem | None) -> None:
+        self._default = listeners._counted
+        self._listeners = tuple(listeners._listeners)
+        self._sockets = listeners._sockets
+        self._request = request
+        self._refusal = refusal
+        self._socket = RawSocket(self._sockets, request.peer)
+        self._socket.on_use = self._take
+        self._answer: Response | None = None
+        self._is_answered = False
+        self._waiting: asyncio.Future[None] | None = None  # for the answer
+
+    def run(self) -> Response | Awaitable[Response | None] | None:
+        try:
+            result = self._step(0, self._request, self._socket, b"")
+        except Exception as error:
+            if not self._is_answered:
+                raise
+            self._failed(error)
+            return self._answer
+        if not inspect.isawaitable(result):
+            self._take()
+            return self._answer
+        return self._wait(result)
+
+    async def _wait(self, result: Awaitable[Any]) -> Response | None:
+        loop = self._sockets.loop
+        asking = loop.create_task(self._ask(result))
+        self._sockets.keep(asking)
+        if not self._is_answered:
+            self._waiting = loop.create_future()
+            try:
+                await self._waiting
+            except asyncio.CancelledError:
+                asking.cancel()
+                raise
+        return self._answer
+
+    async def _ask(self, result: Awaitable[Any]) -> None:
+        try:
+            await result
+        except asyncio.CancelledError:
+            self._socket.close()
+            raise
+        except Exception as error:
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_exception(error)
+            else:
+                self._failed(error)
+            return
+        # If nobody went on to the end of the chain, whoever stopped it has the socket, for later.
+        self._take()
+
+    def _failed(self, error: Exception) -> None:
+        """Too late for an answer."""
+        self._sockets.log_error(f"an upgrade listener: {self._request.target[:200]}", error)
+        self._socket.close()
+
+    def _take(self) -> None:
+        """A listener has begun to use the socket."""
+        self._settle(Upgrade("", RawReceiver(self._socket)))
+
+    def _settle(self, answer: Response | None) -> None:
+        if self._is_answered:
+            return
+        self._is_answered = True
+        self._answer = answer
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _step(self, position: int, request: Request, socket: RawSocket, head: bytes) -> Any:
+        if position == len(self._listeners):
+            if not request.upgraded:
+                self._settle(None)
+            return None
+        listener = self._listeners[position]
+        go_on = partial(self._step, position + 1)
+        if listener is not None:
+            return listener(request, socket, head, go_on)
+        answer = self._default(request, self._refusal)
+        if inspect.isawaitable(answer):
+            return self._settle_later(answer, go_on)
+        if answer is not None:
+            self._settle(answer)
+        return go_on(request, socket, head)
+
+    async def _settle_later(self, answer: Awaitable[Response | None], go_on: Callable[..., Any]) -> Any:
+        self._settle(await answer)
+        result = go_on(self._request, self._socket, b"")
+        return await result if inspect.isawaitable(result) else result
+
+
+def _asks_for_websocket(request: Request) -> bool:
+    return request.offers == PROTOCOL and (request.method == "GET" or request.http_version[:1] == "2")
+
+
+def _is_told_later(problem: Problem) -> bool:
+    """Whether a close code says it: browsers show their scripts the code, and not the status of a handshake (realtime §2)."""
+    return problem.status_code in (401, 403)
+
+
+def _refuse(problem: Problem, socket: WebSocket) -> None:
+    socket.fail(problem)

@@ -1,0 +1,140 @@
+"""All WebSockets of a server: what they share, and their figures (contract: analytics §4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svc.messages import Request
+from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, negotiate
+from svc.tunnel import Upgrade
+from svc.websocket import handshake
+from svc.websocket.web_socket import WebSocket
+
+if TYPE_CHECKING:
+    from svc.clock import Clock
+    from svc.websocket.handler import Service
+
+MAX_COLLECTED = 1 << 30  # bytes of incomplete messages that may be in memory at one time
+
+
+class SocketRecorder(Protocol):
+    """Where the figures go: `analytics.Recorder`."""
+
+    def bucket(
+        self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
+    ) -> Callable[[float], None]: ...
+
+    def yes_no(
+        self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
+    ) -> Callable[[bool], None]: ...
+
+    def gauge(
+        self,
+        function: Callable[[], Mapping[str, Any] | None],
+        metric: str,
+        path: str | None = None,
+        method: str | None = None,
+        type: str | None = None,
+    ) -> None: ...
+
+
+class WebSockets:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        recorder: SocketRecorder,
+        log_error: Callable[[str, BaseException | None], None],
+        *,
+        per_message_deflate: DeflateOptions | None = None,
+        max_collected: int = MAX_COLLECTED,
+    ) -> None:
+        """`per_message_deflate`: what is agreed to if a client offers it (RFC 7692); None: nothing is compressed."""
+        self.loop = loop
+        self.now = clock.monotonic
+        self.log_error = log_error
+        self.open: set[WebSocket] = set()
+        self._recorder = recorder
+        self.answered = recorder.yes_no("connection", None, "connect", "ws")
+        self._ended = recorder.yes_no("connection", None, "disconnect", "ws")
+        self._sent: dict[str, Callable[[float], None]] = {}  # address of a resource -> recorder of the bytes sent
+        self._deflate = per_message_deflate
+        self._max_collected = max_collected
+        self._collected = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself may forget a task that waits
+        recorder.gauge(self._measure, "ws-connections")
+
+    # --- the handshake ---------------------------------------------------------------------------------------------------------------
+
+    def accept(
+        self,
+        request: Request,
+        serve: Service | None = None,
+        *,
+        max_payload: int = MAX_PAYLOAD,
+        deflate: DeflateOptions | None = None,
+        subprotocol: str | None = None,
+    ) -> Upgrade:
+        """The answer that makes the connection a WebSocket, which `serve` gets when it is open. Raises ClientError 400 or 426.
+
+        `deflate`: in place of what the server was made with. `subprotocol`: one of those offered; without it the first one is taken.
+        """
+        pairs = handshake.check(request)
+        offered = handshake.offered_protocols(request)
+        if subprotocol is None:
+            subprotocol = offered[0] if offered else None
+        elif subprotocol not in offered:
+            raise ValueError(f"the client does not speak {subprotocol!r}: it offers {offered}")
+        if subprotocol is not None:
+            pairs.append(("Sec-WebSocket-Protocol", subprotocol))
+        options = deflate or self._deflate
+        agreement = None
+        if options is not None:
+            offers = request.block.fields.get("sec-websocket-extensions")
+            agreement = None if offers is None else negotiate(offers, options)
+            if agreement is not None:
+                pairs.append(("Sec-WebSocket-Extensions", agreement.answer))
+        socket = WebSocket(self, request, max_payload, agreement, subprotocol, serve)
+        return Upgrade(handshake.PROTOCOL, socket, pairs)
+
+    # --- for the sockets -------------------------------------------------------------------------------------------------------------
+
+    def opened(self, socket: WebSocket) -> Callable[[float], None]:
+        """Returns what records the size of a message sent to it."""
+        self.open.add(socket)
+        path = socket.request.handler_path
+        sent = self._sent.get(path)
+        if sent is None:
+            sent = self._sent[path] = self._recorder.bucket("bytes-sent", path or None, "message", "ws")
+        return sent
+
+    def closed(self, socket: WebSocket, orderly: bool) -> None:
+        self.open.discard(socket)
+        self._ended(orderly)
+
+    def hold(self, size: int) -> bool:
+        """So many more bytes (or fewer) are held of incomplete messages. False: that is too much."""
+        self._collected += size
+        return self._collected <= self._max_collected
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.keep(self.loop.create_task(work))
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def wake(self) -> None:
+        """Something became ready, perhaps at the end of a turn, when the loop has already decided how long to wait (`svc.loop`)."""
+        self.loop.call_soon_threadsafe(_nothing)
+
+    def _measure(self) -> Mapping[str, int] | None:
+        return {"connections": len(self.open)} if self.open else None
+
+
+def _nothing() -> None:
+    pass
