@@ -61,7 +61,8 @@ class Receiver(Protocol):
 
 
 class Upgrade(Response):
-    """The answer that makes the connection a tunnel. `protocol`: the value of `Upgrade`, one the request offered."""
+    """The answer that makes the connection a tunnel. `protocol`: the value of `Upgrade`, one the request offered; "": the receiver itself writes the
+    answer to the request, head and all (HTTP/1.1 only)."""
 
     __slots__ = ("protocol", "receiver")
 

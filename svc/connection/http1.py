@@ -261,7 +261,8 @@ class Http1Connection(SocketConnection):
     def _switch(self, exchange: Exchange, upgrade: Upgrade) -> None:
         """The socket carries another protocol from here on."""
         shared = self._shared
-        switch = self.protocol.switch_protocol(exchange.stream_id, [("Upgrade", upgrade.protocol), *upgrade.pairs])
+        pairs = [("Upgrade", upgrade.protocol), *upgrade.pairs] if upgrade.protocol else None
+        switch = self.protocol.switch_protocol(exchange.stream_id, pairs)
         self._current = None
         tunnel = TunnelConnection(shared, self.sock, self.peer, self.scheme, upgrade.receiver, switch.trailing)
         self.hand_over(tunnel)

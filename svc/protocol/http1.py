@@ -392,15 +392,20 @@ class Http1:
         else:
             self._move(_DONE)
 
-    def switch_protocol(self, stream_id: int, pairs: HeaderPairs) -> SwitchTo:
-        """101: accept the offered `Upgrade` that `pairs` names. Only when `can_switch`. The bytes already read go with the command."""
+    def switch_protocol(self, stream_id: int, pairs: HeaderPairs | None) -> SwitchTo:
+        """101: accept the offered `Upgrade` that `pairs` names. Only when `can_switch`. The bytes already read go with the command.
+
+        `pairs` None: whoever goes on writes the answer to the request, too.
+        """
         if stream_id != self._stream_id or not self.can_switch:
             self._misused("no Upgrade to accept")
-        lines, _ = encode_fields(pairs)
-        names = [value for name, value in pairs if name.lower() == "upgrade"]
-        if len(names) != 1:
-            raise ValueError("101 without one Upgrade field")
-        self._out.append(f"{status_line(101)}{lines}Connection: Upgrade\r\n\r\n".encode("latin-1"))
+        names = [""]
+        if pairs is not None:
+            lines, _ = encode_fields(pairs)
+            names = [value for name, value in pairs if name.lower() == "upgrade"]
+            if len(names) != 1:
+                raise ValueError("101 without one Upgrade field")
+            self._out.append(f"{status_line(101)}{lines}Connection: Upgrade\r\n\r\n".encode("latin-1"))
         self._move(_SWITCH)
         trailing = bytes(self._buffer)
         self._forget_input()
