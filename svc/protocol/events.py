@@ -48,6 +48,22 @@ class RequestEnded:
 
 
 @dataclass(slots=True)
+class RequestFailed:
+    """One request of several is broken or not wanted; it may not have been reported yet. The connection answers `error` if nothing of an answer was
+    sent yet. The other requests go on. No event of this request follows."""
+
+    stream_id: int
+    error: PeerError
+
+
+@dataclass(slots=True)
+class RequestCancelled:
+    """The peer wants no answer any more, or has lost it by breaking the protocol. No event of this request follows."""
+
+    stream_id: int
+
+
+@dataclass(slots=True)
 class ProtocolFailed:
     """The peer broke the protocol. The connection answers `error` if nothing of an answer was sent yet, then closes. No event follows."""
 
@@ -67,4 +83,5 @@ class SwitchTo:
     trailing: bytes
 
 
-Event = RequestReceived | DataReceived | RequestEnded | ProtocolFailed | PeerClosed | SwitchTo
+RequestEvent = RequestReceived | DataReceived | RequestEnded | RequestFailed | RequestCancelled
+Event = RequestEvent | ProtocolFailed | PeerClosed | SwitchTo

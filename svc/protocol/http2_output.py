@@ -1,0 +1,209 @@
+"""The output of an HTTP/2 connection: answers wait here for the peer's windows and leave in turns of one frame.
+
+Frames of streams that h2 knows are made by h2. Those of the express lane (`http2`) are made here, with h2's books of the connection's window and of
+the fields' table, so both come out in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from svc.messages import HeaderPairs
+from svc.protocol.http2_fields import FieldEncoder
+from svc.protocol.http2_frames import (
+    DATA,
+    END_STREAM,
+    FRAME_SIZE_MAX,
+    LARGEST_WINDOW,
+    encode_frame,
+    encode_headers,
+    encode_reset,
+)
+from svc.protocol.http2_stream import ANSWERED, Stream
+
+if TYPE_CHECKING:
+    from h2.connection import H2Connection
+
+OUTPUT_MAX = 256 * 1024  # bytes of bodies framed at one time, so that a small answer need not wait behind a large one
+
+_INFORMATIONAL = [(b":status", b"100")]  # h2 has to know that it is not the answer; which one it is, is the encoder's business
+
+
+class Output:
+    __slots__ = ("_blocked", "_conn", "_encoder", "_out", "_ready", "buffered", "finished", "from_h2", "full_frames")
+
+    def __init__(self, conn: H2Connection, encoder: FieldEncoder) -> None:
+        self._conn = conn
+        self._encoder = encoder
+        self._out: list[bytes] = []
+        self.from_h2 = True  # h2 may have made frames that are not in `_out` yet
+        self._ready: deque[Stream] = deque()  # have something to send
+        self._blocked: dict[int, Stream] = {}  # ... and no window for it
+        self.buffered = 0  # bytes of all answers that wait for windows, or their turn
+        self.finished: list[Stream] = []  # their answers are complete
+        self.full_frames = 0  # DATA frames made, without those that the peer's windows cut short
+
+    # --- frames --------------------------------------------------------------------------------------------------------------------
+
+    def write(self, frame: bytes) -> None:
+        """A frame that is not h2's, after all that h2 has made so far."""
+        if self.from_h2:
+            self.from_h2 = False
+            self._out.append(self._conn.data_to_send())
+        self._out.append(frame)
+
+    def send_head(self, stream: Stream, status: int, pairs: HeaderPairs, is_last: bool) -> None:
+        """`pairs`: checked by the encoder. `status` 0: trailers."""
+        self._encoder.load(status, pairs)
+        if stream.window is None:
+            self._conn.send_headers(stream.id, _INFORMATIONAL if 0 < status < 200 else (), is_last)
+            self.from_h2 = True
+        else:
+            self.write(encode_headers(stream.id, self._encoder.encode(()), is_last))
+
+    def send_whole_body(self, stream: Stream, body: bytes) -> bool:
+        """The body in one frame, after the head, if there is room for it now and nobody waits."""
+        size = len(body)
+        if self._ready or size > FRAME_SIZE_MAX or size > self._room(stream):
+            return False
+        self.full_frames += 1
+        self._send_data(stream, body, True)
+        return True
+
+    def reset(self, stream: Stream, code: int) -> None:
+        if stream.window is None:
+            self._conn.reset_stream(stream.id, code)
+            self.from_h2 = True
+        else:
+            self.write(encode_reset(stream.id, code))
+
+    def _room(self, stream: Stream) -> int:
+        window = stream.window
+        if window is None:
+            return self._conn.local_flow_control_window(stream.id)
+        return min(window, self._conn.outbound_flow_control_window)
+
+    def _send_data(self, stream: Stream, data: bytes, is_last: bool) -> None:
+        if stream.window is None:
+            self._conn.send_data(stream.id, data, is_last)
+            self.from_h2 = True
+        else:
+            stream.window -= len(data)
+            self._conn.outbound_flow_control_window -= len(data)
+            self.write(encode_frame(DATA, END_STREAM if is_last else 0, stream.id, data))
+
+    # --- waiting -------------------------------------------------------------------------------------------------------------------
+
+    def put(self, stream: Stream, data: bytes) -> None:
+        stream.put(data)
+        self.buffered += len(data)
+        self.queue(stream)
+
+    def queue(self, stream: Stream) -> None:
+        """It has something to send, if only its end."""
+        if not stream.is_queued and stream.id not in self._blocked:
+            stream.is_queued = True
+            self._ready.append(stream)
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._ready)
+
+    def pump(self) -> None:
+        """One frame of each stream in turn, until there is enough output or no window. Streams done with go to `finished`."""
+        ready = self._ready
+        room = OUTPUT_MAX
+        while ready and room > 0:
+            stream = ready.popleft()
+            stream.is_queued = False
+            if stream.buffered:
+                size = min(self._room(stream), FRAME_SIZE_MAX)
+                if size <= 0:
+                    self._blocked[stream.id] = stream
+                    continue
+                data = stream.take(size)
+                self.buffered -= len(data)
+                room -= len(data)
+                is_last = stream.answer == ANSWERED and not stream.buffered and not stream.trailers
+                if is_last or len(data) >= FRAME_SIZE_MAX // 2:
+                    self.full_frames += 1
+                self._send_data(stream, data, is_last)
+                if is_last:
+                    self.finished.append(stream)
+                    continue
+                if stream.buffered:
+                    self.queue(stream)
+                    continue
+            if stream.answer != ANSWERED:
+                continue
+            if stream.trailers:
+                self.send_head(stream, 0, stream.trailers, True)
+            else:
+                self._send_data(stream, b"", True)
+            self.finished.append(stream)
+
+    def forget(self, stream: Stream) -> None:
+        """It was reset. `pump` finds nothing to do for it."""
+        self._blocked.pop(stream.id, None)
+        self.buffered -= stream.buffered
+        stream.buffered = 0
+        stream.chunks = None
+        stream.answer = -1
+
+    def forget_all(self) -> None:
+        self._ready.clear()
+        self._blocked.clear()
+        self.buffered = 0
+
+    # --- windows of the peer ---------------------------------------------------------------------------------------------------------
+
+    def on_window(self, stream_id: int) -> None:
+        """There is room for this stream, or (0) perhaps for all."""
+        blocked = self._blocked
+        if stream_id:
+            stream = blocked.pop(stream_id, None)
+            if stream is not None:
+                self.queue(stream)
+        elif blocked:
+            self._blocked = {}
+            for stream in blocked.values():
+                self.queue(stream)
+
+    def enlarge(self, stream: Stream, increment: int) -> bool:
+        """WINDOW_UPDATE of a stream in the express lane. False: more than there may be."""
+        assert stream.window is not None
+        if stream.window + increment > LARGEST_WINDOW:
+            return False
+        stream.window += increment
+        self.on_window(stream.id)
+        return True
+
+    # --- for the driver ------------------------------------------------------------------------------------------------------------
+
+    def collect(self) -> bytes:
+        """All frames since the last call."""
+        out = self._out
+        if self.from_h2:
+            self.from_h2 = False
+            data = self._conn.data_to_send()
+            if not out:
+                return data
+            out.append(data)
+        if not out:
+            return b""
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return data
+
+    def is_waiting(self, stream: Stream) -> bool:
+        return stream.is_queued or stream.id in self._blocked
+
+    def check(self, streams: dict[int, Stream]) -> None:
+        """Assert what holds between two calls."""
+        assert self.buffered == sum(stream.buffered for stream in streams.values()), self.buffered
+        assert all(streams.get(stream.id) is stream for stream in self._blocked.values())
+        assert not self.finished
+        for stream in streams.values():
+            assert stream.buffered == sum(map(len, stream.chunks or ())) - stream.offset, stream
+            assert self.is_waiting(stream) or not (stream.buffered or stream.answer == ANSWERED), stream
