@@ -20,7 +20,6 @@ from svc.content.registry import ContentTypes
 from svc.content.values import whole_text
 from svc.errors import NotAcceptable, NotFound, Problem, ServerError
 from svc.messages import Request
-from svc.protocol.websocket_frames import encode_frame
 from svc.realtime.event import Ended, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, parse_target
 from svc.rest.bodies import media_type_of
@@ -28,7 +27,8 @@ from svc.rest.event_blocks import event_json
 from svc.rest.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
 from svc.rest.event_stream import close_items, is_event
 from svc.rest.incoming import Incoming, IncomingType
-from svc.websocket import Service, Socket
+from svc.websocket import Service, Socket, encode_frame
+from svc.websocket.handshake import offered_protocols
 
 MQTT = "mqtt"
 CLOSE_CODES = {
@@ -133,11 +133,6 @@ class ResourceSockets:
         if named is None:
             raise NotAcceptable(f"{target.extension} is not served here")
         return named
-
-
-def offered_protocols(request: Request) -> list[str]:
-    """The sub-protocols the client would speak, the one it likes best first."""
-    return [name for part in (request.block.get("sec-websocket-protocol") or "").split(",") if (name := part.strip())]
 
 
 class Connecting:

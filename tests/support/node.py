@@ -21,7 +21,9 @@ from svc.query import QueryCache
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.cors import Cors
+from svc.rest.sockets import ResourceSockets
 from svc.store import Store
+from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 
 APP = Path(__file__).parent.parent / "integration" / "app"
@@ -45,10 +47,20 @@ class Node:
             self.errors.append((where, error))
 
         identifier = Identifier(UserDirectory(self.store), clock=self.clock, authorize_local=True)
-        rest = Rest(self.resources, self.clock, lambda error: log_error("stream", error))
+
+        def report(error: BaseException) -> None:
+            log_error("stream", error)
+
+        self.recorder = Recorder()
+        rest = Rest(self.resources, self.clock, report, loop=self._loop)
         self.rest = rest
         self.types = rest.types
-        self.dispatcher = Dispatcher(rest, identifier, Cors(), Recorder(), self.clock, self._loop, self._executor, log_error)
+        self.sockets = WebSockets(self._loop, self.clock, self.recorder, log_error)
+        upgrades = UpgradeListeners(WsListeners(self.sockets))
+        upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
+        self.dispatcher = Dispatcher(
+            rest, identifier, Cors(), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
+        )
         self.connections = Connections(
             FakeLoop(),  # type: ignore[arg-type]
             self.dispatcher,
@@ -67,16 +79,30 @@ class Node:
         return Wire(self)
 
     def turn(self) -> bool:
-        """One turn, and one step of each answer that is awaited. True: there is more to do."""
-        waiting = bool(asyncio.all_tasks(self._loop))
-        if waiting:
+        """One turn, and one step of whatever is awaited. True: there is more to do."""
+        ready = self._loop._ready  # type: ignore[attr-defined]  # nothing public tells whether a loop has work
+        if ready:
             self._loop.call_soon(self._loop.stop)
             self._loop.run_forever()
         if self.store.has_pending:
             self.store.commit_turn()
         more = self.connections.end_turn()
         self.store.end_turn()
-        return more or waiting or self.store.has_pending
+        return more or bool(ready) or self.store.has_pending
+
+    def settle(self) -> None:
+        """Turns, until nothing more happens by itself."""
+        turns = 0
+        while self.turn():
+            turns += 1
+            assert turns < 100_000, "the turn does not end"
+
+    def pass_time(self, seconds: int) -> None:
+        """Second by second, as the server looks at its clock."""
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            self.connections.sweep(self.clock.monotonic())
+            self.settle()
 
     def close(self) -> None:
         self.connections.close_all()
@@ -100,10 +126,7 @@ class Wire:
             if self.sock in self._loop.readers:
                 self.sock.incoming.append(piece)
                 self._loop.readers[self.sock]()
-            turns = 0
-            while self._node.turn():
-                turns += 1
-                assert turns < 100_000, "the turn does not end"
+            self._node.settle()
         return self.sock.sent
 
     def ask(self, method: str, target: str, body: bytes = b"", fields: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
