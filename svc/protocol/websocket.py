@@ -8,8 +8,9 @@ rest has none.
 wsproto is fed frame by frame. The driver reads each header too, but only to know where the frame ends and, before any of it is collected, whether the
 message would be larger than `max_payload`. What is collected is kept in one buffer, whatever the size of the pieces it came in.
 
-The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. Nobody has to be answered more often than he listens:
-while `holds_pongs` is set only the latest ping is remembered (RFC 6455 §5.5.3).
+The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. Events come ahead of what the owner makes of them, so
+it is he who says when a ping or a close frame is answered: in its turn, after the answers to the messages before. Nobody has to be answered more
+often than he listens: while `holds_pongs` is set only the latest ping is remembered (RFC 6455 §5.5.3).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from svc.protocol.websocket_frames import (
     PING,
     PONG,
     TEXT,
+    cut,
     encode_close,
     encode_control,
     encode_frame,
@@ -74,7 +76,7 @@ class WebSocketProtocol:
     """See the module's text. Sans-IO: `receive_data`, `next_events`, `data_to_send`."""
 
     __slots__ = (
-        "_collected", "_deflater", "_empty_fragments", "_heard_code", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last",
+        "_collected", "_deflater", "_empty_fragments", "_end_code", "_end_reason", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last",
         "_max_payload", "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind", "state",
     )  # fmt: skip
 
@@ -88,7 +90,8 @@ class WebSocketProtocol:
         self.holds_pongs = False  # set by the owner: the peer does not take what it is sent
         self._held = b""  # input that waits for its turn, or for the rest of a header
         self._held_ping: bytes | None = None
-        self._heard_code = NO_STATUS  # of the peer's close frame
+        self._end_code = NO_STATUS  # of the peer's close frame, or of what it did wrong
+        self._end_reason = ""
         self._out: list[bytes] = []
         # The frame wsproto is being fed:
         self._in_frame = False
@@ -129,7 +132,7 @@ class WebSocketProtocol:
         position, end = 0, len(data)
         frames = FRAMES_A_BATCH
         self.is_behind = False
-        while position < end and self.state < State.HEARD:
+        while position < end and self.state < State.ENDING:
             if frames <= 0:
                 self.is_behind = True
                 break
@@ -160,7 +163,7 @@ class WebSocketProtocol:
                     self._feed(data[position:stop], events)
                     frames -= (inflater.inflated - before) // INFLATED_A_FRAME
                 position = stop
-        if self.state < State.HEARD and position < end:
+        if self.state < State.ENDING and position < end:
             self._held = data[position:]
         return events
 
@@ -182,7 +185,7 @@ class WebSocketProtocol:
             self._size += length
         self._feed(data[position : position + size], events, header=True)
         # Only now, for wsproto has checked the header.
-        if is_data and self.state < State.HEARD:
+        if is_data and self.state < State.ENDING:
             if self._size > self._max_payload:
                 self._fail(TOO_BIG, "", events)
             elif not length and not fin:
@@ -237,19 +240,10 @@ class WebSocketProtocol:
             self._collected = bytearray()
 
     def _on_ping(self, opcode: int, payload: bytes, events: list[Event]) -> None:
-        if opcode == PONG:
-            events.append(PongReceived(payload))
-            return
-        events.append(PingReceived(payload))
-        if self.state is not State.OPEN:
-            return
-        if self.holds_pongs:
-            self._held_ping = payload
-        else:
-            self._out.append(encode_control(PONG, payload))
+        events.append(PongReceived(payload) if opcode == PONG else PingReceived(payload))
 
     def _on_close(self, code: int, reason: str, events: list[Event]) -> None:
-        self._heard_code = code
+        self._end_code, self._end_reason = code, ""
         self._advance(Input.HEAR_CLOSE)
         self._forget()
         events.append(CloseReceived(code, reason))
@@ -285,7 +279,7 @@ class WebSocketProtocol:
     @property
     def can_send(self) -> bool:
         """Whether messages may still be sent."""
-        return self.state is State.OPEN or self.state is State.HEARD
+        return self.state is State.OPEN or self.state is State.ENDING
 
     def ping(self) -> None:
         if self.state is State.OPEN:
@@ -295,27 +289,38 @@ class WebSocketProtocol:
         """The peer takes what it is sent again."""
         self.holds_pongs = False
         payload, self._held_ping = self._held_ping, None
-        if payload is not None and self.state is State.OPEN:
-            self._out.append(encode_control(PONG, payload))
+        if payload is not None:
+            self.pong(payload)
+
+    def pong(self, payload: bytes) -> None:
+        """Answer a ping."""
+        if self.can_send:
+            if self.holds_pongs:
+                self._held_ping = payload
+            else:
+                self._out.append(encode_control(PONG, payload))
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Send a close frame, if none was sent; one that answers the peer's has the code of that. Raises ValueError for a code that is never sent."""
-        if self.state is State.OPEN:
-            self._out.append(encode_close(code, reason))
-            self._collected = bytearray()
-        elif self.state is State.HEARD:
-            heard = self._heard_code
-            self._out.append(encode_control(CLOSE, b"" if heard == NO_STATUS else heard.to_bytes(2)))
-        else:
-            return
+        """Send a close frame. Only while the peer has sent none, and broke nothing. Raises ValueError for a code that is never sent."""
+        frame = encode_close(code, reason)
         self._advance(Input.SAY_CLOSE)
+        self._out.append(frame)
+        self._collected = bytearray()
+
+    def answer_close(self) -> None:
+        """Send the close frame that answers the peer's, with its code, or that says what it did wrong."""
+        frame = (
+            encode_control(CLOSE)
+            if self._end_code == NO_STATUS
+            else encode_control(CLOSE, self._end_code.to_bytes(2) + cut(self._end_reason))
+        )
+        self._advance(Input.SAY_CLOSE)
+        self._out.append(frame)
 
     def fail(self, code: int, reason: str) -> None:
-        """The peer broke the protocol, or a limit: say so, and listen no longer."""
-        if self.state is State.OPEN:
-            self._out.append(encode_close(code, reason))
-        if self.state is not State.CLOSED:
-            self._advance(Input.FAULT)
+        """The peer broke the protocol, or a limit: it is not listened to any more."""
+        self._end_code, self._end_reason = code, reason
+        self._advance(Input.FAULT)
         self._forget()
 
     def data_to_send(self) -> bytes:
@@ -332,7 +337,7 @@ class WebSocketProtocol:
         assert self._in_frame or self._payload == 0
         assert self.state is State.OPEN or not self._collected
         assert len(self._collected) <= self._max_payload
-        if self.state >= State.HEARD:
+        if self.state >= State.ENDING:
             assert not self._held and not self._in_frame and self._wsproto is None and not self.is_behind
         elif not self._in_frame and not self._in_message:
             assert self._wsproto is None and self._size == 0 and not self._collected

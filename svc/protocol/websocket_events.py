@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PingReceived:
-    """The driver has answered it, or will."""
+    """Is answered with `pong`, in its turn."""
 
     payload: bytes
 
@@ -19,7 +19,7 @@ class PongReceived:
 
 @dataclass(slots=True)
 class CloseReceived:
-    """The peer's close frame. If ours was not sent before, `close` answers it. `code` 1005: it had none. No event follows."""
+    """The peer's close frame. If ours was not sent before, `answer_close` is to follow. `code` 1005: it had none. No event follows."""
 
     code: int
     reason: str
@@ -27,7 +27,7 @@ class CloseReceived:
 
 @dataclass(slots=True)
 class Failed:
-    """The peer broke the protocol, or a limit; the driver has said so in a close frame, if it may still say anything. No event follows."""
+    """The peer broke the protocol, or a limit. If we have not sent a close frame before, `answer_close` is to follow. No event follows."""
 
     code: int
     reason: str

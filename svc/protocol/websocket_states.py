@@ -1,18 +1,16 @@
 """The lifecycle of the server's side of a WebSocket, after the handshake (RFC 6455 §5.5.1, §7).
 
-             SAY_CLOSE              HEAR_CLOSE
-      OPEN ------------> CLOSING ---------------+
-       |                    |                   v
-       |                    +-----FAULT----> CLOSED
-       |    HEAR_CLOSE                          ^
-       +---------------> HEARD -----SAY_CLOSE---+
-       |                                        |
-       +------------------FAULT-----------------+        any of them --END--> CLOSED
+            SAY_CLOSE              HEAR_CLOSE, FAULT
+      OPEN -----------> CLOSING ------------------+
+       |                                          v
+       |  HEAR_CLOSE, FAULT         SAY_CLOSE   CLOSED      any of them --END--> CLOSED
+       +---------------> ENDING -----------------^
 
 OPEN     messages go both ways
 CLOSING  our close frame is sent, so nothing else may be; what the peer still says is checked and dropped
-HEARD    the peer has sent its close frame and is not read any more; answers to what it said before may still go, then ours
-CLOSED   both close frames went over, or the peer broke the protocol or is gone: nothing is read or written
+ENDING   the peer has sent its close frame, or broke the protocol, and is not read any more; answers to what it said before may still go, then our
+         close frame
+CLOSED   nothing is read or written
 ERROR    this object was misused
 """
 
@@ -24,7 +22,7 @@ from enum import IntEnum
 class State(IntEnum):
     OPEN = 0
     CLOSING = 1
-    HEARD = 2
+    ENDING = 2
     CLOSED = 3
     ERROR = 4
 
@@ -39,12 +37,12 @@ class Input(IntEnum):
 TRANSITIONS: dict[State, dict[Input, State]] = {
     State.OPEN: {
         Input.SAY_CLOSE: State.CLOSING,
-        Input.HEAR_CLOSE: State.HEARD,
-        Input.FAULT: State.CLOSED,
+        Input.HEAR_CLOSE: State.ENDING,
+        Input.FAULT: State.ENDING,
         Input.END: State.CLOSED,
     },
     State.CLOSING: {Input.HEAR_CLOSE: State.CLOSED, Input.FAULT: State.CLOSED, Input.END: State.CLOSED},
-    State.HEARD: {Input.SAY_CLOSE: State.CLOSED, Input.FAULT: State.CLOSED, Input.END: State.CLOSED},
+    State.ENDING: {Input.SAY_CLOSE: State.CLOSED, Input.END: State.CLOSED},
     State.CLOSED: {Input.END: State.CLOSED},
     State.ERROR: {},
 }

@@ -10,7 +10,7 @@ out   `send` waits while HIGH_WATER is unsent. `send_frame` does not: who uses i
 time  A ping every PING_SECONDS; closed after SILENCE_SECONDS without a byte from a peer that we were reading (an ended connection may look
       like a silent one for ever); CLOSE_SECONDS for the peer's answer to our close frame. Output the peer does not take is the tunnel's to watch.
 
-The peer's close frame is answered when whoever takes the messages has had all of them, and so has had his chance to answer those.
+The peer's close frame, and what it does wrong, is answered when whoever takes the messages has had all of them, and so his chance to answer those.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import PeerError
 from svc.messages import Request
-from svc.protocol.websocket import LOST, Agreement, CloseReceived, Event, Failed, State, WebSocketProtocol
+from svc.protocol.websocket import LOST, Agreement, CloseReceived, Event, Failed, PingReceived, PongReceived, State, WebSocketProtocol
 from svc.websocket.closing import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class WebSocket:
     """See the module's text, and `handler.Socket` for what is meant for those who serve it. A `tunnel.Receiver`."""
 
     __slots__ = (
-        "_agreement", "_callbacks", "_close_by", "_collected", "_driver", "_heard", "_heard_at", "_incoming", "_incoming_bytes", "_is_behind",
-        "_is_busy", "_is_deaf", "_is_over", "_is_paused", "_next_ping", "_on_message", "_on_sent", "_record_sent", "_shared", "_tunnel", "_waiters",
+        "_agreement", "_callbacks", "_close_by", "_collected", "_driver", "_heard", "_heard_at", "_incoming", "_incoming_bytes",
+        "_is_behind", "_is_busy", "_is_deaf", "_is_orderly", "_is_over", "_is_paused", "_next_ping", "_on_message", "_on_sent", "_record_sent", "_shared", "_tunnel", "_waiters",
         "close_code", "close_reason", "is_open", "on_use", "request", "serve", "subprotocol",
     )  # fmt: skip
 
@@ -84,6 +84,7 @@ class WebSocket:
         self._is_deaf = False  # closed by us
         self._is_behind = False  # `_go_on` is scheduled
         self._is_paused = False  # the tunnel is
+        self._is_orderly = False  # the peer has sent a close frame
         self._is_over = False
         self._collected = 0  # bytes of an incomplete message that `shared` knows of
         self._heard = False  # since the last sweep
@@ -178,7 +179,7 @@ class WebSocket:
             self._write_control()
             self._read_on()  # the peer's answer is behind what was not read
             self._wake()
-        elif state is State.HEARD:
+        elif state is State.ENDING:
             self._drop_incoming()
             self._answer_close()
 
@@ -244,6 +245,7 @@ class WebSocket:
         if self.serve is not None:
             service, self.serve = self.serve, None
             self.run(service)
+        shared.answered(self._driver.state is State.OPEN)  # one that is only told why not is none
         shared.wake()
 
     def on_data(self, data: bytes) -> None:
@@ -267,7 +269,7 @@ class WebSocket:
             self._call(self._on_sent)
 
     def on_closed(self) -> None:
-        orderly = self._driver.state is State.HEARD
+        orderly = self._driver.state is State.ENDING and self._is_orderly
         self._driver.receive_eof()
         self._tunnel = GONE
         self._end(LOST, "", orderly=orderly)
@@ -291,7 +293,7 @@ class WebSocket:
                 self._close_by = now + CLOSE_SECONDS
             elif now >= self._close_by:
                 self._cut_off(LOST, "")
-        elif state is State.HEARD and now >= self._close_by:
+        elif state is State.ENDING and now >= self._close_by:
             self._drop_incoming()
             self._answer_close()
 
@@ -311,11 +313,11 @@ class WebSocket:
                     self._hand_over(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`
                 else:
                     self._keep(event)  # type: ignore[arg-type]
-            elif kind is CloseReceived:
-                self._on_close(event)  # type: ignore[arg-type]
-            elif kind is Failed:
-                self._on_failure(event)  # type: ignore[arg-type]
-        self._write_control()
+            elif kind is PingReceived:
+                driver.pong(event.payload)  # type: ignore[union-attr]
+                self._write_control()
+            elif kind is not PongReceived:
+                self._on_end(event)  # type: ignore[arg-type]
         if driver.collected or self._collected:
             self._account()
         if driver.is_behind or self._is_paused or self._incoming or self._is_busy:
@@ -384,11 +386,14 @@ class WebSocket:
         if not self._is_over:
             self._on_events(self._driver.next_events())
 
-    def _on_close(self, event: CloseReceived) -> None:
-        if self._driver.state is State.CLOSED:  # it answers ours
+    def _on_end(self, event: CloseReceived | Failed) -> None:
+        """The peer's close frame, or an offence. No event follows."""
+        is_orderly = type(event) is CloseReceived
+        if self._driver.state is State.CLOSED:  # ours was sent before
             self._tunnel.close()
-            self._end(event.code, event.reason, orderly=True)
+            self._end(event.code, event.reason, orderly=is_orderly)
             return
+        self._is_orderly = is_orderly
         self.close_code, self.close_reason = event.code, event.reason
         if self._incoming or self._is_busy:
             self._close_by = self._shared.now() + CLOSE_SECONDS
@@ -396,28 +401,24 @@ class WebSocket:
             self._answer_close()
 
     def _answer_close(self) -> None:
-        """Answer the peer's close frame, if that is what remains to be done."""
-        if self._driver.state is State.HEARD:
-            self._driver.close()
-            self._write_control()
-            self._tunnel.close()
-            self._end(self.close_code or LOST, self.close_reason, orderly=True)
-
-    def _on_failure(self, failed: Failed) -> None:
+        """Say the last word, if that is what remains to be done."""
+        if self._driver.state is not State.ENDING:
+            return
+        self._driver.answer_close()
         self._write_control()
         self._tunnel.close()
-        self._tell("error", PeerError(failed.reason))
-        self._end(failed.code, failed.reason, orderly=False)
+        if not self._is_orderly:
+            self._tell("error", PeerError(self.close_reason))
+        self._end(LOST, "", orderly=self._is_orderly)
 
     def _account(self) -> None:
         """Tell `shared` what is held of an incomplete message; too much of all together costs the one that asks for more."""
         collected = self._driver.collected
-        if not self._shared.hold(collected - self._collected) and collected > self._collected:
-            self._collected = collected
-            self._driver.fail(TRY_AGAIN_LATER, "Too many large messages at a time")
-            self._on_failure(Failed(TRY_AGAIN_LATER, "Too many large messages at a time"))
-        else:
-            self._collected = collected
+        change, self._collected = collected - self._collected, collected
+        if not self._shared.hold(change) and change > 0:
+            failed = Failed(TRY_AGAIN_LATER, "Too many large messages at a time")
+            self._driver.fail(failed.code, failed.reason)
+            self._on_end(failed)
 
     # --- the end -----------------------------------------------------------------------------------------------------------------------
 
