@@ -194,11 +194,15 @@ class UserDirectory:
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
         if any(entry.table in _ACCOUNT_TABLES for entry in entries):
-            self._users.clear()
-            self._roles.clear()
-            self._first_super_user = None
-            self._knows_first = False
-            self.generation = next(_generations)
+            self.forget()
+
+    def forget(self) -> None:
+        """Users or roles have changed: what was read of them is read again."""
+        self._users.clear()
+        self._roles.clear()
+        self._first_super_user = None
+        self._knows_first = False
+        self.generation = next(_generations)
 
     def _iter_users(self) -> Iterator[User]:
         table = self._table(USER_TABLE)

@@ -89,8 +89,9 @@ class CommitFeed:
             self._forget(followed)
 
     def position(self, database: Database) -> int:
-        """The LSN up to which the listeners of this database have heard everything."""
-        return self._followed[database].position
+        """The LSN up to which the listeners of this database have heard everything; -1 if there are none."""
+        followed = self._followed.get(database)
+        return -1 if followed is None else followed.position
 
     def catch_up(self, database: Database) -> bool:
         """Tell what has been committed by now, if that is done within a slice; False if more is to come."""
@@ -224,7 +225,6 @@ def _newest(database: Database) -> int:
     """LSN of the newest entry that is committed."""
     snapshot = database.env.open_snapshot()
     try:
-        newest = database.log.newest(snapshot)
-        return 0 if newest is None else newest.lsn
+        return database.log.newest_lsn(snapshot)
     finally:
         snapshot.abort()

@@ -20,7 +20,8 @@ class SubscriptionRequest:
     `previous_count` (that many, the last ones) is given; nothing, with `omit_current`; else the current records.
 
     `raw_events`: patches as they are, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
-    event follows the last. `check_rights` False: application code subscribes, or has its own idea of who may.
+    event follows the last. `check_rights` False: application code subscribes, or has its own idea of who may. `allow_full_scan`: the current
+    records need no index to be found (http §6.6).
     """
 
     table: Table
@@ -38,3 +39,4 @@ class SubscriptionRequest:
     supports_transactions: bool = False
     raw_events: bool = False
     check_rights: bool = True
+    allow_full_scan: bool = False

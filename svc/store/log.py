@@ -81,6 +81,7 @@ _DOUBLE = Layout(">d")
 _WALL_OFFSET = 24
 _VERSION_OFFSET = 32
 _TABLE_OFFSET = 4
+_READ_BYTES = 1 << 20  # of entries that are read in one go
 _LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
 _SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
@@ -90,6 +91,8 @@ _KEPT_KEY = 483
 
 _SIZES = Layout(">HII")  # of key, names and value: the end of the header
 _SIZES_OFFSET = 44
+_LENGTHS = Layout(">BBHH")  # of table, node, user and key
+_LENGTHS_OFFSET = 40
 _pack_sizes = _SIZES.pack
 _NAMES = 1000  # lists of changed attributes that an encoder of a batch remembers
 
@@ -361,6 +364,45 @@ class TransactionLog:
                     yield None
             found = cursor.next()
 
+    def read_some(
+        self, txn: Txn, table_number: int, lsn: int, look: int, *, key: bytes | None = None, reverse: bool = False
+    ) -> tuple[list[LogEntry], int, bool]:
+        """Among the next `look` entries from this LSN on, or with `reverse` before it, those of the table, or of one record in it.
+
+        And the LSN to go on with, and whether that were all. Ends earlier when what was found is large. 0.3 us for each that is passed.
+        """
+        found: list[LogEntry] = []
+        room = _READ_BYTES
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        step = cursor.prev if reverse else cursor.next
+        here = cursor.set_range(_pack_lsn(lsn))
+        if reverse:
+            here = cursor.prev() if here else cursor.last()
+        for _ in range(look):
+            if not here:
+                return found, lsn, True
+            packed, data = cursor.item()
+            at: int = _LSN.unpack(packed)[0]
+            lsn = at if reverse else at + 1
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table and (key is None or _has_key(data, key)):
+                found.append(decode_entry(at, data))
+                room -= len(data)
+            here = step()
+            if room < 0:
+                break
+        return found, lsn, not here
+
+    def first_lsn(self, txn: Txn) -> int:
+        """The LSN with which the log begins, 0 if it is empty."""
+        cursor = txn.cursor(self._entries)
+        return _LSN.unpack(cursor.key())[0] if cursor.first() else 0
+
+    def newest_lsn(self, txn: Txn) -> int:
+        """The LSN of the newest entry as this transaction sees it, 0 if there is none."""
+        cursor = txn.cursor(self._entries)
+        return _LSN.unpack(cursor.key())[0] if cursor.last() else 0
+
     def first_since(self, txn: Txn, version: float, node: str) -> int:
         """An LSN before which there is no entry of this version or a later one. O(log n). `node`: our name in the log.
 
@@ -417,6 +459,11 @@ class TransactionLog:
     def read_notes(self, txn: Txn, table_number: int, key: bytes) -> Iterator[LogEntry]:
         """The messages and the like about one record that are still in the log, newest first. `key` b"": about the whole table."""
         return self._back(txn, self._end(txn, note_key(table_number, key)))
+
+    def chain_ends(self, txn: Txn, table_number: int, key: bytes, newest: int | None) -> tuple[int, int]:
+        """The LSNs of the newest entry that changed a record, and of the newest that is about it otherwise; 0 if there is none. `newest`: as above."""
+        changed = self._end(txn, record_key(table_number, key)) if newest is None else newest
+        return changed, self._end(txn, note_key(table_number, key))
 
     def _end(self, txn: Txn, place: bytes) -> int:
         """LSN of the end of a chain, 0 if there is none."""
@@ -518,6 +565,13 @@ class TransactionLog:
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
         expected = {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS or entry.kind in NOTES}
         assert ended == expected, "ends of chains are missing or wrong"
+
+
+def _has_key(data: bytes, key: bytes) -> bool:
+    """Whether an encoded entry is of the record with this key."""
+    tables, nodes, users, size = _LENGTHS.unpack_from(data, _LENGTHS_OFFSET)
+    at = _HEADER_SIZE + tables + nodes + users
+    return size == len(key) and data[at : at + size] == key
 
 
 def _entry_at(cursor: Cursor) -> LogEntry:

@@ -1,0 +1,114 @@
+"""Those who see the same of the same: all subscriptions with one target, one condition and one view share their events.
+
+A write is looked at once for each audience it may concern, and what is left for each subscription is an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svc.errors import Problem, QueryError
+from svc.query.functions import values_reader
+from svc.query.matching import compile_predicate, names_of, reads_others
+from svc.query.nodes import Filter
+from svc.query.plan import Predicate
+from svc.query.resolve import resolve_where
+from svc.realtime.changes import Change, LogEvent, View, is_object
+from svc.realtime.targets import Target
+from svc.store import Table
+from svc.store.log import MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.records import encode
+from svc.store.schema import TableDefinition
+
+if TYPE_CHECKING:
+    from svc.realtime.subscription import Subscription
+
+LEAST_WEIGHT = 1024  # that an event counts as, in bytes: so one limit bounds both bytes and number
+MOST_WEIGHT = 1 << 20  # of events that wait for a subscription
+MOST_BEHIND = 10_000  # events, after which a subscription ends (realtime §1 rule 8)
+
+_TESTED = frozenset((PUT, PATCH, MESSAGE, RELOCATE))  # the others have no value, and always pass
+_NOTHING = encode({}, 0.0, 0, None)  # what a message that is no object is to a condition
+
+
+def event_predicate(where: Filter, table: Table) -> Predicate:
+    """The condition, if one record can tell whether it holds. Raises QueryError."""
+    predicate = resolve_where(where, table)
+    if reads_others(predicate):
+        raise QueryError(
+            "A condition through a relationship cannot be tested on single events (live() keeps the result of a whole query up to date)",
+            code="UNUSABLE_OPERATOR",
+        )
+    return predicate
+
+
+class Audience:
+    """`live`: gets events as they are committed. `behind`: reads them from the log, and is only told that there is one more."""
+
+    __slots__ = ("_definition", "_matches", "_where", "behind", "live", "members", "target", "unfinished", "view")
+
+    def __init__(self, target: Target, where: Filter | None, view: View) -> None:
+        """Raises QueryError."""
+        self.target = target
+        self.view = view
+        self._where = where
+        self.members = 0  # subscriptions
+        self.live: dict[Subscription, None] = {}
+        self.behind: dict[Subscription, None] = {}
+        self.unfinished: Change | None = None  # the last one told, of a transaction whose end is still to be told
+        self._compile()
+
+    def _compile(self) -> None:
+        table = self.view.table
+        self._definition: TableDefinition = table.definition
+        self._matches: Callable[[bytes], bool] | None = None
+        if self._where is not None:
+            predicate = event_predicate(self._where, table)
+            names = names_of(predicate)
+            matches, values_of = compile_predicate(predicate, names, table.primary_key), values_reader(table, names)
+            self._matches = lambda raw: matches(values_of(raw))
+
+    def admits(self, raw: bytes) -> bool:
+        """Whether a record satisfies the condition."""
+        if self._matches is None:
+            return True
+        if self.view.table.definition is not self._definition:
+            before = self._matches
+            try:
+                self._compile()
+            except Problem:
+                self._matches = before  # an attribute is gone: records that still have it are judged as before
+                self._definition = self.view.table.definition
+        return self._matches(raw)
+
+    def event(self, change: Change, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
+        """What is to be told of a change of a record that the target may cover; None: nothing."""
+        if self.target.only_children and not self.target.covers(change.key):
+            return None
+        if self._matches is not None and change.kind in _TESTED:
+            raw = change.after
+            if raw is None or (change.kind == MESSAGE and not is_object(raw)):
+                raw = _NOTHING
+            if not self.admits(raw):
+                return None
+        return change.event(self.view, begin_txn=begin_txn, coalesced=coalesced)
+
+    def spread(self, event: LogEvent, ready: list[Subscription], full: list[Subscription]) -> None:
+        """Give it to all. `ready` gets those who wait for something to come, `full` those who have, or have missed, too much."""
+        size = event.size
+        if size < LEAST_WEIGHT:
+            size = LEAST_WEIGHT
+        for subscription in self.live:
+            subscription.queue.append(event)
+            weight = subscription.weight = subscription.weight + size
+            if weight > MOST_WEIGHT:
+                full.append(subscription)
+            if subscription.waiting:
+                subscription.waiting = False
+                ready.append(subscription)
+        if self.behind:
+            for subscription in self.behind:
+                subscription.missed += 1
+                if subscription.missed > MOST_BEHIND:
+                    full.append(subscription)

@@ -1,0 +1,339 @@
+"""What an entry of the log means to subscribers (contract: realtime §1, applications §9).
+
+A `Change` is made once of an entry that concerns somebody, and has the record as the entry left it. A `View` is how some subscribers see changes:
+what of the value they may read and what they selected, and whether they want records or what was done to them. `Change.event` makes one event
+for each view, which all subscribers with that view share.
+
+    entry                     seen as records        seen raw
+    put                       put                    put
+    patch                     put, whole record      patch, what was set
+    delete, expire            delete                 delete
+    message, invalidate       the same               the same
+    relocate                  -                      relocate
+
+To a subscriber an expired record is a deleted one: the event comes when it is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from svc.query.memo import Memo
+from svc.query.nodes import Select
+from svc.query.relations import Links, Lookups
+from svc.query.select import compile_select
+from svc.store import LogEntry, Table
+from svc.store.env import Txn
+from svc.store.keys import decode_key, storage_key
+from svc.store.log import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.records import (
+    PAYLOAD_AT,
+    decode,
+    decode_json,
+    decode_payload,
+    decode_payload_json,
+    encode,
+    expiry_of,
+    lsn_of,
+    raw_payload,
+)
+from svc.store.validation import Add
+from svc.store.writes import merge
+
+EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
+FORMS = 3  # copies of the value that are kept: as stored, decoded, encoded for one kind of client
+LONGEST_CHAIN = 1000  # entries of a record that are read to know what it was after one of them
+_TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
+_RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
+_INCREMENT = {"__op__", "value"}
+
+_shapes = Memo()
+
+
+class View:
+    """`visible`: names of the properties that may be seen, None = all. `select`: as far as the rights of the subscriber let it (`narrow_query`).
+
+    Equal views are one view: they are keys of what is shared.
+    """
+
+    __slots__ = ("_hash", "parts", "raw", "select", "table", "transactions", "visible")
+
+    def __init__(
+        self,
+        table: Table,
+        select: Select | None = None,
+        visible: frozenset[str] | None = None,
+        *,
+        raw: bool = False,
+        transactions: bool = False,
+    ) -> None:
+        self.table = table
+        self.select = select
+        self.visible = visible
+        self.raw = raw
+        self.transactions = transactions
+        self.parts = (table, select, visible, raw, transactions)
+        self._hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is View and self.parts == other.parts)
+
+    def record(self, raw: bytes, native: bool) -> Any:
+        """What is shown of a record."""
+        select = self.select
+        if select is not None:
+            return self._selected(select, raw, native)
+        record = decode(raw) if native else decode_json(raw)
+        visible = self.visible
+        return record if visible is None else {name: value for name, value in record.items() if name in visible}
+
+    def message(self, raw: bytes, native: bool) -> Any:
+        """What is shown of a message: an object is treated as a record would be, anything else stays."""
+        if is_object(raw):
+            return self.record(raw, native)
+        payload = raw_payload(raw)
+        return decode_payload(payload) if native else decode_payload_json(payload)
+
+    def changed(self, raw: bytes, native: bool) -> Any:
+        """What is shown of a patch as it is; `select` speaks of records."""
+        changes = decode(raw) if native else decode_json(raw)
+        visible = self.visible
+        return changes if visible is None else {name: value for name, value in changes.items() if name in visible}
+
+    def _selected(self, select: Select, raw: bytes, native: bool) -> Any:
+        table = self.table
+
+        def make() -> tuple[Callable[[list[bytes], Lookups], list[Any]], bool]:
+            links = Links()
+            return compile_select(select, table, links, json=not native), len(links) > 0
+
+        shape, joins = _shapes.get(table, (select, native), make)
+        return shape([raw], Lookups(table.database.snapshot() if joins else None))[0]
+
+
+def is_object(raw: bytes) -> bool:
+    """Whether a message is an object, as a record is. Messages are not compressed."""
+    first = raw[PAYLOAD_AT]
+    return 0x80 <= first <= 0x8F or first in (0xDE, 0xDF)
+
+
+class LogEvent(Mapping[str, Any]):
+    """See `event.Event`. For application code it is a mapping of its members, which are also attributes.
+
+    `coalesced`: the number of events it stands for, if some were left out. `begin_txn`: it is the first of its transaction, for who asked for that.
+    """
+
+    __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "local_time", "memo", "size", "type", "view")
+
+    def __init__(
+        self, change: Change, view: View, kind: str, local_time: int | None, *, begin_txn: bool = False, coalesced: int = 1
+    ) -> None:
+        self.change = change
+        self.view = view
+        self.type = kind
+        self.local_time = local_time
+        self.begin_txn = begin_txn
+        self.coalesced = coalesced
+        self.size = change.size
+        self.memo: dict[Any, Any] = {}
+        self._native: dict[str, Any] | None = None
+        self._json: dict[str, Any] | None = None
+
+    @property
+    def id(self) -> Any:
+        return None if self.type == "end_txn" else self.change.id
+
+    @property
+    def value(self) -> Any:
+        return self.members(True)["value"]
+
+    @property
+    def version(self) -> float | int:
+        return self.change.version
+
+    @property
+    def timestamp(self) -> float | int:
+        return self.change.version
+
+    @property
+    def user(self) -> str | None:
+        return self.change.user
+
+    def members(self, native: bool) -> dict[str, Any]:
+        known = self._native if native else self._json
+        if known is None:
+            known = self._make(native)
+            if native:
+                self._native = known
+            else:
+                self._json = known
+        return known
+
+    def _make(self, native: bool) -> dict[str, Any]:
+        change = self.change
+        version = change.version
+        key = self.id
+        made: dict[str, Any] = {
+            "type": self.type,
+            "id": list(key) if type(key) is tuple else key,
+            "value": self._value(native),
+            "version": version,
+            "timestamp": version,
+            "localTime": change.lsn if self.local_time is None else self.local_time,
+        }
+        if self.coalesced > 1:
+            made["coalesced"] = self.coalesced
+        if self.view.transactions:
+            if self.begin_txn:
+                made["begin_txn"] = True
+            made["user"] = change.user
+        elif self.view.raw:
+            made["user"] = change.user
+        return made
+
+    def _value(self, native: bool) -> Any:
+        kind, change, view = self.type, self.change, self.view
+        if kind == "put":
+            return None if change.after is None else view.record(change.after, native)
+        if kind == "message":
+            return None if change.after is None else view.message(change.after, native)
+        if kind == "patch":
+            return None if change.patch is None else view.changed(change.patch, native)
+        return None
+
+    def seen_as(self, view: View) -> LogEvent:
+        """The same event as others see it."""
+        return LogEvent(self.change, view, self.type, self.local_time, begin_txn=self.begin_txn, coalesced=self.coalesced)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.members(True)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members(True))
+
+    def __len__(self) -> int:
+        return len(self.members(True))
+
+    # An event is the same as itself alone: to compare values would decode them.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.id!r} at {self.local_time}>"
+
+
+class Change:
+    """One entry of the log. `after`: the record as it left it, or the message, undecoded; None: there is none. `patch`: what a patch has set.
+
+    `transaction`: LSN of the first entry of the same one. `txn`: of the entry or later, for patches. Nobody changes a change.
+    """
+
+    __slots__ = ("_events", "_id", "after", "key", "kind", "lsn", "patch", "size", "table", "transaction", "user", "version")
+
+    def __init__(self, table: Table, entry: LogEntry, txn: Txn | None = None) -> None:
+        self.table = table
+        self.kind = kind = entry.kind
+        self.key = entry.key
+        self.lsn = entry.lsn
+        self.transaction = entry.transaction
+        self.version = plain(entry.version)
+        self.user = entry.user
+        self.patch = entry.value if kind == PATCH else None
+        if kind == PATCH:
+            assert txn is not None
+            self.after: bytes | None = after_of(table, entry, txn)
+        else:
+            self.after = entry.value
+        self.size = EVENT_BYTES + (0 if self.after is None else FORMS * len(self.after))
+        self._id: Any = _UNKNOWN
+        self._events: dict[Any, LogEvent] = {}
+
+    @classmethod
+    def of_record(cls, table: Table, key: bytes, raw: bytes, version: float, lsn: int) -> Change:
+        """The change that a record as it is now appears as to somebody who begins to listen."""
+        entry = LogEntry(lsn, lsn, 0.0, version, table.name, table.number, key, PUT, None, "", 0, raw, (), None)
+        return cls(table, entry)
+
+    @property
+    def id(self) -> Any:
+        found = self._id
+        if found is _UNKNOWN:
+            found = self._id = _id_of(self.key)
+        return found
+
+    def event(self, view: View, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
+        """As it is seen; None if it is not."""
+        place = view if coalesced == 1 and not begin_txn else (view, begin_txn, coalesced)
+        event = self._events.get(place)
+        if event is None:
+            kind = (_RAW_TYPES if view.raw else _TYPES).get(self.kind)
+            if kind is None:
+                return None
+            event = self._events[place] = LogEvent(self, view, kind, self.lsn, begin_txn=begin_txn, coalesced=coalesced)
+        return event
+
+    def end(self, view: View) -> LogEvent:
+        """The end of the transaction of which this is the last event."""
+        return LogEvent(self, view, "end_txn", self.lsn)
+
+    def snapshot_event(self, view: View, local_time: int | None) -> LogEvent:
+        return LogEvent(self, view, "put", local_time)
+
+
+_UNKNOWN = object()
+
+
+def _id_of(key: bytes) -> Any:
+    return decode_key(key) if key else None
+
+
+def plain(version: float) -> float | int:
+    """A whole number of milliseconds is shown as one."""
+    return int(version) if version.is_integer() else version
+
+
+def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
+    """The record as a patch left it, raw.
+
+    The record itself, if nothing was written to it since. Else what it was before, if the entry has that, with the changes; else what the earlier
+    entries of its history make of it, as far as they reach: properties that cannot be known are left out.
+    """
+    value = entry.value
+    assert value is not None
+    raw = txn.get(storage_key(entry.key), None, table.primary)
+    if raw is not None and lsn_of(raw) == entry.lsn:
+        return raw
+    changes = decode(value)
+    if table.primary_key in changes:
+        return value  # it made the record
+    steps = [entry]
+    image = entry.image
+    log = table.database.log
+    while image is None and steps[-1].previous and len(steps) < LONGEST_CHAIN:
+        before = log.get(txn, steps[-1].previous)
+        if before is None:
+            break
+        if before.kind == PUT or (before.kind == PATCH and before.value is not None and table.primary_key in decode(before.value)):
+            image = before.value
+        elif before.kind == PATCH:
+            steps.append(before)
+            image = before.image
+        else:
+            break
+    key = _id_of(entry.key)
+    record: dict[str, Any] = {table.primary_key: list(key) if type(key) is tuple else key} if image is None else decode(image)
+    for step in reversed(steps):
+        assert step.value is not None
+        record = merge(record, {name: _increment(change) for name, change in decode(step.value).items()})
+    return encode(record, entry.version, entry.lsn, None if image is None else expiry_of(image))
+
+
+def _increment(value: Any) -> Any:
+    return Add(value["value"]) if type(value) is dict and value.keys() == _INCREMENT else value

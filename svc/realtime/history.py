@@ -1,0 +1,392 @@
+"""What a subscription gets before it is live: current records, events from the log (contract: realtime §1 rules 2 and 8).
+
+A subscription goes through stages, each of which puts events into its queue while there is room:
+
+    Current     the records as they are, in key order, on one snapshot; or
+    Past        some of the last events, found by going back in the log; then
+    Forward     the log from where that ended. At its end the subscription becomes live, or it is one that fell behind and comes back.
+
+Nothing is queued for a subscription that is not live, whatever happens meanwhile: the log has it. So a slow reader holds no memory, and from
+the LSN of the snapshot on nothing can be missing or come twice.
+
+A snapshot that nobody reads for half a minute is taken away (`snapshots`). The rest is then read on another one, and the stage remembers up to
+which key which snapshot was read: of each record only what is later than its snapshot follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from svc.errors import SnapshotLost
+from svc.query.nodes import Filter, Query
+from svc.query.plan import KeyRange
+from svc.query.planner import plan_query
+from svc.realtime.changes import Change
+from svc.realtime.event import Ended
+from svc.store import LogEntry, Table
+from svc.store.env import Txn
+from svc.store.keys import encode_key, is_hashed, storage_key
+from svc.store.log import NOTES
+from svc.store.records import lsn_of, version_of
+from svc.store.snapshots import HeldSnapshot
+
+if TYPE_CHECKING:
+    from svc.query.plan import AnyRows
+    from svc.realtime.subscription import Subscription
+
+STEP = 16  # records or entries between two looks at the clock
+LOOK = 200  # entries of the log that are looked at in one go
+TOGETHER = 2000  # entries among which several events of one record may become one
+MOST_KEYS = 100_000  # of matching records that an index finds and that are sorted; of more, the table is read in its order
+MOST_PAST = 1000  # events that are found by going back (realtime §1 rule 5)
+
+Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
+
+
+class Progress(IntEnum):
+    DONE = 0
+    MORE = 1  # time was up
+    FULL = 2  # there is no room in the queue
+
+
+class Stage(Protocol):
+    def read(self, end: float) -> Progress:
+        """Put events into the queue of the subscription, until it is full or the clock is at `end`."""
+
+    def close(self) -> None:
+        """Let go of what it holds. Harmless when done."""
+
+
+class Current:
+    """The current records of the target. Leads to `Forward`."""
+
+    __slots__ = ("_began", "_held", "_kept", "_keys", "_last", "_lsn", "_pairs", "_parts", "_rows", "_subscription", "_table", "_where")
+
+    def __init__(self, subscription: Subscription, table: Table, where: Filter | None, key_prefix: str | None) -> None:
+        self._subscription = subscription
+        self._table = table
+        self._where = None if where is None else (where, key_prefix)
+        self._held: HeldSnapshot | None = None
+        self._began = False
+        self._pairs: Pairs | None = None
+        self._rows: AnyRows | None = None  # finds keys through an index
+        self._keys: list[bytes] = []
+        self._last = b""  # stored key of the last record that was read
+        self._kept: Change | None = None  # not put into the queue yet: the last one is marked
+        self._lsn = 0  # of the snapshot
+        self._parts: list[tuple[bytes, int]] = []  # of earlier snapshots: (the stored key up to which it was read, LSN)
+
+    def read(self, end: float) -> Progress:
+        database = self._table.database
+        txn = self._transaction()
+        progress = self._gather(txn, end) if self._rows is not None else Progress.DONE
+        if progress is Progress.DONE:
+            progress = self._put(txn, end)
+        if progress is not Progress.DONE:
+            if self._held is None:
+                self._held = database.store.snapshots.hold(database)
+            return progress
+        self._finish()
+        return progress
+
+    def close(self) -> None:
+        self._pairs = None
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+        if self._held is not None:
+            self._held.abort()
+            self._held = None
+
+    def _transaction(self) -> Txn:
+        if self._held is not None:
+            try:
+                return self._held.use()
+            except SnapshotLost:
+                self.close()
+                self._parts.append((self._last, self._lsn))
+                self._began = False
+        txn = self._table.database.snapshot()
+        if not self._began:
+            self._began = True
+            self._lsn = self._table.database.log.newest_lsn(txn)
+            self._begin(txn)
+        return txn
+
+    def _begin(self, txn: Txn) -> None:
+        target = self._subscription.target
+        if self._where is None or not (target.is_table or self._where[1]):
+            self._pairs = self._scan(txn)
+            return
+        where, key_prefix = self._where
+        plan = plan_query(Query(where), self._table, txn, key_prefix=key_prefix)
+        if isinstance(plan.access, KeyRange):
+            self._pairs = self._scan(txn)  # reads the table in its order anyway
+        else:
+            self._rows = plan.run(txn, self._table.database.clock.wall() * 1000)
+            self._keys = []
+
+    def _scan(self, txn: Txn) -> Pairs:
+        table, behind = self._table, self._last or None
+        ranges = self._subscription.target.ranges()
+        return chain.from_iterable(table.scan(txn, low, high, behind=behind) for low, high in ranges)
+
+    def _gather(self, txn: Txn, end: float) -> Progress:
+        """Find the keys of all that match: an index has them in its own order."""
+        now, rows, keys = self._subscription.now, self._rows, self._keys
+        assert rows is not None
+        while not rows.done:
+            keys += [stored for stored, _ in rows.step_pairs(LOOK) if stored > self._last]
+            if len(keys) > MOST_KEYS:
+                keys.clear()
+                self._pairs = self._scan(txn)
+                break
+            if now() >= end:
+                return Progress.MORE
+        rows.close()
+        self._rows = None
+        if self._pairs is None:
+            keys.sort()
+            table = self._table
+            self._pairs = ((stored, raw) for stored in keys if (raw := table.get_by(stored, txn)) is not None)
+        return Progress.DONE
+
+    def _put(self, txn: Txn, end: float) -> Progress:
+        subscription, table = self._subscription, self._table
+        audience = subscription.audience
+        assert self._pairs is not None
+        for count, (stored, raw) in enumerate(self._pairs, 1):
+            self._last = stored
+            key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
+            if audience.admits(raw) and (not audience.target.only_children or audience.target.covers(key)):
+                if self._kept is not None:
+                    subscription.put_current(self._kept, None)
+                self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))
+            if subscription.is_full:
+                return Progress.FULL
+            if not count % STEP and subscription.now() >= end:
+                return Progress.MORE
+        return Progress.DONE
+
+    def _finish(self) -> None:
+        """From the last record on, a client that comes back may go on with the log: before, it has to begin anew."""
+        self.close()
+        first = self._parts[0][1] if self._parts else self._lsn
+        if self._kept is not None:
+            self._subscription.put_current(self._kept, first)
+            self._kept = None
+        self._subscription.stages.append(Forward(self._subscription, first, parts=[*self._parts, (b"", self._lsn)] if self._parts else []))
+
+
+class Past:
+    """The last `count` events of the target, oldest first, as far as they are behind the LSN `after` and later than `since`, in ms.
+
+    `instead`: what to do if there are more than `count`; None: the last ones are what is wanted. Leads to `Forward`.
+    """
+
+    __slots__ = ("_after", "_at", "_chain", "_count", "_found", "_instead", "_next", "_since", "_start", "_subscription", "_table")
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        table: Table,
+        count: int,
+        *,
+        after: int = 0,
+        since: float | None = None,
+        instead: Forward | None = None,
+    ) -> None:
+        self._subscription = subscription
+        self._table = table
+        self._count = count
+        self._after = after
+        self._since = since
+        self._instead = instead
+        self._found: list[int] | None = None  # LSNs, newest first; None: not begun
+        self._start = 0  # newest LSN when it began
+        self._at = 0  # going back through the log: entries from here on have been looked at
+        self._chain = (0, 0)  # going back in the history of a record: LSNs to look at next
+        self._next: list[int] | None = None  # LSNs to put into the queue, the next one last
+
+    def read(self, end: float) -> Progress:
+        table, subscription = self._table, self._subscription
+        txn = table.database.snapshot()
+        if self._found is None:
+            self._begin(txn)
+        if self._next is None:
+            if not (self._go_back(txn, end) if subscription.target.is_record else self._search(txn, end)):
+                return Progress.MORE
+            found = self._found
+            assert found is not None
+            if len(found) > self._count and self._instead is not None:
+                subscription.stages.append(self._instead)
+                return Progress.DONE
+            self._next = found
+        log = table.database.log
+        while self._next:
+            entry = log.get(txn, self._next.pop())
+            if entry is not None:
+                subscription.put(subscription.hub.change(table, entry, txn))
+            if subscription.is_full:
+                return Progress.FULL
+            if subscription.now() >= end:
+                return Progress.MORE
+        subscription.stages.append(Forward(subscription, self._start))
+        return Progress.DONE
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    def _begin(self, txn: Txn) -> None:
+        self._found = []
+        table, log = self._table, self._table.database.log
+        self._start = log.newest_lsn(txn)
+        self._at = self._start + 1
+        key = self._subscription.target.key
+        if key is not None:
+            raw = txn.get(storage_key(key), None, table.primary)
+            self._chain = log.chain_ends(txn, table.number, key, None if raw is None else lsn_of(raw))
+
+    def _go_back(self, txn: Txn, end: float) -> bool:
+        """Follow both chains of the record; False if time was up."""
+        log = self._table.database.log
+        while True:
+            changed, noted = self._chain
+            lsn = max(changed, noted)
+            entry = log.get(txn, lsn) if lsn > self._after else None
+            if entry is None:
+                if min(changed, noted) <= self._after:
+                    return True
+                self._chain = (min(changed, noted), 0)  # one of them ends here
+                continue
+            self._chain = (entry.previous, noted) if lsn == changed else (changed, entry.previous)
+            if self._take(entry, txn):
+                return True
+            if self._subscription.now() >= end:
+                return False
+
+    def _search(self, txn: Txn, end: float) -> bool:
+        """Go back through the log; False if time was up."""
+        table = self._table
+        while True:
+            entries, self._at, is_all = table.database.log.read_some(txn, table.number, self._at, LOOK, reverse=True)
+            for entry in entries:
+                if entry.lsn <= self._after or self._take(entry, txn):
+                    return True
+            if is_all or self._at <= self._after:
+                return True
+            if self._subscription.now() >= end:
+                return False
+
+    def _take(self, entry: LogEntry, txn: Txn) -> bool:
+        """Note an entry that is told; True if that is enough."""
+        found = self._found
+        assert found is not None
+        if self._since is not None and entry.version <= self._since:
+            return True
+        if self._subscription.target.covers(entry.key) and self._subscription.audience.event(
+            self._subscription.hub.change(self._table, entry, txn)
+        ):
+            found.append(entry.lsn)
+        return len(found) >= self._count + (self._instead is not None)
+
+
+class Forward:
+    """The log behind the LSN `position`, up to its end, where the subscription becomes live.
+
+    `parts`: see the head of the module, LSNs by key. `since`: events up to the LSN `until` are told only if they are later than this, in ms.
+    `coalesces`: of several events of a record only the last is told.
+    """
+
+    __slots__ = ("_coalesces", "_parts", "_since", "_subscription", "_until", "position")
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        position: int,
+        *,
+        parts: list[tuple[bytes, int]] | None = None,
+        since: float | None = None,
+        until: int = 0,
+        coalesces: bool = False,
+    ) -> None:
+        self._subscription = subscription
+        self.position = position
+        self._parts = parts or []
+        self._since = since
+        self._until = until
+        self._coalesces = coalesces and not subscription.audience.view.raw and not subscription.audience.view.transactions
+
+    def read(self, end: float) -> Progress:
+        subscription = self._subscription
+        table = subscription.table
+        database = table.database
+        txn = database.snapshot()
+        if database.log.first_lsn(txn) > self.position + 1:
+            subscription.finish(Ended.TOO_SLOW)  # retention has come past us: nobody can say what is missing
+            return Progress.DONE
+        key = subscription.target.key if subscription.target.is_record else None
+        while True:
+            told: list[tuple[Change, int] | None] = []
+            is_all = self._collect(txn, key, told, end)
+            for each in told:
+                if each is not None:
+                    subscription.put(each[0], each[1])
+            if is_all:
+                subscription.put_end_of_transaction()
+                return Progress.DONE if subscription.go_live(self.position) else Progress.MORE
+            if subscription.is_full:
+                return Progress.FULL
+            if subscription.now() >= end:
+                return Progress.MORE
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    def _collect(self, txn: Txn, key: bytes | None, told: list[tuple[Change, int] | None], end: float) -> bool:
+        """Look at the next entries, and note what is to be told, with the number of events it stands for; True at the end of the log."""
+        subscription = self._subscription
+        hub, table, audience = subscription.hub, subscription.table, subscription.audience
+        covers = audience.target.covers
+        log = table.database.log
+        last: dict[bytes, int] = {}  # key -> place in `told`
+        room = subscription.room
+        for _ in range(TOGETHER // LOOK if self._coalesces else 1):
+            entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOOK, key=key)
+            for entry in entries:
+                if not covers(entry.key) or not self._is_new(entry):
+                    continue
+                change = hub.change(table, entry, txn)
+                if audience.event(change) is None:
+                    continue
+                stands_for = 1
+                if self._coalesces and entry.kind not in NOTES:
+                    before = last.get(entry.key)
+                    if before is not None:
+                        earlier = told[before]
+                        assert earlier is not None
+                        stands_for += earlier[1]
+                        room += earlier[0].size
+                        told[before] = None
+                    last[entry.key] = len(told)
+                told.append((change, stands_for))
+                room -= change.size
+            self.position = following - 1
+            if is_all:
+                return True
+            if room <= 0 or subscription.now() >= end:
+                break
+        return False
+
+    def _is_new(self, entry: LogEntry) -> bool:
+        if self._since is not None and entry.lsn <= self._until:
+            return entry.version > self._since
+        if self._parts and entry.kind not in NOTES:
+            stored = storage_key(entry.key)
+            for upto, lsn in self._parts:
+                if not upto or stored <= upto:
+                    return entry.lsn > lsn
+        return True
