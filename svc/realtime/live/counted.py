@@ -1,0 +1,119 @@
+"""Results of aggregates: run again when something has changed that may be counted, and compared row by row.
+
+A run costs what the aggregate costs once, so it does not follow each change: what changes meanwhile is told together. Rows are known by what they are
+grouped by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from svc.query.grouping import json_form
+from svc.query.relations import Lookups
+from svc.realtime.live.asked import Asked
+from svc.realtime.live.events import RowEvent, read_payload
+from svc.realtime.live.kept import TOO_MUCH, ListSnapshot, WorkedResult
+from svc.realtime.live.order import sequence_changes
+from svc.realtime.live.result import RecordChange
+from svc.realtime.live.subscription import LiveSubscription, Snapshot
+from svc.store.records import encode_payload
+
+if TYPE_CHECKING:
+    from svc.realtime.live.queries import LiveQueries
+
+MAX_ROWS = 4096
+MAX_CHANGES = 512  # of one run: with more of them clients begin anew, which is also less to send
+STEP = 128  # rows
+
+
+class CountedResult(WorkedResult):
+    """The rows of an aggregate."""
+
+    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
+        super().__init__(owner, asked, key)
+        self._rows: dict[bytes, tuple[Any, bytes]] = {}  # what it is grouped by -> (id, payload), in order
+
+    @property
+    def size(self) -> int:
+        return len(self._rows)
+
+    def change(self, change: RecordChange) -> None:
+        if self.is_lost:
+            return
+        test = self.asked.test
+        if test is not None and change.is_known and change.ended is None and not self.asked.chains:
+            pairs = [(change.stored, raw) for raw in (change.before, change.after) if raw is not None]
+            if not test(pairs, Lookups(None)):
+                return
+        self.is_lost = True
+
+    def concern(self, stored: list[bytes] | None) -> None:
+        self.is_lost = True
+
+    def _work(self) -> Generator[None, None, None]:
+        owner = self.owner
+        began = owner.now()
+        self.is_lost = False
+        position = owner.position(self.table.database)
+        held = owner.store.snapshots.hold(self.table.database, fresh=True)
+        rows: dict[bytes, tuple[Any, bytes]] = {}
+        try:
+            run = self.asked.plan.run(held.use())
+            while not run.done:
+                held.use()
+                if self.is_closed:
+                    return
+                for row in run.step(STEP):
+                    values = [row[name] for name in self.asked.aggregate_keys]
+                    identity = encode_payload(values)
+                    while identity in rows:  # what differs, but not in what is shown of it
+                        identity += b"+"
+                    rows[identity] = (self._id(values), encode_payload(row))
+                if len(rows) > MAX_ROWS:
+                    self._refuse(f"A live aggregate may have at most {MAX_ROWS} rows: add conditions, a limit, or group by less")
+                    return
+                yield
+        finally:
+            held.abort()
+        self.position = max(self.position, position)
+        if self.is_known:
+            self._tell(rows)
+        self._rows = rows
+        self.is_known = True
+        now = owner.now()
+        self.not_before = now + owner.pause_after(now - began)
+
+    def _id(self, values: list[Any]) -> Any:
+        aggregate = self.asked.query.aggregate
+        assert aggregate is not None
+        if not values:
+            return None
+        return json_form(values[0] if aggregate.kind == "facet" else values)
+
+    def _tell(self, rows: dict[bytes, tuple[Any, bytes]]) -> None:
+        old = self._rows
+        is_changed = {key for key, row in rows.items() if key in old and old[key][1] != row[1]}
+        if not is_changed and list(old) == list(rows):
+            return
+        self._shared = None
+        changes = sequence_changes(list(old), list(rows), is_changed.__contains__, MAX_CHANGES)
+        if changes is None:
+            self.reset(TOO_MUCH)
+            return
+        for change in changes:
+            id_, content = rows.get(change.key) or old[change.key]
+            at = change.at if self.asked.has_index else None
+            self._told.append(
+                RowEvent(change.type, id_, None if change.type == "leave" else content, read_payload, at, self.position, change.was_at)
+            )
+
+    def _begin(self, subscription: LiveSubscription) -> Snapshot | None:
+        if self._shared is None:
+            in_order = self.asked.has_index
+            self._shared = [
+                RowEvent("snapshot", id_, content, read_payload, at if in_order else None, None)
+                for at, (id_, content) in enumerate(self._rows.values())
+            ]
+        self.attach(subscription, self.position, -1)
+        return ListSnapshot(self._shared)

@@ -1,0 +1,110 @@
+"""What a live query tells its client. Applied in order, the events always give what the query gives at that moment:
+
+    snapshot    {type, id, value, index}             a row of the result as it was at the beginning
+    ready       {type, count, localTime}             the snapshot is complete: it had `count` rows
+    enter       {type, id, value, index, localTime}  a row has come into the result
+    update      {type, id, value, index, localTime}  a row of the result has changed, or has moved
+    leave       {type, id, value, index, localTime}  a row has gone; `value` is null, `index` where it was
+    reset       {type, reason}                       forget all rows: a new snapshot follows
+
+`index` is there if rows have an order: with `sort`, `limit`, `facet`, `group`. It counts from 0 and is the position in the result once the event is
+applied. What a client does, all of it, for rows in order and for rows by id:
+
+    reset                           list = []                           map = {}
+    snapshot, enter, update         remove `id` if it is there,         map[id] = value
+                                    insert the row at `index`
+    leave                           remove `id` if it is there          delete map[id]
+
+`id` is the key of the record; of a facet the value, of a group the list of the values it is grouped by, of a row about all records null.
+An `enter` may speak of a row that is there, and a `leave` of one that is not, when the record's life had ended before: the client's rules hold.
+All events of one commit follow each other and carry the same `localTime` or a greater one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from svc.store.records import decode, decode_json, decode_payload, decode_payload_json
+
+Read = Callable[[bytes, bool], Any]  # (content, native) -> value: see `Event.members`
+
+EVENT_BYTES = 300  # of memory that an event holds besides its content
+
+
+def read_record(raw: bytes, native: bool) -> Any:
+    return decode(raw) if native else decode_json(raw)
+
+
+def read_payload(payload: bytes, native: bool) -> Any:
+    return decode_payload(payload) if native else decode_payload_json(payload)
+
+
+class RowEvent:
+    """snapshot, enter, update, leave. `content`: what the value is read from; None: there is none. `was_at`: the position before, if it had one."""
+
+    __slots__ = ("_read", "content", "id", "index", "local_time", "memo", "type", "was_at")
+
+    def __init__(
+        self, type_: str, id_: Any, content: bytes | None, read: Read, index: int | None, local_time: int | None, was_at: int | None = None
+    ) -> None:
+        self.type = type_
+        self.id = id_
+        self.content = content
+        self._read = read
+        self.index = index
+        self.was_at = was_at
+        self.local_time = local_time
+        self.memo: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.id!r}>"
+
+    @property
+    def size(self) -> int:
+        return EVENT_BYTES if self.content is None else EVENT_BYTES + len(self.content)
+
+    def members(self, native: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "type": self.type,
+            "id": self.id,
+            "value": None if self.content is None else self._read(self.content, native),
+        }
+        if self.index is not None:
+            found["index"] = self.index
+        if self.local_time is not None:
+            found["localTime"] = self.local_time
+        return found
+
+    def renamed(self, type_: str) -> RowEvent:
+        """The same as an event of another type."""
+        return RowEvent(type_, self.id, self.content, self._read, self.index, self.local_time, self.was_at)
+
+
+class NoticeEvent:
+    """ready, reset: about the result as a whole."""
+
+    __slots__ = ("_more", "id", "local_time", "memo", "type")
+
+    def __init__(self, type_: str, local_time: int | None = None, **more: Any) -> None:
+        self.type = type_
+        self.id = None
+        self.local_time = local_time
+        self._more = more
+        self.memo: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self._more}>"
+
+    @property
+    def size(self) -> int:
+        return EVENT_BYTES
+
+    def members(self, native: bool) -> dict[str, Any]:
+        found = {"type": self.type, **self._more}
+        if self.local_time is not None:
+            found["localTime"] = self.local_time
+        return found
+
+
+LiveEvent = RowEvent | NoticeEvent

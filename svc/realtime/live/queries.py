@@ -1,0 +1,661 @@
+"""Live queries: who subscribed to what, and what becomes of a commit.
+
+    commit -> entries -> one change for each record -> the results it may concern (`filing`, `chains`) -> their subscribers
+
+Equal queries of callers who may see the same are one result. The entries of one commit are worked off together; what takes longer than INLINE
+seconds goes on in the slices that all long work shares, and commits that come meanwhile wait in a backlog. If that becomes too long, nothing of it
+is told: results begin anew or are run again, and clients hear of that.
+
+Results that are run again (`kept`, `counted`) are worked at one piece at a time, not sooner than PAUSE seconds after the last run, nor than LOAD times
+as long as that took.
+
+Rights are asked again when an account or a role has changed, and at least every RECHECK seconds. Definitions are compared with each commit and once a
+second. Whoever gets another result for his query from that begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from svc.auth.permissions import rights
+from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.auth.users import User
+from svc.clock import Clock
+from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem, QueryError
+from svc.narrowing import narrow_query
+from svc.query.memo import Definitions
+from svc.query.nodes import Query, Select, SelectItem
+from svc.query.relations import Lookups
+from svc.realtime.changes import after_of
+from svc.realtime.event import Ended
+from svc.realtime.feed import CommitFeed
+from svc.realtime.live.asked import PLAIN, Asked
+from svc.realtime.live.chains import Chain, concerned
+from svc.realtime.live.counted import CountedResult
+from svc.realtime.live.filing import Filing
+from svc.realtime.live.kept import KeptResult, WorkedResult
+from svc.realtime.live.result import LiveResult, PlainResult, RecordChange
+from svc.realtime.live.subscription import LiveSubscription
+from svc.store import Database, LogEntry, Store, Table
+from svc.store.env import Txn
+from svc.store.keys import storage_key
+from svc.store.log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
+from svc.store.records import expiry_of
+
+logger = logging.getLogger("svc.realtime")
+
+MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
+MAX_RESULTS = 20_000  # different live queries
+MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
+INLINE = 0.002  # seconds that a commit, or a new result, is worked at before it has to share the loop
+MAX_BACKLOG = 20_000  # entries that wait to be looked at, in one database
+RUNNING = 4  # results that are worked at at the same time: each holds a snapshot
+PAUSE = 0.1  # seconds between two runs of one query
+LOAD = 9.0  # ... and at least so many times as long as the last one took: a tenth of the time for each
+SWEEP = 1.0  # seconds between two looks at definitions
+RECHECK = 60.0  # seconds between two looks at rights (realtime §1, rule 7)
+
+NEW_SHAPE = "The table or its attributes have changed"
+NEW_RIGHTS = "What may be read has changed"
+
+_WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))
+_ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
+
+
+class Users(Protocol):
+    def get_user(self, username: str) -> User | None: ...
+
+
+class _FollowedTable:
+    """What is filed for a table, and which results read it as a related one."""
+
+    __slots__ = ("definitions", "filing", "related", "table")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.definitions = Definitions(table)
+        self.filing: Filing[LiveResult] = Filing(table)
+        self.related: dict[LiveResult, list[Chain]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.filing) and not self.related
+
+
+class _FollowedDatabase:
+    __slots__ = ("backlog", "database", "position", "tables", "waiting")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables: dict[str, _FollowedTable] = {}
+        self.backlog: deque[list[LogEntry]] = deque()
+        self.waiting = 0  # entries in it
+        self.position = 0  # LSN up to which everything has been looked at
+
+
+class LiveQueries:
+    """Used on the thread of `loop` alone."""
+
+    def __init__(self, store: Store, feed: CommitFeed, loop: asyncio.AbstractEventLoop, clock: Clock, users: Users | None) -> None:
+        """`users` None: users do not change."""
+        self.store = store
+        self.now = clock.monotonic
+        self._feed = feed
+        self._loop = loop
+        self._users = users
+        self._followed: dict[Database, _FollowedDatabase] = {}
+        self._results: dict[Any, LiveResult] = {}
+        self._subscriptions: dict[LiveSubscription, None] = {}
+        self._homeless: dict[LiveSubscription, None] = {}  # wait for an index
+        self._follower: asyncio.Task[None] | None = None  # works off backlogs
+        self._steps: Iterator[None] | None = None
+        self._queue: deque[WorkedResult] = deque()  # wait for being worked at
+        self._workers: set[asyncio.Task[None]] = set()
+        self._working = 0  # results that are worked at in slices
+        self._timers: dict[WorkedResult, asyncio.TimerHandle] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._checked = 0.0
+        self._checks: asyncio.Task[None] | None = None
+        self._checks_again = False
+        self._listens_to_accounts = False
+        store.on_drop.append(self._dropped)
+
+    # -- subscribing
+
+    def subscribe(
+        self,
+        query: Query,
+        table: Table,
+        user: User | None,
+        *,
+        key_prefix: str | None = None,
+        allow_full_scan: bool | None = False,
+        check_rights: bool = True,
+    ) -> LiveSubscription:
+        """Follow the result of `query`. `key_prefix`, `allow_full_scan`: see `plan_query`. `check_rights` False: application code asks.
+
+        Raises QueryError, AccessViolation; IndexRebuilding and Overloaded (503), ClientError for what cannot be followed.
+        """
+        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise Overloaded(f"There are {MAX_SUBSCRIPTIONS} live queries already")
+        subscription = LiveSubscription(query, table, user, key_prefix, self._later, allow_full_scan=allow_full_scan, checks=check_rights)
+        key, narrowed = self._what(subscription)
+        self._join(subscription, key, narrowed)
+        self._subscriptions[subscription] = None
+        if self._sweeper is None:
+            self._checked = self.now()
+            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+        if self._users is not None and not self._listens_to_accounts and SYSTEM in self.store.databases:
+            self._listens_to_accounts = True
+            self._feed.add(self.store.databases[SYSTEM], self._accounts_changed)
+        return subscription
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    @property
+    def results(self) -> int:
+        """Different queries that are followed."""
+        return len(self._results)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was committed, as far as the feed has told, has been told on."""
+        return (
+            not any(followed.backlog for followed in self._followed.values())
+            and self._steps is None
+            and not self._queue
+            and not self._working
+            and not self._timers
+            and not any(isinstance(result, WorkedResult) and (result.is_running or result.has_work) for result in self._results.values())
+        )
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        for subscription in list(self._subscriptions):
+            subscription.end(Ended.FINISHED)
+        self.store.on_drop.remove(self._dropped)
+
+    def _what(self, subscription: LiveSubscription) -> tuple[Any, Query]:
+        """What is asked, as far as the caller may: equal keys are one result."""
+        query, table, user = subscription.query, subscription.table, subscription.user
+        if subscription.checks:
+            may = rights(user, table.database.name, table.name)
+            if not may.read:
+                raise AccessViolation(user)
+            if may.attributes is not None and query.select is None and query.aggregate is None:
+                query = Query(
+                    query.where, Select((SelectItem(("*",)),)), query.sort, query.offset, query.limit, after=query.after, live=True
+                )
+            query = narrow_query(query, table, user)
+        # The text of the nodes: as values, 1 and true are equal.
+        return (id(table), subscription.prefix, subscription.allow_full_scan, repr(query)), query
+
+    def _join(self, subscription: LiveSubscription, key: Any, query: Query) -> None:
+        result = self._results.get(key)
+        if result is not None and not result.asked.definitions.hold(result.table):
+            self._definition_changed(result.table)
+            result = self._results.get(key)
+        if result is None:
+            result = self._make(subscription, key, query)
+        subscription.key = key
+        subscription.result = result
+        result.subscribers[subscription] = None
+
+    def _make(self, subscription: LiveSubscription, key: Any, query: Query) -> LiveResult:
+        if len(self._results) >= MAX_RESULTS:
+            raise Overloaded(f"There are {MAX_RESULTS} different live queries already")
+        if sum([result.size for result in self._results.values() if isinstance(result, WorkedResult)]) > MAX_ROWS:
+            raise Overloaded(f"Live queries have {MAX_ROWS} rows already")
+        table = subscription.table
+        database = table.database
+        asked = Asked(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+        unlogged = {read for read in (table, *[database.tables[chain[-1].target.name] for chain in asked.chains]) if not read.audit}
+        if unlogged:  # what a record was is in the log only (realtime §1, rule 6)
+            for read in unlogged:
+                database.define_table(replace(read.definition, audit=True))
+            asked = Asked(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+        result: LiveResult
+        if asked.mode == PLAIN:
+            result = PlainResult(self, asked, key)
+        else:
+            result = CountedResult(self, asked, key) if query.aggregate is not None else KeptResult(self, asked, key)
+        followed = self._followed.get(database)
+        if followed is None:
+            followed = _FollowedDatabase(database)
+            followed.position = self._feed.add(database, self._committed)
+            self._followed[database] = followed
+        self._table(followed, table).filing.add(result, asked.predicate)
+        for chain in asked.chains:
+            self._table(followed, chain[-1].target).related.setdefault(result, []).append(chain)
+        self._results[key] = result
+        if isinstance(result, WorkedResult):
+            result.position = followed.position
+            self.work(result)
+        return result
+
+    @staticmethod
+    def _table(followed: _FollowedDatabase, table: Any) -> _FollowedTable:
+        found = followed.tables.get(table.name)
+        if found is None:
+            found = followed.tables[table.name] = _FollowedTable(table)
+        return found
+
+    def left(self, result: LiveResult, subscription: LiveSubscription) -> None:
+        """A subscription has ended."""
+        self._subscriptions.pop(subscription, None)
+        self._homeless.pop(subscription, None)
+        if not result.subscribers:
+            self._end(result)
+        self._rest()
+
+    def _end(self, result: LiveResult) -> None:
+        if self._results.get(result.key) is result:
+            del self._results[result.key]
+        result.close()
+        if isinstance(result, WorkedResult):
+            timer = self._timers.pop(result, None)
+            if timer is not None:
+                timer.cancel()
+            if result in self._queue:
+                self._queue.remove(result)
+        database = result.table.database
+        followed = self._followed.get(database)
+        if followed is None:
+            return
+        for name, table in list(followed.tables.items()):
+            table.filing.remove(result)
+            table.related.pop(result, None)
+            if table.is_empty:
+                del followed.tables[name]
+        if not followed.tables:
+            del self._followed[database]
+            self._feed.remove(database, self._committed)
+
+    def _rest(self) -> None:
+        """Nobody is there any more: nothing is to be done now and then."""
+        if not self._subscriptions:
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+                self._sweeper = None
+            if self._listens_to_accounts:
+                self._listens_to_accounts = False
+                database = self.store.databases.get(SYSTEM)
+                if database is not None:
+                    self._feed.remove(database, self._accounts_changed)
+
+    # -- commits
+
+    def position(self, database: Database) -> int:
+        """The LSN up to which everything that was told has been looked at."""
+        followed = self._followed.get(database)
+        return 0 if followed is None else followed.position
+
+    @contextmanager
+    def newest(self, database: Database) -> Iterator[Txn]:
+        """A snapshot for some work now that has all that was told of."""
+        txn = database.snapshot()
+        newest = database.log.newest(txn)
+        if newest is not None and newest.lsn >= self._feed.position(database):
+            yield txn
+            return
+        txn = database.open_snapshot()
+        try:
+            yield txn
+        finally:
+            txn.abort()
+
+    def _committed(self, database: Database, entries: list[LogEntry]) -> None:
+        followed = self._followed.get(database)
+        if followed is None:
+            return
+        if followed.waiting + len(entries) > MAX_BACKLOG and followed.backlog:
+            self._lose(followed, entries[-1].lsn)
+            return
+        followed.backlog.append(entries)
+        followed.waiting += len(entries)
+        if self._steps is None:
+            self._steps = self._follow()
+        elif self._follower is not None:
+            return
+        if not self._advance(self.now() + INLINE):
+            self._follower = self._spawn(self._follow_on())
+
+    def _advance(self, end: float) -> bool:
+        """Work off backlogs until `end`; True when there is nothing left."""
+        now, steps = self.now, self._steps
+        assert steps is not None
+        for _ in steps:
+            if now() >= end:
+                return False
+        self._steps = None
+        return True
+
+    async def _follow_on(self) -> None:
+        slices = self.store.slices
+        while self._steps is not None and not self._advance(await slices.take()):
+            pass
+        self._follower = None
+        if any(followed.backlog for followed in self._followed.values()) and self._steps is None:
+            self._steps = self._follow()
+            self._follower = self._spawn(self._follow_on())
+
+    def _lose(self, followed: _FollowedDatabase, lsn: int) -> None:
+        """Too much waits: tell nothing of it but that."""
+        logger.warning("live queries of %s begin anew: more than %d log entries wait for them", followed.database.name, MAX_BACKLOG)
+        followed.backlog.clear()
+        followed.waiting = 0
+        followed.position = lsn
+        results = {result for table in followed.tables.values() for result in (*table.filing, *table.related)}
+        for result in results:
+            result.lose()
+            result.finish(lsn)
+
+    def _follow(self) -> Generator[None, None, None]:
+        """Work off what was committed, in steps."""
+        while True:
+            followed = next((followed for followed in self._followed.values() if followed.backlog), None)
+            if followed is None:
+                return
+            entries = followed.backlog.popleft()
+            followed.waiting -= len(entries)
+            try:
+                yield from self._tell(followed, entries)
+            except Problem as problem:
+                logger.error("live queries of %s begin anew: %s", followed.database.name, problem.message)
+                self._lose(followed, entries[-1].lsn)
+            yield
+
+    def _tell(self, followed: _FollowedDatabase, entries: list[LogEntry]) -> Generator[None, None, None]:
+        """One commit, or a piece of a long one."""
+        tables = followed.tables
+        records: dict[tuple[int, bytes], tuple[LogEntry, LogEntry]] = {}  # the first and the last entry of each record
+        for entry in entries:
+            if entry.table in tables and entry.kind in _WRITES:
+                place = (entry.table_number, entry.key)
+                known = records.pop(place, None)
+                records[place] = (entry if known is None else known[0], entry)
+        for name in {entry.table for _, entry in records.values()}:
+            table = tables.get(name)
+            if table is not None and not table.definitions.hold(table.table):
+                self._definition_changed(table.table)
+        concerned_results: dict[LiveResult, None] = {}
+        for first, last in records.values():
+            table = tables.get(last.table)
+            if table is None or table.table.number != last.table_number:
+                continue
+            self._tell_record(table, first, last, concerned_results)
+            yield
+        lsn = entries[-1].lsn
+        followed.position = lsn
+        for result in concerned_results:
+            if not result.is_closed:
+                result.finish(lsn)
+                yield
+
+    def _tell_record(self, followed: _FollowedTable, first: LogEntry, last: LogEntry, told: dict[LiveResult, None]) -> None:
+        table = followed.table
+        change = self._change_of(table, first, last)
+        before, after = change.before, change.after
+        filing = followed.filing
+        if len(filing):
+            found: dict[LiveResult, None] = {}
+            if not change.is_known:
+                found.update(dict.fromkeys(filing))
+            else:
+                filing.find_always(found)
+                filing.find_by_key(change.key, found)
+                for raw in (before, after, change.ended):
+                    if raw is not None:
+                        filing.find_by_values(raw, found)
+            for result in found:
+                result.change(change)
+            told.update(found)
+        if followed.related:
+            raws = [raw for raw in (before, after, change.ended) if raw is not None]
+            with self.newest(table.database) as txn:
+                lookups = Lookups(txn)
+                for result, chains in followed.related.items():
+                    told[result] = None
+                    for chain in chains:
+                        result.concern(concerned(chain, raws, lookups) if change.is_known and isinstance(result, KeptResult) else None)
+
+    def _change_of(self, table: Table, first: LogEntry, last: LogEntry) -> RecordChange:
+        before, ended = first.image, None
+        if before is not None:
+            expiry = expiry_of(before)
+            if expiry is not None and expiry <= first.wall_ms:
+                before, ended = (before, None) if first.kind == EXPIRE else (None, before)
+        kind = last.kind
+        if kind == PUT:
+            after = last.value
+        elif kind == PATCH:
+            with self.newest(table.database) as txn:
+                after = after_of(table, last, txn)
+        elif kind == INVALIDATE:
+            with self.newest(table.database) as txn:
+                after = txn.get(storage_key(last.key), None, table.primary)
+        else:
+            after = None
+        if after is not None:
+            expiry = expiry_of(after)
+            if expiry is not None and expiry <= last.wall_ms:
+                after = None
+        is_known = first.image is not None or table.audit or not first.previous
+        return RecordChange(storage_key(last.key), last.key, before, after, last.lsn, ended=ended, is_known=is_known)
+
+    # -- results that take work
+
+    def pause_after(self, seconds: float) -> float:
+        """How long a query rests after a run that took so long."""
+        return max(PAUSE, LOAD * seconds)
+
+    def work(self, result: WorkedResult) -> None:
+        """Bring a result up to date: now, if it may be run now and that is quickly done."""
+        if result.is_running or result.is_closed or result in self._timers:
+            return
+        wait = result.not_before - self.now() if result.is_lost else 0.0
+        if wait > 0:
+            self._timers[result] = self._loop.call_later(wait, self._work_now, result)
+            return
+        self._start(result)
+
+    def work_later(self, result: WorkedResult) -> None:
+        """The same in the next turn."""
+        self._later(lambda: self.work(result))
+
+    def _work_now(self, result: WorkedResult) -> None:
+        self._timers.pop(result, None)
+        if not result.is_closed and not result.is_running:
+            self._start(result)
+
+    def _start(self, result: WorkedResult) -> None:
+        result.is_running = True
+        if self._working >= RUNNING:
+            self._queue.append(result)
+            return
+        steps = result.steps()
+        end = self.now() + INLINE
+        try:
+            for _ in steps:
+                if self.now() >= end:
+                    self._working += 1
+                    self._later(lambda: self._work_on(result, steps))
+                    return
+        except Exception:
+            self._failed(result)
+            return
+        self._worked(result)
+
+    def _work_on(self, result: WorkedResult, steps: Iterator[None]) -> None:
+        worker = self._spawn(self._exhaust(result, steps))
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def _exhaust(self, result: WorkedResult, steps: Iterator[None]) -> None:
+        try:
+            await self.store.slices.exhaust(steps)
+        except Exception:
+            self._failed(result)
+        else:
+            self._worked(result)
+        finally:
+            self._working -= 1
+            if self._queue:
+                waiting = self._queue.popleft()
+                self._later(lambda: self._start(waiting))
+
+    def _worked(self, result: WorkedResult) -> None:
+        result.worked()
+        if not result.is_closed and result.has_work:
+            self.work(result)
+
+    def _failed(self, result: WorkedResult) -> None:
+        logger.exception("the live query %r of %r failed", result.asked.query, result.table)
+        result.is_running = False
+        result.is_lost = False
+        for subscription in list(result.subscribers):
+            subscription.end(Ended.FAILED)
+
+    # -- what else may change
+
+    def _accounts_changed(self, database: Database, entries: list[LogEntry]) -> None:
+        if any(entry.table in _ACCOUNTS for entry in entries):
+            self._later(self._check_soon)
+
+    def _sweep(self) -> None:
+        """About once a second, while anybody is subscribed."""
+        self._sweeper = None
+        for followed in list(self._followed.values()):
+            for table in list(followed.tables.values()):
+                if not table.definitions.hold(table.table):
+                    self._definition_changed(table.table)
+        for subscription in list(self._homeless):
+            self._move(subscription, NEW_SHAPE)
+        if self.now() - self._checked >= RECHECK:
+            self._check_soon()
+        if self._subscriptions and self._sweeper is None:
+            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+
+    def _dropped(self, table: Table) -> None:
+        followed = self._followed.get(table.database)
+        known = None if followed is None else followed.tables.get(table.name)
+        if known is None or known.table is not table:
+            return
+        for result in list(known.filing):
+            for subscription in list(result.subscribers):
+                subscription.end(Ended.DROPPED)
+        self._move_all(list(known.related), NEW_SHAPE)
+
+    def _definition_changed(self, table: Table) -> None:
+        followed = self._followed.get(table.database)
+        known = None if followed is None else followed.tables.get(table.name)
+        if known is not None:
+            known.definitions = Definitions(table)
+            self._move_all([*known.filing, *known.related], NEW_SHAPE)
+
+    def _move_all(self, results: list[LiveResult], reason: str) -> None:
+        """What these results were asked for is asked again."""
+        subscriptions = [subscription for result in results for subscription in result.subscribers]
+        for result in results:
+            if self._results.get(result.key) is result:
+                del self._results[result.key]
+        for subscription in subscriptions:
+            self._move(subscription, reason)
+
+    def _move(self, subscription: LiveSubscription, reason: str) -> None:
+        """Ask for the same again, and begin anew."""
+        if subscription.ended is not None:
+            return
+        try:
+            key, query = self._what(subscription)
+        except AccessViolation:
+            subscription.end(Ended.REVOKED)
+            return
+        except (Problem, QueryError):
+            subscription.end(Ended.DROPPED)
+            return
+        old = subscription.result
+        if old is not None:
+            subscription.reset(reason)
+            subscription.result = None
+            old.subscribers.pop(subscription, None)
+        try:
+            self._join(subscription, key, query)
+            self._homeless.pop(subscription, None)
+        except (IndexRebuilding, Overloaded):
+            self._homeless[subscription] = None
+        except Problem:
+            self._forget(subscription, Ended.DROPPED)
+        finally:
+            if old is not None and not old.subscribers:
+                self._end(old)
+        subscription.wake()
+
+    def _forget(self, subscription: LiveSubscription, why: Ended) -> None:
+        """End a subscription that has no result."""
+        self._homeless.pop(subscription, None)
+        self._subscriptions.pop(subscription, None)
+        subscription.end(why)
+        self._rest()
+
+    def _check_soon(self) -> None:
+        """Look at everybody's rights, in slices."""
+        if self._checks is not None:
+            self._checks_again = True
+            return
+        self._checked = self.now()
+        self._checks = self._spawn(self._check_all())
+
+    async def _check_all(self) -> None:
+        while True:
+            self._checks_again = False
+            await self.store.slices.exhaust(self._check_each())
+            if not self._checks_again:
+                break
+        self._checks = None
+
+    def _check_each(self) -> Iterator[None]:
+        for subscription in list(self._subscriptions):
+            if subscription.ended is None and subscription.checks:
+                self._check(subscription)
+            yield
+
+    def _check(self, subscription: LiveSubscription) -> None:
+        user = subscription.user
+        if user is not None and self._users is not None:
+            current = self._users.get_user(user.username)
+            if current is None or not current.active:
+                subscription.end(Ended.NO_LOGIN)
+                return
+            subscription.user = current
+        try:
+            key, _ = self._what(subscription)
+        except AccessViolation:
+            subscription.end(Ended.REVOKED)
+            return
+        except Problem:
+            return  # a definition has changed, which is seen to elsewhere
+        if key != subscription.key:
+            self._move(subscription, NEW_RIGHTS)
+
+    # -- the loop
+
+    def _later(self, callback: Any) -> None:
+        # Not `call_soon`: at the end of a turn the loop has decided already how long it will wait.
+        self._loop.call_soon_threadsafe(callback)
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._later(_nothing)  # see above
+        return task
+
+
+def _nothing() -> None:
+    pass

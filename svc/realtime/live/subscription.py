@@ -1,0 +1,299 @@
+"""One client of a live query: what waits for it, and what becomes of that if it does not take it.
+
+    BEGIN ----------> SNAPSHOT ----------> FOLLOWING
+      ^  the result     |  all its rows        |
+      |  is there       |  are taken           |
+      +-----------------+----------------------+
+        reset: too much waits, or the result is another one
+
+From SNAPSHOT on changes are queued, behind the rows of the snapshot. The queue is bounded. When it is full, what later events make needless is
+left out of it; when that does not help, all of it is dropped, and the next that the client gets is `reset` and a new snapshot. So nothing is
+lost in silence, and a client that is slow for a while sees fewer states, each of them whole. One that does not even get through a snapshot, several
+times, is told to go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svc.errors import SnapshotLost
+from svc.realtime.event import Ended
+from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent
+
+if TYPE_CHECKING:
+    from svc.auth.users import User
+    from svc.query.nodes import Query
+    from svc.realtime.live.result import LiveResult
+    from svc.store import Table
+
+logger = logging.getLogger("svc.realtime")
+
+MAX_QUEUED = 10_000  # events that wait for one client (realtime §1, rule 8)
+MAX_QUEUED_BYTES = 16 << 20
+MAX_RESETS = 4  # after each other without a whole snapshot taken: the client is too slow
+
+TOO_SLOW = "The events were not taken fast enough"
+NOT_READ = "The snapshot was not read fast enough"
+
+
+class Snapshot(Protocol):
+    """The rows of a result at one moment, on their way to one client."""
+
+    count: int  # of the rows given out
+
+    def take(self, limit: int) -> list[LiveEvent] | None:
+        """Some rows, maybe none for now; None: there are no more. Works for a few milliseconds at most. Raises SnapshotLost."""
+
+    def close(self) -> None: ...
+
+
+class LiveSubscription:
+    """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks`: what was asked for, to ask it again when rights or definitions change.
+
+    `result` None: it has none for now, because a definition changed and an index is still being built.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_later",
+        "_queue",
+        "_resets",
+        "_snapshot",
+        "_waits",
+        "allow_full_scan",
+        "checks",
+        "ended",
+        "final_reason",
+        "floor",
+        "key",
+        "on_ready",
+        "position",
+        "prefix",
+        "query",
+        "reset_reason",
+        "result",
+        "state",
+        "table",
+        "user",
+    )
+
+    def __init__(
+        self,
+        query: Query,
+        table: Table,
+        user: User | None,
+        prefix: str | None,
+        later: Callable[[Callable[[], None]], object],
+        *,
+        allow_full_scan: bool | None,
+        checks: bool,
+    ) -> None:
+        """`later(callback)` calls it in the next turn. `checks`: whether the rights of `user` count."""
+        self.query = query
+        self.table = table
+        self.user = user
+        self.prefix = prefix
+        self.allow_full_scan = allow_full_scan
+        self.checks = checks
+        self.result: LiveResult | None = None
+        self.key: Any = None  # of the result
+        self.position = 0  # LSN that the snapshot is of
+        self.floor = -1  # what is pushed with this LSN or an earlier one is in the snapshot
+        self.on_ready: Callable[[], None] = _nothing
+        self.ended: Ended | None = None
+        self.state = BEGIN
+        self.reset_reason: str | None = None  # a reset has to be told first
+        self.final_reason: str | None = None  # ... and nothing will follow it
+        self._later = later
+        self._queue: deque[LiveEvent] = deque()
+        self._bytes = 0
+        self._resets = 0
+        self._snapshot: Snapshot | None = None
+        self._waits = False  # the client has been told that there is nothing
+
+    def __repr__(self) -> str:
+        return f"<LiveSubscription {self.table!r} {self.state}>"
+
+    # -- the client's side
+
+    def take(self, limit: int) -> list[LiveEvent]:
+        """The next events, at most `limit`. [] means that `on_ready` is called when there are more, or that it has `ended`."""
+        found: list[LiveEvent] = []
+        if self.ended is not None or limit <= 0:
+            return found
+        if self.final_reason is not None:
+            found.append(NoticeEvent("reset", reason=self.final_reason))
+            self._end(Ended.FINISHED)
+            return found
+        if self.reset_reason is not None:
+            found.append(NoticeEvent("reset", reason=self.reset_reason))
+            self.reset_reason = None
+        if self.state == BEGIN:
+            self._begin()
+        if self.state == SNAPSHOT and len(found) < limit:
+            self._take_snapshot(found, limit)
+        if self.state == FOLLOWING and len(found) < limit:
+            self._take_queued(found, limit)
+        if not found and self.ended is None:
+            self._waits = True
+        return found
+
+    def close(self) -> None:
+        self._end(Ended.FINISHED)
+
+    def _begin(self) -> None:
+        if self.result is not None:
+            snapshot = self.result.begin(self)
+            if snapshot is not None:
+                self._snapshot = snapshot
+                self.state = SNAPSHOT
+
+    def _take_snapshot(self, found: list[LiveEvent], limit: int) -> None:
+        assert self._snapshot is not None
+        try:
+            rows = self._snapshot.take(limit - len(found))
+        except SnapshotLost:
+            self.reset(NOT_READ)
+            self._later(self.wake)
+            return
+        if rows is None:
+            found.append(NoticeEvent("ready", self.position, count=self._snapshot.count))
+            self._snapshot.close()
+            self._snapshot = None
+            self.state = FOLLOWING
+            self._resets = 0
+        elif rows:
+            found += rows
+        else:
+            self._later(self.wake)  # it works in slices
+
+    def _take_queued(self, found: list[LiveEvent], limit: int) -> None:
+        queue = self._queue
+        count = min(limit - len(found), len(queue))
+        taken = [queue.popleft() for _ in range(count)]
+        self._bytes = self._bytes - sum([event.size for event in taken]) if queue else 0
+        found += taken
+
+    # -- the result's side
+
+    def push(self, events: list[RowEvent], size: int) -> None:
+        """Queue the changes of one commit, or some of them. `size`: of all of them, in bytes."""
+        if events[0].local_time is not None and events[0].local_time <= self.floor:
+            events = [event for event in events if event.local_time is None or event.local_time > self.floor]
+            if not events:
+                return
+            size = sum([event.size for event in events])
+        self._queue += events
+        self._bytes += size
+        if len(self._queue) > MAX_QUEUED or self._bytes > MAX_QUEUED_BYTES:
+            self._squeeze()
+        if self._waits:
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be something to take."""
+        if self._waits:
+            self._waits = False
+            try:
+                self.on_ready()
+            except Exception:
+                logger.exception("a subscriber of a live query failed")
+                self._end(Ended.FAILED)
+
+    def reset(self, reason: str) -> None:
+        """Drop all that waits: the client begins anew. The client that never began anything need not hear of it."""
+        if self.ended is not None:
+            return
+        if self.state != BEGIN:
+            self.reset_reason = reason
+        if self.result is not None:
+            self.result.detach(self)
+        self._drop()
+
+    def refuse(self, reason: str) -> None:
+        """The result cannot be followed: tell why, and end."""
+        self.final_reason = reason
+        self._drop()
+        if self.result is not None:
+            self.result.detach(self)
+        self.wake()
+
+    def end(self, why: Ended) -> None:
+        """There is no more, and what waits is not for the client any more."""
+        if self.ended is None:
+            self._end(why)
+            self.wake()
+
+    def _end(self, why: Ended) -> None:
+        if self.ended is None:
+            self.ended = why
+        self._drop()
+        result, self.result = self.result, None
+        if result is not None:
+            result.leave(self)
+
+    def _drop(self) -> None:
+        self.state = BEGIN
+        self._queue.clear()
+        self._bytes = 0
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+    def _squeeze(self) -> None:
+        """Leave out what later events make needless; if more than half is still there, all of it."""
+        squeezed = squeeze(self._queue)
+        size = sum([event.size for event in squeezed])
+        if len(squeezed) <= MAX_QUEUED // 2 and size <= MAX_QUEUED_BYTES // 2:
+            self._queue = deque(squeezed)
+            self._bytes = size
+            return
+        self._resets += 1
+        if self._resets > MAX_RESETS:
+            self.end(Ended.TOO_SLOW)
+        else:
+            self.reset(TOO_SLOW)
+
+
+BEGIN, SNAPSHOT, FOLLOWING = "begin", "snapshot", "following"
+
+
+def squeeze(queue: deque[LiveEvent]) -> list[LiveEvent]:
+    """Fewer events with the same effect. Of a row without an index the last event counts, as what it is for one who knew the row as it was
+    before the first; a row in order loses those updates that did not move it and that later ones follow."""
+    kept: list[LiveEvent] = []
+    if not any(type(event) is RowEvent and event.index is not None for event in queue):
+        first: dict[Any, str] = {}
+        last: dict[Any, RowEvent] = {}
+        for event in queue:
+            assert type(event) is RowEvent
+            key = _hashable(event.id)
+            first.setdefault(key, event.type)
+            last.pop(key, None)
+            last[key] = event
+        for key, row in last.items():
+            # A row that entered and left is told as one that left: the client may know it, from a life that has ended before.
+            type_ = "leave" if row.type == "leave" else "enter" if first[key] == "enter" else "update"
+            kept.append(row if row.type == type_ else row.renamed(type_))
+        return kept
+    seen: set[Any] = set()
+    for event in reversed(queue):
+        assert type(event) is RowEvent
+        key = _hashable(event.id)
+        if not (key in seen and event.type == "update" and event.was_at == event.index):
+            kept.append(event)
+        seen.add(key)
+    kept.reverse()
+    return kept
+
+
+def _hashable(id_: Any) -> Any:
+    """An id as the key of a dict, with its type: 1 is not True."""
+    return (str, id_) if type(id_) is str else (type(id_), repr(id_))
+
+
+def _nothing() -> None:
+    pass
