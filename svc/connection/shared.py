@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from svc.connection import handshake
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.http1 import Http1Connection
+from svc.connection.http2 import Http2Connection
 from svc.protocol.http1 import Limits
 
 if TYPE_CHECKING:
@@ -73,8 +74,11 @@ class Connections:
     def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
         """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed; or is to begin with it, as was agreed
         with TLS. Returns its successor."""
-        connection.close_now()
-        return connection
+        successor = Http2Connection(self, connection.sock, connection.peer, connection.scheme)
+        connection.hand_over(successor)
+        if data:
+            successor.receive(data)
+        return successor
 
     def end_turn(self) -> bool:
         """Pull streams, send what there is, close what is done. True if a further turn has work at once."""

@@ -509,6 +509,10 @@ class Http2:
             stream.is_paused = False
             self._acknowledge[stream_id] = stream
 
+    def is_paused(self, stream_id: int) -> bool:
+        stream = self._streams.get(stream_id)
+        return stream is not None and stream.is_paused
+
     def _acknowledge_bodies(self) -> None:
         """Once a turn, when it is known who was paused."""
         conn = self._conn
@@ -592,6 +596,7 @@ class Http2:
         stream = self._streams.get(stream_id)
         if stream is not None:
             assert stream.is_tunnel
+            stream.is_accepted = True
             self.begin_response(stream_id, 200, pairs, date)
 
     def send_body(self, stream_id: int, data: bytes) -> None:
@@ -673,7 +678,7 @@ class Http2:
         del self._streams[stream_id]
         self.finished.append(stream_id)
         self._answers += 1
-        if not stream.is_ended:
+        if not stream.is_ended and not stream.is_accepted:  # the peer ends its half of a tunnel by itself
             self._output.reset(stream, stream.reset_code)
         self._settle(stream)
 

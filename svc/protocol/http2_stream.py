@@ -13,7 +13,7 @@ UNANSWERED, ANSWERING, ANSWERED = range(3)  # nothing of the final answer is wri
 
 class Stream:
     __slots__ = (
-        "answer", "buffered", "chunks", "content_length", "fresh", "has_failed", "id", "is_ended", "is_head", "is_paused", "is_queued",
+        "answer", "buffered", "chunks", "content_length", "fresh", "has_failed", "id", "is_accepted", "is_ended", "is_head", "is_paused", "is_queued",
         "is_silent", "is_tunnel", "is_wide", "offset", "pieces", "received", "reset_code", "sent", "to_send", "trailers", "unacknowledged",
         "waits_for_continue", "window",
     )  # fmt: skip
@@ -26,6 +26,7 @@ class Stream:
         self.is_ended = is_ended  # all of it is here
         self.has_failed = False  # it was reported as failed; what still comes of it is nobody's
         self.is_tunnel = False  # an extended CONNECT
+        self.is_accepted = False  # ... answered with 200
         self.waits_for_continue = False
         self.content_length: int | None = None
         self.received = 0  # bytes of its body

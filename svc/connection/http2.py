@@ -1,0 +1,367 @@
+"""HTTP/2 on one socket: many requests at a time; drives one `protocol.http2.Http2` (design §1-§3, style §2).
+
+Each request is a `Http2Exchange`, with a deadline of its own. Of the connection as a whole:
+
+    waits for                                     deadline
+    the preface, a header block, a small frame    headersTimeout, else GOAWAY and the end
+    a request, while none is under way            keepAliveTimeout, else GOAWAY and the end
+    the peer to read what the socket holds        timeout without progress, else closed
+    the answer to the PING that announces a stop  DRAIN_SECONDS, then without it
+    the peer's FIN, after it broke the protocol   LINGER_SECONDS, discarding, else closed
+
+Output that the socket does not take soon holds the peer back: nothing is read while more than UNSENT_MAX waits, for what is read makes more of it.
+"""
+
+from __future__ import annotations
+
+import socket
+from math import inf
+from typing import TYPE_CHECKING
+
+from svc.connection.base import READ_SIZE, SocketConnection
+from svc.connection.bodies import HIGH_WATER, LOW_WATER
+from svc.connection.http2_exchange import Http2Exchange
+from svc.connection.intake import BodyIntake
+from svc.errors import PeerError
+from svc.messages import Request
+from svc.protocol.events import (
+    DataReceived,
+    Event,
+    PeerClosed,
+    ProtocolFailed,
+    RequestCancelled,
+    RequestEnded,
+    RequestFailed,
+    RequestReceived,
+)
+from svc.protocol.http2 import Http2
+
+if TYPE_CHECKING:
+    from svc.connection.shared import Connections
+
+UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read
+DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
+LINGER_SECONDS = 2.0  # for a peer to take note of a GOAWAY that came while it was sending
+
+
+class Http2Connection(SocketConnection):
+    """See the module's text."""
+
+    __slots__ = (
+        "_drain_deadline", "_exchanges", "_forgiven", "_head_deadline", "_idle_deadline", "_is_lingering", "_losing", "_stall_deadline",
+        "_timeout", "_unread", "_unsent", "_watched", "date", "protocol", "shared",
+    )  # fmt: skip
+
+    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
+        now = shared.now()
+        super().__init__(shared, sock, peer, scheme, now + shared.timeouts.headers)
+        self.shared = shared
+        self.date = shared.date
+        self.protocol = Http2(shared.limits)
+        self._timeout = shared.timeouts.request
+        self._exchanges: dict[int, Http2Exchange] = {}  # by stream, until their answers are in `_out`
+        self._watched: dict[int, Http2Exchange] = {}  # ... that want to know when there is room
+        self._unsent: list[Http2Exchange] = []  # answers not yet taken by the socket
+        self._losing: list[int] = []  # streams to end at the end of the turn
+        self._head_deadline = inf
+        self._idle_deadline = self.deadline
+        self._stall_deadline = inf
+        self._drain_deadline = inf
+        self._forgiven = now  # the time the protocol knows of
+        self._unread = False  # the connection ends while the peer may still be sending
+        self._is_lingering = False
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        try:
+            data = self.sock.recv(READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close_now()
+            return
+        if data:
+            self._shared.bytes_received += len(data)
+            self.receive(data)
+            return
+        self._stop_reading()
+        self._ended = True
+        if self._is_lingering:
+            self.close_now()
+            return
+        try:
+            self._on_events(self.protocol.receive_eof())
+        except Exception as error:
+            self.defect(error)
+        self.touch()
+
+    def receive(self, data: bytes) -> None:
+        """What has come from the socket, the preface first."""
+        if self._is_lingering:
+            return
+        try:
+            self._receive(data)
+        except Exception as error:
+            self.defect(error)
+
+    def _receive(self, data: bytes) -> None:
+        shared, protocol = self._shared, self.protocol
+        now = shared.now()
+        if now - self._forgiven >= 1.0:
+            seconds = int(now - self._forgiven)
+            self._forgiven += seconds
+            protocol.forgive(seconds)
+        self._on_events(protocol.receive_data(data))
+        if not protocol.reading_head:
+            self._head_deadline = inf
+        elif self._head_deadline == inf:
+            self._head_deadline = now + shared.timeouts.headers
+            self.deadline = min(self.deadline, self._head_deadline)
+        self.touch()
+
+    def _on_events(self, events: list[Event]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is RequestReceived:
+                self._on_request(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`, and cast() is a call
+            elif kind is ProtocolFailed:
+                self._unread = True
+                self._give_up_all()
+            elif kind is PeerClosed:
+                self._on_peer_closed()
+            else:
+                exchange = self._exchanges.get(event.stream_id)  # type: ignore[union-attr]
+                if kind is RequestFailed:
+                    if exchange is not None:
+                        self.fail(exchange, event.error)  # type: ignore[union-attr]
+                    else:
+                        self._refuse(event.stream_id, event.error, None)  # type: ignore[union-attr]
+                elif exchange is None:
+                    pass
+                elif kind is RequestCancelled:
+                    self.lose(exchange)
+                else:
+                    self._on_body(exchange, event)  # type: ignore[arg-type]
+
+    def _on_request(self, event: RequestReceived) -> None:
+        shared = self._shared
+        body = event.body
+        request = Request(event.method, event.target, event.block, b"" if body is None else body, "2")
+        request.peer = self.peer
+        request.scheme = self.scheme
+        request.arrived = now = shared.now()
+        if self.peer_certificate is not None:
+            request.peer_certificate = self.peer_certificate
+        deadline = now + self._timeout
+        if deadline < self.deadline:
+            self.deadline = deadline
+        exchange = self._exchanges[event.stream_id] = Http2Exchange(self, event.stream_id, request, deadline)
+        if body is None:
+            exchange.intake = BodyIntake(shared, exchange)
+            exchange.intake.begin()
+            return
+        if event.upgrade:
+            request.offers = event.upgrade
+            response = shared.application.upgrade(exchange)
+        else:
+            response = shared.application.handle(exchange)
+        if response is not None:
+            exchange.answer(exchange, response)
+
+    @staticmethod
+    def _on_body(exchange: Http2Exchange, event: DataReceived | RequestEnded) -> None:
+        tunnel, intake = exchange.tunnel, exchange.intake
+        try:
+            if tunnel is not None:
+                if type(event) is DataReceived:
+                    tunnel.on_data(event.data)
+                else:
+                    tunnel.on_eof()
+            elif intake is not None:
+                if type(event) is DataReceived:
+                    intake.on_data(event.data)
+                else:
+                    intake.on_end()
+        except Exception as error:
+            exchange.defect(error)
+
+    def _on_peer_closed(self) -> None:
+        """It may still read: what is complete is answered."""
+        for exchange in list(self._exchanges.values()):
+            intake, sending = exchange.intake, exchange.sending
+            if exchange.tunnel is not None or (intake is not None and intake.is_coming) or (sending is not None and sending.lasts):
+                self.protocol.reset(exchange.stream_id)
+                self.lose(exchange)
+
+    # --- the end of one exchange ---------------------------------------------------------------------------------------------------
+
+    def fail(self, exchange: Http2Exchange, error: PeerError) -> None:
+        """What the peer did, or did not do in time, is the end of this request: answer while that is possible."""
+        stream_id, request = exchange.stream_id, exchange.request
+        self.lose(exchange)
+        self._refuse(stream_id, error, request)
+
+    def _refuse(self, stream_id: int, error: PeerError, request: Request | None) -> None:
+        response = self._shared.application.error_response(error, request)
+        body = response.body if isinstance(response.body, bytes) else b""
+        self.protocol.fail(stream_id, error, response.pairs, body, self.date())
+        self.touch()
+
+    def lose(self, exchange: Http2Exchange) -> None:
+        """The stream is over, or its answer is nobody's any more."""
+        stream_id = exchange.stream_id
+        if self._exchanges.get(stream_id) is exchange:
+            del self._exchanges[stream_id]
+            self._watched.pop(stream_id, None)
+            exchange.give_up(self._shared.now())
+            self.touch()
+
+    def lose_soon(self, stream_id: int) -> None:
+        self._losing.append(stream_id)
+        self.touch()
+
+    def _give_up_all(self) -> None:
+        exchanges, self._exchanges = self._exchanges, {}
+        self._watched.clear()
+        now = self._shared.now()
+        for exchange in exchanges.values():
+            exchange.give_up(now)
+        self._on_all_sent(now)
+
+    # --- for exchanges -------------------------------------------------------------------------------------------------------------
+
+    def watch(self, exchange: Http2Exchange) -> None:
+        """Tell it when there is room."""
+        self._watched[exchange.stream_id] = exchange
+
+    def request_deadline(self) -> float:
+        deadline = self._shared.now() + self._timeout
+        if deadline < self.deadline:
+            self.deadline = deadline
+        return deadline
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the socket has not taken yet."""
+        return self._pending
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        protocol = self.protocol
+        for stream_id in self._losing:
+            if (exchange := self._exchanges.get(stream_id)) is not None:
+                self.lose(exchange)
+        self._losing.clear()
+        if self._pending >= HIGH_WATER:
+            return  # the rest stays where it is, so that it goes out in fair shares
+        data = protocol.data_to_send()
+        if data:
+            self._out.append(data)
+            self._pending += len(data)
+        finished = protocol.finished
+        if finished:
+            exchanges, watched = self._exchanges, self._watched
+            for stream_id in finished:
+                exchange = exchanges.pop(stream_id, None)
+                if exchange is None:
+                    continue
+                watched.pop(stream_id, None)
+                if exchange.tunnel is None:
+                    self._unsent.append(exchange)
+                else:
+                    exchange.give_up(self._shared.now())
+            finished.clear()
+
+    def _send(self) -> bool:
+        earliest = self.deadline
+        if not super()._send():
+            return False
+        if self._out:
+            self._stall_deadline = self.deadline  # which is that of the peer to read; others go on
+            self.deadline = min(self.deadline, earliest)
+            if self._pending > UNSENT_MAX:
+                self._stop_reading()
+        return True
+
+    def _on_all_sent(self, now: float) -> None:
+        self._stall_deadline = inf
+        application = self._shared.application
+        for exchange in self._unsent:
+            application.sent(exchange, now)
+            exchange.request.exchange = None  # a cycle, as in `http1`
+        self._unsent.clear()
+        if not self._exchanges:
+            self._idle_deadline = now + self._shared.timeouts.keep_alive
+            self.deadline = min(self.deadline, self._idle_deadline)
+
+    def _on_flushed(self) -> None:
+        protocol = self.protocol
+        if self._is_lingering:
+            return
+        if protocol.wants_to_send:
+            self.touch()
+        self._read_again()
+        for exchange in list(self._watched.values()):
+            exchange.on_flushed()
+        if (self._closing or protocol.should_close) and not self._flush_queued and not self.closed:
+            self._end()
+
+    def _on_room(self) -> None:
+        if self._pending <= LOW_WATER:
+            self.touch()
+            for exchange in list(self._watched.values()):
+                if exchange.sending is not None and exchange.pending_of(exchange) <= LOW_WATER:
+                    exchange.sending.on_room()
+
+    def _end(self) -> None:
+        """Everything is sent and nothing follows. To close while the peer is still sending would reset the connection, and the peer could
+        lose what it was sent last: so close our half, and wait a little for the peer's FIN."""
+        if not self._unread or self._ended:
+            self.close_now()
+            return
+        self._is_lingering = True
+        self.deadline = self._shared.now() + LINGER_SECONDS
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close_now()
+
+    # --- time and end --------------------------------------------------------------------------------------------------------------
+
+    def on_deadline(self) -> None:
+        now = self._shared.now()
+        if self._is_lingering or self._stall_deadline <= now:
+            self.close_now()
+            return
+        if self._head_deadline <= now or (not self._exchanges and self._idle_deadline <= now):
+            self.protocol.close()
+            self._unread = self._head_deadline <= now
+            self._give_up_all()
+            self._head_deadline = self._idle_deadline = inf
+            self.close_soon()
+        if self._drain_deadline <= now:
+            self._drain_deadline = inf
+            self.protocol.finish_drain()
+            self.touch()
+        for exchange in [e for e in self._exchanges.values() if e.deadline <= now]:
+            exchange.on_deadline()
+        deadlines = [self._head_deadline, self._stall_deadline, self._drain_deadline]
+        deadlines += [exchange.deadline for exchange in self._exchanges.values()]
+        if not self._exchanges:
+            deadlines.append(self._idle_deadline)
+        self.deadline = min(deadlines)
+
+    def drain(self) -> None:
+        """The peer is told first, so that it sends its next requests elsewhere; those on their way are answered."""
+        self.protocol.drain()
+        self._drain_deadline = self._shared.now() + DRAIN_SECONDS
+        self.deadline = min(self.deadline, self._drain_deadline)
+        self.touch()
+
+    def _on_close(self) -> None:
+        self._give_up_all()
+
+    def __repr__(self) -> str:
+        return f"<Http2Connection {self.peer} {'CLOSED' if self.closed else f'{len(self._exchanges)} requests'}>"
