@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request
+from svc.realtime.event import EventSource
+from svc.realtime.sent_events import SentEvents
 from svc.resources.target import RequestTarget
 
 if TYPE_CHECKING:
@@ -93,16 +95,25 @@ class Resource:
         return getattr(cls, "on_" + verb)(target, data, request)
 
     @classmethod
-    def check_connect(cls, target: RequestTarget, request: Request) -> None:
-        """Whether `connect` will be possible, before there is anybody to send to. Raises Problem."""
+    def prepare_connect(cls, target: RequestTarget, request: Request) -> EventSource | None:
+        """Before there is anybody to send to: whether `connect` will be possible. Raises Problem.
+
+        Returns its result where that does not depend on what the client says, else None: then `handle` follows.
+        """
         if CONNECTING.isdisjoint(cls.verbs):
             raise cls.not_allowed("connect", request.method, target=target)
         cls.authorize("connect", target, None, request)
+        return None
 
     @classmethod
     def on_connect(cls, target: RequestTarget, incoming: Any, request: Request) -> Any:
         """The subscription; what the client says is ignored."""
-        return getattr(cls, "on_subscribe")(target, None, request)  # noqa: B009
+        return cls.on_subscribe(target, None, request)
+
+    @classmethod
+    def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
+        return SentEvents()
 
     @classmethod
     def allowed_methods(cls, target: RequestTarget | None = None) -> tuple[str, ...]:

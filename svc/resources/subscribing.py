@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from svc.auth.permissions import ALL_RIGHTS
 from svc.errors import QuerySyntaxError
 from svc.messages import Request
-from svc.narrowing import narrow_query
-from svc.query.nodes import Query, Select, SelectItem
+from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem
 from svc.realtime.request import SubscriptionRequest
 from svc.resources.target import RequestTarget
 
@@ -17,14 +15,18 @@ if TYPE_CHECKING:
     from svc.resources.table_resource import TableResource
 
 LIVE = "live() keeps the result of a whole query up to date"
+CONNECTED_ANEW = "The connection was made anew"
 
 
-def subscribed_query(resource: type[TableResource], target: RequestTarget, request: Request) -> Query:
-    """The query of the address, as far as the caller may ask it. Raises QueryError or AccessViolation."""
+def subscribed_query(resource: type[TableResource], target: RequestTarget) -> Query:
+    """The query of the address. Raises QueryError."""
     query = resource.queries.parse(target.query, resource.table) if target.query else Query()
     if target.property is not None:
         query = replace(query, select=Select((SelectItem((target.property,), nested=query.select),), "value"))
-    return query if target.rights is ALL_RIGHTS else narrow_query(query, resource.table, request.user)
+    if query.live and target.id is not None:
+        only: Filter = Condition((resource.table.primary_key,), Comparator.EQUALS, target.id)
+        query = replace(query, where=only if query.where is None else Group("and", (only, query.where)))
+    return query
 
 
 def subscription_request(resource: type[TableResource], query: Query, target: RequestTarget, request: Request) -> SubscriptionRequest:
@@ -44,6 +46,7 @@ def subscription_request(resource: type[TableResource], query: Query, target: Re
         query.select,
         request.user,
         after=resume_position(request.block.get("last-event-id")),
+        allow_full_scan=resource.allow_full_scan,
     )
 
 

@@ -19,7 +19,7 @@ from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
 from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
-from svc.resources.subscribing import subscribed_query, subscription_request
+from svc.resources.subscribing import CONNECTED_ANEW, subscribed_query, subscription_request
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
@@ -195,21 +195,22 @@ class TableResource(Resource):
     # --- events --------------------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def check_connect(cls, target: RequestTarget, request: Request) -> None:
-        super().check_connect(target, request)
-        query = subscribed_query(cls, target, request)
-        if not query.live:
-            subscription_request(cls, query, target, request)
+    def prepare_connect(cls, target: RequestTarget, request: Request) -> EventSource:
+        super().prepare_connect(target, request)
+        return cls.on_subscribe(target, None, request)
 
     @classmethod
     def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> EventSource:
         """The events of a record or a collection (realtime §1); with `live()`, those of a query's result."""
-        query = subscribed_query(cls, target, request)
         if cls.hub is None or cls.live is None:
             raise cls.not_allowed("subscribe", request.method, target=target)
-        if query.live:
-            return cls.live.subscribe(query, cls.table, request.user)
-        return cls.hub.subscribe(subscription_request(cls, query, target, request))
+        query = subscribed_query(cls, target)
+        if not query.live:
+            return cls.hub.subscribe(subscription_request(cls, query, target, request))
+        live = cls.live.subscribe(query, cls.table, request.user, key_prefix=target.prefix, allow_full_scan=cls.allow_full_scan)
+        if "last-event-id" in request.block.fields:
+            live.reset_reason = CONNECTED_ANEW  # who has rows from before has to forget them
+        return cast(EventSource, live)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 

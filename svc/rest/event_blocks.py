@@ -17,6 +17,7 @@ from svc.content.values import whole_text
 from svc.realtime.event import Event
 
 RETRY = b"retry: 3000\n\n"  # ms until a browser connects again; once, at the start
+RETRY_LIVE = b"id: 0\nretry: 3000\n\n"  # who connects again, after whatever he got of a live query, tells by an id that he did
 KEEP_ALIVE = b": keep-alive\n\n"
 BLOCK = "block"  # keys in the memo of an event
 JSON = "json"
@@ -42,6 +43,15 @@ def event_block(event: Event) -> bytes:
         data = event_json(event)
         found = memo[BLOCK] = b"data: %b\n\n" % data if position is None else b"id: %d\ndata: %b\n\n" % (position, data)
     return found
+
+
+def block_of(item: Any) -> bytes:
+    """Of an event, or of anything else that a source gives."""
+    return event_block(item) if is_event(item) else item_block(item)
+
+
+def is_event(item: Any) -> bool:
+    return hasattr(item, "memo") and hasattr(item, "local_time")
 
 
 def item_block(item: Any) -> bytes:

@@ -32,12 +32,12 @@ class EventPump:
         self,
         source: EventSource,
         key: object,
-        encode: Callable[[Event], bytes],
+        encode: Callable[[Any], bytes],
         on_end: Callable[[Ended], None],
         report: Callable[[BaseException], None],
     ) -> None:
-        """`encode` makes the bytes of an event and keeps them in its memo under `key`. `on_end` is called once, when the source has no more.
-        `report` logs a defect."""
+        """`encode` makes the bytes of an event and keeps them in its memo under `key`; it takes whatever else a source may give, too.
+        `on_end` is called once, when the source has no more. `report` logs a defect."""
         self._source: EventSource | None = source
         self._key = key
         self._encode = encode
@@ -69,7 +69,8 @@ class EventPump:
                         self._end(source.ended)
                     return
                 for event in events:
-                    write(event.memo.get(key) or self._encode(event))
+                    memo = getattr(event, "memo", None)
+                    write((memo.get(key) if memo else None) or self._encode(event))
                 if batch < MAX_BATCH:
                     batch *= 2
                 if self._source is None:  # ended from within

@@ -17,7 +17,7 @@ from svc.content.plain_type import EVENT_STREAM
 from svc.errors import Problem
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
 from svc.realtime.event import Ended, EventSource
-from svc.rest.event_blocks import BLOCK, KEEP_ALIVE, RETRY, event_block, item_block
+from svc.rest.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.rest.event_pump import HIGH_WATER, EventPump, Signal, as_events
 
 SILENCE = 15.0  # seconds after which a comment tells proxies, and us, that the connection is alive
@@ -62,10 +62,10 @@ class _Stream(Feed):
         self._writer: FeedWriter | None = None
         self._quiet_since = 0.0
 
-    def start(self, writer: FeedWriter) -> None:
+    def _begin(self, writer: FeedWriter, prelude: bytes) -> None:
         self._writer = writer
         self._quiet_since = self._now()
-        writer.write(RETRY)
+        writer.write(prelude)
 
     def _keep_alive(self, now: float) -> None:
         writer = self._writer
@@ -76,15 +76,16 @@ class _Stream(Feed):
 
 
 class SourceStream(_Stream):
-    __slots__ = ("_pump", "_written")
+    __slots__ = ("_prelude", "_pump", "_written")
 
     def __init__(self, source: EventSource, now: Callable[[], float], report: Report) -> None:
         super().__init__(now)
-        self._pump = EventPump(source, BLOCK, event_block, self._on_end, report)
+        self._prelude = RETRY_LIVE if hasattr(source, "reset_reason") else RETRY
+        self._pump = EventPump(source, BLOCK, block_of, self._on_end, report)
         self._written = False  # since the last sweep
 
     def start(self, writer: FeedWriter) -> None:
-        super().start(writer)
+        self._begin(writer, self._prelude)
         self._pump.start(writer, writer.write)
 
     def on_sent(self) -> None:
@@ -126,13 +127,13 @@ class IteratorStream(_Stream):
         self._finished = False
 
     def start(self, writer: FeedWriter) -> None:
-        super().start(writer)
+        self._begin(writer, RETRY)
         self._task = self._loop.create_task(self._run(writer))
 
     async def _run(self, writer: FeedWriter) -> None:
         try:
             async for item in self._items:
-                writer.write(event_block(item) if is_event(item) else item_block(item))
+                writer.write(block_of(item))
                 self._quiet_since = self._now()
                 while writer.pending >= HIGH_WATER and self._writer is not None:
                     await self._room.wait()
@@ -162,10 +163,6 @@ class IteratorStream(_Stream):
             self._task = self._loop.create_task(close_items(self._items, self._report))
         elif not self._finished:
             self._task.cancel()
-
-
-def is_event(item: Any) -> bool:
-    return hasattr(item, "memo") and hasattr(item, "local_time")
 
 
 async def close_items(items: Any, report: Report) -> None:

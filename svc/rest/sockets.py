@@ -23,9 +23,9 @@ from svc.messages import Request
 from svc.realtime.event import Ended, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, parse_target
 from svc.rest.bodies import media_type_of
-from svc.rest.event_blocks import event_json
+from svc.rest.event_blocks import event_json, is_event
 from svc.rest.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
-from svc.rest.event_stream import close_items, is_event
+from svc.rest.event_stream import close_items
 from svc.rest.incoming import Incoming, IncomingType
 from svc.websocket import Service, Socket, encode_frame
 from svc.websocket.handshake import offered_protocols
@@ -121,10 +121,10 @@ class ResourceSockets:
         if target.id_text is not None:
             resource.bind(target)
         frames = Frames(self._writer(request, target))
-        resource.check_connect(target, request)
         attributes = resource.table.attributes if issubclass(resource, TableResource) else None
         incoming = IncomingType.of(request, target, self._types, attributes)
-        return Connecting(resource, target, request, frames, incoming, self._loop, self._report)
+        prepared = resource.prepare_connect(target, request)
+        return Connecting(resource, target, request, frames, incoming, self._loop, self._report, prepared)
 
     def _writer(self, request: Request, target: RequestTarget) -> ContentType:
         if target.extension is None:
@@ -138,7 +138,7 @@ class ResourceSockets:
 class Connecting:
     """Serves one WebSocket with what the resource's `connect` returns."""
 
-    __slots__ = ("_frames", "_incoming", "_loop", "_report", "_request", "_resource", "_target")
+    __slots__ = ("_frames", "_incoming", "_loop", "_prepared", "_report", "_request", "_resource", "_target")
 
     def __init__(
         self,
@@ -149,7 +149,9 @@ class Connecting:
         incoming: IncomingType,
         loop: asyncio.AbstractEventLoop,
         report: Callable[[BaseException], None],
+        prepared: EventSource | None,
     ) -> None:
+        """`prepared`: what `connect` gives, if that is known already."""
         self._resource = resource
         self._target = target
         self._request = request
@@ -157,15 +159,23 @@ class Connecting:
         self._incoming = incoming
         self._loop = loop
         self._report = report
+        self._prepared: Any = prepared
 
     def __call__(self, socket: Socket) -> Any:
         incoming = Incoming(socket, self._incoming)
-        result = self._resource.handle("connect", self._target, incoming, self._request)
+        result, self._prepared = self._prepared, None
+        if result is None:
+            result = self._resource.handle("connect", self._target, incoming, self._request)
         source = as_events(result)
         if source is None or self._frames.may_wait:
             return self._send(socket, incoming, result)
         self._push(socket, incoming, source)
         return None
+
+    def __del__(self) -> None:
+        # Of a client that went away before the handshake was answered nobody else would let go the events.
+        if self._prepared is not None:
+            self._prepared.close()
 
     def _push(self, socket: Socket, incoming: Incoming, source: EventSource) -> None:
         """Events are sent from where they happen: no task, no waiting."""
@@ -178,7 +188,7 @@ class Connecting:
             if pump.is_waiting:
                 pump.run()
 
-        pump = EventPump(source, self._frames.kind, self._frames.event, on_end, self._report)
+        pump = EventPump(source, self._frames.kind, self._frames.item, on_end, self._report)
         socket.on("close", lambda *ignored: pump.close())
         socket.on("sent", on_sent)
         pump.start(socket, socket.send_frame)

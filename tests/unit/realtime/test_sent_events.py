@@ -1,0 +1,131 @@
+"""svc.realtime.sent_events: subscriptions to nothing, which applications fill (contract: applications §9)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from svc.realtime.event import Ended
+from svc.realtime.sent_events import MOST_SENT, SentEvents
+
+
+class Consumer:
+    def __init__(self, events: SentEvents) -> None:
+        self.events = events
+        self.got: list[Any] = []
+        self.calls = 0
+        events.on_ready = self.run
+        self.run()
+
+    def run(self) -> None:
+        self.calls += 1
+        while found := self.events.take(2):
+            self.got += found
+
+
+def test_what_is_sent_is_taken_in_order() -> None:
+    events = SentEvents()
+    events.send(1)
+    events.send(None)
+    consumer = Consumer(events)
+    for item in ({"a": 1}, "x", 0):
+        events.send(item)
+    assert consumer.got == [1, None, {"a": 1}, "x", 0]
+    assert events.ended is None
+
+
+def test_who_was_not_told_that_there_is_nothing_is_not_called() -> None:
+    events = SentEvents()
+    calls: list[int] = []
+    events.on_ready = lambda: calls.append(1)
+    events.send(1)
+    assert not calls
+    assert events.take(5) == [1] and events.take(5) == []
+    events.send(2)
+    events.send(3)
+    assert calls == [1]
+
+
+def test_the_end_comes_after_what_was_sent() -> None:
+    events = SentEvents()
+    why: list[Any] = []
+    events.on("close", why.append)
+    consumer = Consumer(events)
+    events.send(1)
+    events.end()
+    events.send(2)
+    events.end()
+    assert (consumer.got, events.ended, why) == ([1], Ended.FINISHED, [Ended.FINISHED])
+    assert events.take(5) == []
+
+
+def test_the_consumer_going_away_is_an_end() -> None:
+    events = SentEvents()
+    why: list[Any] = []
+    events.on("close", why.append)
+    events.send(1)
+    events.close()
+    assert (events.take(5), events.ended, why) == ([], Ended.FINISHED, [Ended.FINISHED])
+
+
+def test_too_much_that_nobody_takes() -> None:
+    events = SentEvents()
+    for number in range(MOST_SENT):
+        events.send(number)
+    assert events.ended is None
+    events.send(0)
+    assert events.ended is Ended.TOO_SLOW and events.take(5) == []
+
+
+def test_iteration() -> None:
+    async def run() -> list[Any]:
+        events = SentEvents()
+        found: list[Any] = []
+
+        async def collect() -> None:
+            async for item in events:
+                found.append(item)  # noqa: PERF401 - one by one is the point
+
+        collecting = asyncio.ensure_future(collect())
+        for item in (1, 2):
+            events.send(item)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        events.send(3)
+        events.end()
+        await asyncio.wait_for(collecting, 5)
+        await events.aclose()
+        return found
+
+    assert asyncio.run(run()) == [1, 2, 3]
+
+
+def test_callbacks(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[Any]:
+        events = SentEvents()
+        found: list[Any] = []
+
+        async def later(item: Any) -> None:
+            await asyncio.sleep(0)
+            if item == "bad":
+                raise RuntimeError("broken later")
+            found.append(("later", item))
+
+        def fails(item: Any) -> None:
+            if item == "bad":
+                raise RuntimeError("broken")
+
+        events.send(0)
+        events.on("data", found.append)
+        events.on("data", fails)
+        events.on("data", later)
+        events.send(1)
+        events.send("bad")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return found
+
+    assert asyncio.run(run()) == [0, 1, "bad", ("later", 1)]
+    assert [record.getMessage() for record in caplog.records] == ["a subscriber failed on data", "a subscriber failed"]
