@@ -82,6 +82,7 @@ class OperationsPort:
             timeouts=Timeouts(config[f"{network}.headersTimeout"], config[f"{network}.timeout"], config[f"{network}.keepAliveTimeout"]),
             date=date,
             log_error=log_error,
+            http2=config[f"{network}.http2"],
         )
         self.listeners: list[Listener] = []
 

@@ -222,6 +222,7 @@ class Server:
             timeouts=Timeouts(config["http.headersTimeout"], config["http.timeout"], config["http.keepAliveTimeout"]),
             date=date,
             log_error=self._log_error,
+            http2=config["http.http2"],
         )
         self.listeners: list[Listener] = []
         self.restart_wanted = False

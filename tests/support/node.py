@@ -69,6 +69,7 @@ class Node:
             timeouts=Timeouts(),
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
             log_error=log_error,
+            http2=True,
         )
 
     def as_user(self, user: User | None) -> None:
