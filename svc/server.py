@@ -37,12 +37,17 @@ from svc.operations.status import StatusBoard
 from svc.operations_port import OperationsPort
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
+from svc.realtime.feed import CommitFeed
+from svc.realtime.hub import Hub
+from svc.realtime.live import LiveQueries
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
 from svc.rest.compression import Compression
 from svc.rest.cors import Cors
 from svc.rest.decoding import RequestDecoder
 from svc.rest.login import LOGIN_PATH
+from svc.rest.sockets import ResourceSockets
+from svc.rest.sockets import ResourceSockets
 from svc.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
@@ -50,6 +55,8 @@ from svc.store.schema import TableDefinition
 from svc.store.write_queue import QueueLimits
 from svc.tls.entries import StoredCertificates
 from svc.upgrade import ensure_version
+from svc.websocket import UpgradeListeners, WebSockets, WsListeners
+from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
 SWEEP_SECONDS = 1.0
@@ -156,9 +163,15 @@ class Server:
         self._executor.submit(self.tokens.make_keys)  # beside the rest of the start
         self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
 
+        feed = CommitFeed(self.store, self.loop, clock)
+        self.hub = Hub(self.store, feed, self.loop, clock, self.directory)
+        self.live = LiveQueries(self.store, feed, self.loop, clock, self.directory)
         self.resources = Resources()
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
+        feed = CommitFeed(self.store, self.loop, clock)
+        self.hub = Hub(self.store, feed, self.loop, clock, self.directory)
+        self.live = LiveQueries(self.store, feed, self.loop, clock, self.directory)
         self.apps: list[App] = []
         self._load_apps(apps)
 
@@ -201,7 +214,11 @@ class Server:
             compression=Compression(config["http.compressionThreshold"]),
             decoder=RequestDecoder(max_body, max_body),
             login=has_login,
+            loop=self.loop,
         )
+        self.sockets = WebSockets(self.loop, clock, self.analytics.recorder, self._log_error)
+        self.upgrades = UpgradeListeners(WsListeners(self.sockets))
+        self.upgrades.serve_with(ResourceSockets(self.resources, rest.types, self.loop, self._report))
         self.dispatcher = Dispatcher(
             rest,
             identifier,
@@ -212,6 +229,7 @@ class Server:
             self._executor,
             self._log_error,
             AccessLog.from_config(config, self.logs),
+            upgrades=self.upgrades,
         )
         date = HttpDate(clock)
         self.connections = Connections(
@@ -239,7 +257,9 @@ class Server:
         directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
         known: dict[str, dict[str, TableDefinition]] = {}
         for directory in [*directories, *extra]:
-            app = load_app(directory, self.store, self.resources, self.queries, known, operations=known_entries())
+            app = load_app(
+                directory, self.store, self.resources, self.queries, known, operations=known_entries(), hub=self.hub, live=self.live
+            )
             self.apps.append(app)
             for definition in app.definitions:
                 known.setdefault(definition.database, {})[definition.type_name] = definition
@@ -409,6 +429,8 @@ class Server:
             self.operations_port.connections.end_turn()
         self.connections.close_all()
         self.operations_port.connections.close_all()
+        self.live.close()
+        self.hub.close()
         self.loop.run_until_complete(self.node.jobs.stop())  # they report how they ended
         self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()

@@ -18,6 +18,9 @@ from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
+from svc.realtime.feed import CommitFeed
+from svc.realtime.hub import Hub
+from svc.realtime.live import LiveQueries
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.cors import Cors
@@ -38,15 +41,19 @@ class Node:
         ensure_system(self.store)
         ensure_first_super_user(self.store, "admin", "password")
         self.resources = Resources()
-        self.app = load_app(app, self.store, self.resources, QueryCache(), {})
-        self.errors: list[tuple[str, BaseException | None]] = []
         self._loop = asyncio.new_event_loop()
+        users = UserDirectory(self.store)
+        self.feed = CommitFeed(self.store, self._loop, self.clock)
+        self.hub = Hub(self.store, self.feed, self._loop, self.clock, users)
+        self.live = LiveQueries(self.store, self.feed, self._loop, self.clock, users)
+        self.app = load_app(app, self.store, self.resources, QueryCache(), {}, hub=self.hub, live=self.live)
+        self.errors: list[tuple[str, BaseException | None]] = []
         self._executor = ThreadPoolExecutor(1)
 
         def log_error(where: str, error: BaseException | None) -> None:
             self.errors.append((where, error))
 
-        identifier = Identifier(UserDirectory(self.store), clock=self.clock, authorize_local=True)
+        identifier = Identifier(users, clock=self.clock, authorize_local=True)
 
         def report(error: BaseException) -> None:
             log_error("stream", error)
@@ -107,6 +114,9 @@ class Node:
 
     def close(self) -> None:
         self.connections.close_all()
+        self.live.close()
+        self.hub.close()
+        self.feed.close()
         self.store.close()
         self._executor.shutdown()
         self._loop.close()
