@@ -47,7 +47,6 @@ from svc.rest.cors import Cors
 from svc.rest.decoding import RequestDecoder
 from svc.rest.login import LOGIN_PATH
 from svc.rest.sockets import ResourceSockets
-from svc.rest.sockets import ResourceSockets
 from svc.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
@@ -55,7 +54,6 @@ from svc.store.schema import TableDefinition
 from svc.store.write_queue import QueueLimits
 from svc.tls.entries import StoredCertificates
 from svc.upgrade import ensure_version
-from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
@@ -163,9 +161,6 @@ class Server:
         self._executor.submit(self.tokens.make_keys)  # beside the rest of the start
         self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
 
-        feed = CommitFeed(self.store, self.loop, clock)
-        self.hub = Hub(self.store, feed, self.loop, clock, self.directory)
-        self.live = LiveQueries(self.store, feed, self.loop, clock, self.directory)
         self.resources = Resources()
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
