@@ -76,8 +76,9 @@ class WebSocketProtocol:
     """See the module's text. Sans-IO: `receive_data`, `next_events`, `data_to_send`."""
 
     __slots__ = (
-        "_collected", "_deflater", "_empty_fragments", "_end_code", "_end_reason", "_held", "_held_ping", "_in_frame", "_in_message", "_inflater", "_is_last",
-        "_max_payload", "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind", "state",
+        "_collected", "_deflater", "_empty_fragments", "_end_code", "_end_reason", "_held", "_held_ping", "_in_frame", "_in_message",
+        "_inflater", "_is_last", "_is_too_big", "_max_payload", "_out", "_payload", "_size", "_wsproto", "holds_pongs", "is_behind",
+        "state",
     )  # fmt: skip
 
     def __init__(self, max_payload: int = MAX_PAYLOAD, deflate: Agreement | None = None) -> None:
@@ -101,6 +102,7 @@ class WebSocketProtocol:
         self._in_message = False  # between two fragments, or in one
         self._size = 0  # bytes of payload that its headers announced so far
         self._empty_fragments = 0
+        self._is_too_big = False
         self._collected = bytearray()
 
     @property
@@ -150,56 +152,45 @@ class WebSocketProtocol:
                 head = maybe_read_head(data, position)
                 if head is None:
                     break
-                position = self._begin_frame(data, position, *head, events)
-            if self._in_frame and position < end:
-                inflater = self._inflater
-                stop = position + self._payload
-                if inflater is None:
-                    stop = min(stop, end)
-                    self._feed(data[position:stop], events)
-                else:
-                    stop = min(stop, end, position + COMPRESSED_PIECE)
-                    before = inflater.inflated
-                    self._feed(data[position:stop], events)
-                    frames -= (inflater.inflated - before) // INFLATED_A_FRAME
-                position = stop
+                payload = position + head[0]
+                self._begin_frame(data[position], head[1])
+            else:
+                payload = position
+            # Of a frame that is too large only the header: wsproto judges it first.
+            stop = payload if self._is_too_big else min(payload + self._payload, end)
+            inflater = self._inflater
+            if inflater is None:
+                self._feed(data[position:stop], stop - payload, events)
+            else:
+                stop = min(stop, payload + COMPRESSED_PIECE)
+                before = inflater.inflated
+                self._feed(data[position:stop], stop - payload, events)
+                frames -= (inflater.inflated - before) // INFLATED_A_FRAME
+            position = stop
         if self.state < State.ENDING and position < end:
             self._held = data[position:]
         return events
 
-    def _begin_frame(self, data: bytes, position: int, size: int, length: int, events: list[Event]) -> int:
-        """Read the header of a frame, and the frame if it ends there; returns the position after the header."""
-        first = data[position]
-        opcode = first & 0x0F
-        fin = bool(first & FIN)
-        wsproto = self._wsproto
-        if wsproto is None:
-            inflater = self._inflater
-            wsproto = self._wsproto = Connection(ConnectionType.SERVER, None if inflater is None else [inflater])
-        is_data = opcode in _DATA
+    def _begin_frame(self, first: int, length: int) -> None:
+        """A frame with this first byte and so much payload."""
         self._in_frame = True
         self._payload = length
-        self._is_last = is_data and fin
-        if is_data:
+        self._is_last = False
+        if first & 0x0F in _DATA:
             self._in_message = True
+            self._is_last = bool(first & FIN)
             self._size += length
-        self._feed(data[position : position + size], events, header=True)
-        # Only now, for wsproto has checked the header.
-        if is_data and self.state < State.ENDING:
-            if self._size > self._max_payload:
-                self._fail(TOO_BIG, "", events)
-            elif not length and not fin:
+            self._is_too_big = self._size > self._max_payload
+            if not length:
                 self._empty_fragments += 1
-                if self._empty_fragments > EMPTY_FRAGMENTS:
-                    self._fail(POLICY, "Too many empty fragments", events)
-        return position + size
+        if self._wsproto is None:
+            self._wsproto = Connection(ConnectionType.SERVER, None if self._inflater is None else [self._inflater])
 
-    def _feed(self, data: bytes, events: list[Event], header: bool = False) -> None:
-        """Give wsproto some of the current frame, its header as a whole."""
+    def _feed(self, data: bytes, payload: int, events: list[Event]) -> None:
+        """Give wsproto some of the current frame, its header as a whole. `payload`: how many of these bytes are payload."""
         wsproto = self._wsproto
         assert wsproto is not None
-        if not header:
-            self._payload -= len(data)
+        self._payload -= payload
         wsproto.receive_data(data)
         for event in wsproto.events():
             kind = type(event)
@@ -216,11 +207,15 @@ class WebSocketProtocol:
                 else:
                     self._on_close(code, reason, events)
                 return
-        if not self._payload:
+        if self._is_too_big:
+            self._fail(TOO_BIG, "", events)
+        elif not self._payload:
             self._in_frame = False
             if self._is_last:
                 self._in_message = self._is_last = False
                 self._size = self._empty_fragments = 0
+            elif self._empty_fragments > EMPTY_FRAGMENTS:
+                self._fail(POLICY, "Too many empty fragments", events)
             if not self._in_message:
                 self._wsproto = None
 
@@ -260,7 +255,7 @@ class WebSocketProtocol:
     def _forget(self) -> None:
         """Nothing is read any more."""
         self._wsproto = None
-        self._in_frame = self._in_message = False
+        self._in_frame = self._in_message = self._is_too_big = False
         self._payload = 0
         self._held = b""
         self._collected = bytearray()

@@ -43,7 +43,7 @@ class DeflateOptions:
 
     window_bits: int = 12
     context_takeover: bool = False  # ours: later messages refer to earlier ones, for `2^12` and more bytes a connection
-    min_size: int = 256  # bytes of payload below which a message goes as it is
+    min_size: int = 256  # bytes of payload below which a message goes as it is; 0: all are compressed, even those that grow by it
 
     def __post_init__(self) -> None:
         if not BITS_LEAST <= self.window_bits <= BITS_MOST:
@@ -150,7 +150,7 @@ class Deflater:
         data = compressor.compress(payload) + compressor.flush(zlib.Z_SYNC_FLUSH)
         size = len(data) - len(_TAIL)
         # With takeover the peer has to see whatever the compressor has seen.
-        if size >= len(payload) and self._compressor is None:
+        if size >= len(payload) and self._compressor is None and self._agreement.min_size:
             return encode_frame(message)
         first = FIN | RSV1 | (TEXT if isinstance(message, str) else BINARY)
         return encode_head(first, size) + data[:size]

@@ -48,8 +48,9 @@ class WebSocket:
 
     __slots__ = (
         "_agreement", "_callbacks", "_close_by", "_collected", "_driver", "_heard", "_heard_at", "_incoming", "_incoming_bytes",
-        "_is_behind", "_is_busy", "_is_deaf", "_is_orderly", "_is_over", "_is_paused", "_next_ping", "_on_message", "_on_sent", "_record_sent", "_shared", "_tunnel", "_waiters",
-        "close_code", "close_reason", "is_open", "on_use", "request", "serve", "subprotocol",
+        "_is_behind", "_is_busy", "_is_deaf", "_is_orderly", "_is_over", "_is_paused", "_next_ping", "_on_message", "_on_sent",
+        "_record_sent", "_shared", "_tunnel", "_waiters", "close_code", "close_reason", "is_open", "on_use", "request", "serve",
+        "subprotocol",
     )  # fmt: skip
 
     def __init__(

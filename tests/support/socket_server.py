@@ -196,11 +196,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--deflate", action="store_true", help="agree to permessage-deflate")
     parser.add_argument("--takeover", action="store_true", help="... with context takeover")
+    parser.add_argument("--min-size", type=int, default=256, help="... for messages of so many bytes")
     parser.add_argument("--listeners", action="store_true", help="with listeners of an application")
     options = parser.parse_args()
 
     loop, selector = new_loop()
-    deflate = DeflateOptions(context_takeover=options.takeover) if options.deflate or options.takeover else None
+    deflate = None
+    if options.deflate or options.takeover:
+        deflate = DeflateOptions(context_takeover=options.takeover, min_size=options.min_size)
     recorder = Recorder()
     sockets = WebSockets(loop, SYSTEM_CLOCK, recorder, log_error, per_message_deflate=deflate)
     listeners = UpgradeListeners(WsListeners(sockets))
