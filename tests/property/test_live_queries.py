@@ -4,6 +4,7 @@ client has made of its events is what the query gives, exactly and in order, wha
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -90,9 +91,8 @@ def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     """... and once what was filed is taken out again, nothing."""
     source = random.Random(seed)
     definitions = plans.definitions(source)
-    tables = {name: FakeTable(definition, None, []) for name, definition in definitions.items()}
-    table = tables["A"]
-    table.database.tables = tables
+    database = SimpleNamespace(tables={})
+    table, _ = [FakeTable(definition, database, []) for definition in definitions.values()]
     brute = Brute(definitions, {"A": [], "B": []})
     filing: Filing[int] = Filing(table)
     filed = {}

@@ -1,6 +1,6 @@
 """Results that are remembered: by the keys of their rows and, if these have an order, by their places.
 
-Of each row is known only a hash of what it shows, so a change that shows nothing is not told. A record is looked at again when it has changed, or
+Of each row is known only a hash of what clients were shown, so a change that shows nothing is not told. A record is looked at again when it has changed, or
 when a record that it leads to has; what it is then is read from the newest commit, so however late or often it is looked at, the result comes to be
 what the query finds.
 
@@ -44,6 +44,7 @@ SHARED_ROWS = 256  # of a snapshot that is made at once, for all who begin withi
 SHARED_SECONDS = 1.0
 ROWS_AT_ONCE = 64
 
+UNKNOWN = 0  # in place of a hash
 TOO_MUCH = "Too much has changed at once"
 
 
@@ -403,7 +404,7 @@ class KeptResult(WorkedResult):
         return {key: encode_payload(value) for (key, _), value in zip(pairs, values, strict=True)}
 
     def _digest(self, content: bytes) -> int:
-        return hash(content_of(content) if self.asked.shape is None else content)
+        return hash(content_of(content) if self.asked.shape is None else content) or 1
 
     def _tell_change(self, change: Change, content: bytes | None, raw: bytes | None) -> None:
         self._tell(change.type, change.key, content, raw=raw, index=change.at, was_at=change.was_at)
@@ -463,6 +464,7 @@ class KeptResult(WorkedResult):
                 self.owner.work_later(self)
                 return None
             contents = self._contents_of(pairs, Lookups(txn))
+        self.shown(keys, contents)
         until = self.owner.now() + SHARED_SECONDS
         expiry = min([ends for _, raw in pairs if (ends := expiry_of(raw)) is not None], default=None)
         if expiry is not None:
@@ -477,11 +479,20 @@ class KeptResult(WorkedResult):
         """Rows of a snapshot. One that has expired since shows nothing: that it leaves is told when it is removed."""
         wanted = list(keys)
         contents = self._contents_of(self.table.get_many(wanted, txn), Lookups(txn))
+        self.shown(wanted, contents)
         found = []
         for at, key in enumerate(wanted, first):
             id_ = ids[key] if is_hashed(key) else id_of(key)
             found.append(RowEvent("snapshot", id_, contents.get(key), self._read, at if self._in_order else None, None))
         return found
+
+    def shown(self, keys: Iterable[bytes], contents: Mapping[bytes, bytes]) -> None:
+        """A client is shown this. What is stored may be ahead of the result, or a related record may have expired: then the row is told when it is
+        looked at next, even if it is again what it was."""
+        rows = self._rows
+        for key in keys:
+            if key in rows and (key not in contents or rows[key] != self._digest(contents[key])):
+                rows[key] = UNKNOWN
 
     def hashed_ids(self) -> dict[bytes, Any]:
         return dict(self._ids)

@@ -393,7 +393,7 @@ class LiveQueries:
             self._tell_record(table, first, last, concerned_results)
             yield
         lsn = entries[-1].lsn
-        followed.position = lsn
+        followed.position = max(followed.position, lsn)
         for result in concerned_results:
             if not result.is_closed:
                 result.finish(lsn)
@@ -507,9 +507,14 @@ class LiveQueries:
             self._worked(result)
         finally:
             self._working -= 1
+            self._later(self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        """Work at one of those that wait, and see to it that the others are not forgotten."""
+        if self._queue and self._working < RUNNING:
+            self._start(self._queue.popleft())
             if self._queue:
-                waiting = self._queue.popleft()
-                self._later(lambda: self._start(waiting))
+                self._later(self._start_waiting)
 
     def _worked(self, result: WorkedResult) -> None:
         result.worked()
