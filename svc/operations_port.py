@@ -127,6 +127,11 @@ class OperationsPort:
         for listener in self.listeners:
             listener.start()
 
+    def sweep(self, now: float) -> None:
+        """Act on deadlines and on changed certificates. Called about once a second."""
+        self.connections.sweep(now)
+        self._secure_port.look()
+
     def announce_stop(self) -> None:
         """From now on `/ready` says no, and no operation begins; the connections stay."""
         self._is_ready = False

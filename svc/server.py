@@ -14,6 +14,7 @@ from pathlib import Path
 
 from svc import __version__
 from svc.analytics import Analytics
+from svc.application_port import ApplicationPort
 from svc.apps import App, load_app
 from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier
@@ -25,28 +26,19 @@ from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
-from svc.connection import Connections, Timeouts
-from svc.dispatch import Dispatcher
 from svc.install import make_keys
-from svc.listener import Listener, listen_on
-from svc.logs import CHECK_SECONDS, AccessLog, LoggingWatch, Logs, capture_logging, capture_output
+from svc.logs import CHECK_SECONDS, LoggingWatch, Logs, capture_logging, capture_output
 from svc.loop import new_loop
 from svc.operations.node import Node
 from svc.operations.operation_lists import known_entries
 from svc.operations.status import StatusBoard
 from svc.operations_port import OperationsPort
-from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.realtime.feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.resources import Resources
-from svc.rest import Rest, RestOptions
-from svc.rest.compression import Compression
-from svc.rest.cors import Cors
-from svc.rest.decoding import RequestDecoder
 from svc.rest.login import LOGIN_PATH
-from svc.rest.sockets import ResourceSockets
 from svc.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
@@ -54,7 +46,6 @@ from svc.store.schema import TableDefinition
 from svc.store.write_queue import QueueLimits
 from svc.tls.entries import StoredCertificates
 from svc.upgrade import ensure_version
-from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
 SWEEP_SECONDS = 1.0
@@ -179,10 +170,9 @@ class Server:
             executor=self._executor,
         )
         certificates = StoredCertificates(self.store, config.root / "keys")
-        self.secure_port = SecurePort(HTTP, config, certificates, self.logs, clock)
-        self.secure_operations_port = SecurePort(OPERATIONS, config, certificates, self.logs, clock)
+        secure_port = SecurePort(HTTP, config, certificates, self.logs, clock)
         has_login = any(app.config.get("login") is True for app in self.apps)
-        self.identifier = identifier = Identifier(
+        identifier = Identifier(
             self.directory,
             clock=clock,
             authorize_local=config["authentication.authorizeLocal"],
@@ -192,54 +182,26 @@ class Server:
             sessions=self.sessions,
             events=self.events,
             login_path=LOGIN_PATH if has_login else None,
-            certificates=self.secure_port.clients,
-        )
-        cors = Cors.from_list(
-            config["http.cors"],
-            config["http.corsAccessList"],
-            config["http.corsAccessControlAllowHeaders"],
-            config["authentication.enableSessions"],
-        )
-        max_body = config["http.maxRequestBodySize"]
-        rest = Rest(
-            self.resources,
-            clock,
-            self._report,
-            RestOptions(last_modified=self._rest_option("lastModified")),
-            compression=Compression(config["http.compressionThreshold"]),
-            decoder=RequestDecoder(max_body, max_body),
-            login=has_login,
-            loop=self.loop,
-        )
-        self.sockets = WebSockets(self.loop, clock, self.analytics.recorder, self._log_error)
-        self.upgrades = UpgradeListeners(WsListeners(self.sockets))
-        self.upgrades.serve_with(ResourceSockets(self.resources, rest.types, self.loop, self._report))
-        self.dispatcher = Dispatcher(
-            rest,
-            identifier,
-            cors,
-            self.analytics.recorder,
-            clock,
-            self.loop,
-            self._executor,
-            self._log_error,
-            AccessLog.from_config(config, self.logs),
-            upgrades=self.upgrades,
+            certificates=secure_port.clients,
         )
         date = HttpDate(clock)
-        self.connections = Connections(
-            self.loop,
-            self.dispatcher,
-            clock,
-            limits=Limits(config["http.maxHeaderSize"], config["http.maxRequestBodySize"]),
-            timeouts=Timeouts(config["http.headersTimeout"], config["http.timeout"], config["http.keepAliveTimeout"]),
+        self.application_port = ApplicationPort(
+            config,
+            self.resources,
+            self.apps,
+            identifier,
+            self.analytics.recorder,
+            clock=clock,
+            loop=self.loop,
+            executor=self._executor,
+            logs=self.logs,
+            secure_port=secure_port,
             date=date,
             log_error=self._log_error,
-            http2=config["http.http2"],
+            routed=self._routed,
         )
-        self.listeners: list[Listener] = []
         self.restart_wanted = False
-        self.operations_port = self._make_operations_port(rest, date)
+        self.operations_port = self._make_operations_port(certificates, date)
         self._selector.end_turn = self._end_turn
 
     # --- building ------------------------------------------------------------------------------------------------------------------
@@ -264,10 +226,8 @@ class Server:
                     log = logger.error if entry.status == "error" else logger.warn
                     log(f"{key}: {message}")
 
-    def _rest_option(self, name: str) -> bool:
-        return any(isinstance(app.config.get("rest"), dict) and app.config["rest"].get(name) for app in self.apps)
-
-    def _make_operations_port(self, rest: Rest, date: HttpDate) -> OperationsPort:
+    def _make_operations_port(self, certificates: StoredCertificates, date: HttpDate) -> OperationsPort:
+        secure_port = SecurePort(OPERATIONS, self.config, certificates, self.logs, self.clock)
         node = Node(
             store=self.store,
             config=self.config,
@@ -278,7 +238,7 @@ class Server:
             directory=self.directory,
             verifier=self.verifier,
             resources=self.resources,
-            types=rest.types,
+            types=self.application_port.rest.types,
             tokens=self.tokens,
             sessions=self.sessions,
             status=StatusBoard(self.clock),
@@ -297,7 +257,7 @@ class Server:
             events=self.events,
             accept_refresh=True,
             admit_socket=True,
-            certificates=self.secure_operations_port.clients,
+            certificates=secure_port.clients,
         )
         return OperationsPort(
             node,
@@ -307,11 +267,11 @@ class Server:
             log_error=self._log_error,
             access=None,
             routed=self._routed,
-            secure_port=self.secure_operations_port,
+            secure_port=secure_port,
         )
 
     def listen(self) -> None:
-        """Open every port or raise OSError with none open. `listeners[n].port` tells the real ones."""
+        """Open every port or raise OSError with none open."""
         unserved = [f"{name} {self.config[name]}" for name in UNSERVED_PORTS if self.config[name] is not None]
         if unserved:
             self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
@@ -320,22 +280,11 @@ class Server:
                 "authentication.authorizeLocal is on: requests from this machine are made as super user,",
                 "also those of a proxy on it that adds no X-Forwarded-For",
             )
-        port = self.config["http.port"]
+        self.application_port.listen()
         try:
-            if port is not None:
-                try:
-                    sock = listen_on(port)
-                except OSError as error:
-                    raise OSError(error.errno, f"http.port {port}: {error.strerror}") from None
-                self.listeners.append(Listener(sock, self.connections, self.loop, self._routed, self.logger.warn))
-            secure = self.secure_port.listen(self.connections, self.loop, self._routed, self.analytics.recorder.record)
-            if secure is not None:
-                self.listeners.append(secure)
             self.operations_port.listen()
         except OSError:
-            for listener in self.listeners:
-                listener.discard()
-            self.listeners.clear()
+            self.application_port.discard()
             raise
 
     # --- running -------------------------------------------------------------------------------------------------------------------
@@ -350,8 +299,7 @@ class Server:
                 self.logger.fatal(f"cannot listen on {error.strerror}")
                 print(f"Error: cannot listen on {error.strerror}", file=sys.stderr)
                 return 1
-            for listener in self.listeners:
-                listener.start()
+            self.application_port.start()
             self.operations_port.start()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self._stop_for_good)
@@ -385,9 +333,7 @@ class Server:
             return
         self.logger.notify("Stopping svc.")
         self.operations_port.announce_stop()
-        for listener in self.listeners:
-            listener.stop()
-        self.connections.drain()
+        self.application_port.stop()
         self._wait_until_drained(self.clock.monotonic() + DRAIN_SECONDS)
 
     def _stop_for_good(self) -> None:
@@ -406,23 +352,22 @@ class Server:
         if self._closing:
             return
         late = self.clock.monotonic() >= deadline
-        if late or not self.connections.open:
+        if late or not self.application_port.connections.open:
             self.operations_port.stop()
-        if late or not (self.connections.open or self.operations_port.connections.open):
+        if late or not (self.application_port.connections.open or self.operations_port.connections.open):
             self.loop.stop()
         else:
             self.loop.call_later(0.02, self._wait_until_drained, deadline)
 
     def _close(self) -> None:
         self._closing = True
-        for listener in self.listeners:
-            listener.stop()
+        self.application_port.stop()
         self.operations_port.stop()
         if self.store.has_pending:
             self.store.commit_turn()
-            self.connections.end_turn()
+            self.application_port.connections.end_turn()
             self.operations_port.connections.end_turn()
-        self.connections.close_all()
+        self.application_port.connections.close_all()
         self.operations_port.connections.close_all()
         self.live.close()
         self.hub.close()
@@ -463,7 +408,7 @@ class Server:
             else:
                 self._commit_deferred = False
                 store.commit_turn()  # first: its outcome decides what the held answers say
-        more = self.connections.end_turn()  # encode and send, which may take up pipelined requests
+        more = self.application_port.connections.end_turn()  # encode and send, which may take up pipelined requests
         more = self.operations_port.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
         return more or store.has_pending
@@ -473,10 +418,8 @@ class Server:
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
         now = self.clock.monotonic()
-        self.connections.sweep(now)
-        self.operations_port.connections.sweep(now)
-        self.secure_port.look()
-        self.secure_operations_port.look()
+        self.application_port.sweep(now)
+        self.operations_port.sweep(now)
         self.store.snapshots.abort_idle()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):
@@ -484,7 +427,7 @@ class Server:
 
     def _record_socket_bytes(self) -> None:
         """What all sockets together took in and gave out in the last second, heads included; nothing for an idle second."""
-        both = (self.connections, self.operations_port.connections)
+        both = (self.application_port.connections, self.operations_port.connections)
         now = (sum(each.bytes_received for each in both), sum(each.bytes_sent for each in both))
         for direction, before, count in zip(("received", "sent"), self._socket_bytes, now, strict=True):
             if count > before:
@@ -522,9 +465,6 @@ class Server:
 
     def _log_error(self, where: str, error: BaseException | None) -> None:
         self.logger.error(where, error) if error is not None else self.logger.error(where)
-
-    def _report(self, error: BaseException) -> None:
-        self._log_error("while streaming an answer", error)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")

@@ -78,7 +78,7 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
         apps=[APP],
         username=administrator.username,
         password=administrator.password,
-        on_ready=lambda ready: print(introduction(root, ready.listeners[0].port, ready.operations_port.ports), flush=True),
+        on_ready=lambda ready: print(introduction(root, ready.application_port.ports[0], ready.operations_port.ports), flush=True),
     )
     return run_server(server)
 
