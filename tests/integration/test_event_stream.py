@@ -433,7 +433,7 @@ def test_who_does_not_read_is_cut_off_and_costs_little(process: Process, prefix:
 
         write()  # what the writes themselves leave in memory
         with socket.create_connection(("127.0.0.1", process.port)) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
             head = f"GET /Thing/{prefix}/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\nAccept: text/event-stream\r\n\r\n"
             sock.sendall(head.encode())
             assert sock.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
