@@ -91,9 +91,9 @@ def require(program: str, package: str) -> str:
     return found
 
 
-def load(pid: int, port: int, requests: Path, *, seconds: int, connections: int, once: bool = False) -> Sample:
+def load(pid: int, port: int, requests: Path, *, seconds: int, connections: int, once: bool = False, scheme: str = "http") -> Sample:
     """Let wrk send `requests` to the server `pid` for `seconds`."""
-    command = [require("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(REPLAY), f"http://127.0.0.1:{port}/"]
+    command = [require("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(REPLAY), f"{scheme}://127.0.0.1:{port}/"]
     environment = os.environ | {"REQUESTS": str(requests), "ONCE": str(int(once))}
     before = cpu_seconds(pid)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=on_core(CLIENT_CORE), check=False)
