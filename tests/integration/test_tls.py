@@ -40,6 +40,12 @@ class Secure(Process):
         ports = {"HTTP_SECUREPORT": str(self.secure_port), "OPERATIONSAPI_NETWORK_SECUREPORT": str(self.secure_operations_port)}
         super().__init__(root, env={**ports, **(env or {})})
 
+    def start(self) -> Secure:
+        """Returns when the log tells that all ports are open: the plain one is the first of them."""
+        super().start()
+        until(lambda: "successfully started" in self.logged())
+        return self
+
     @property
     def secure_url(self) -> str:
         return f"https://localhost:{self.secure_port}"
@@ -67,7 +73,6 @@ class Secure(Process):
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     process = Secure(tmp_path_factory.mktemp("tls") / "root").start()
-    assert isinstance(process, Secure)
     yield process
     assert process.stop() == 0, process.output()
     process.check_log()
@@ -405,7 +410,6 @@ def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         "LOGGING_AUDITAUTHEVENTS_LOGFAILED": "true",
     }
     process = Secure(tmp_path_factory.mktemp("mtls") / "root", env=env).start()
-    assert isinstance(process, Secure)
     permission = {
         "data": {"tables": {"Product": {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}}}
     }
