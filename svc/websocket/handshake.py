@@ -24,7 +24,7 @@ def check(request: Request) -> HeaderPairs:
     """
     fields = request.block.fields
     over_http2 = request.http_version[:1] == "2"
-    if request.method != ("CONNECT" if over_http2 else "GET"):
+    if request.method != "GET":  # as which an extended CONNECT is reported, too
         raise ClientError(f"A WebSocket is asked for with GET, not with {request.method}")
     if request.offers != PROTOCOL or not (
         over_http2 or (_has_token(fields, "upgrade", PROTOCOL) and _has_token(fields, "connection", "upgrade"))
