@@ -52,7 +52,7 @@ class ApplicationPort:
         self._record = recorder.record
         self._routed = routed
         self._warn = logs.logger.warn
-        self._secure_port = secure_port
+        self.secure_port = secure_port
         max_body = config["http.maxRequestBodySize"]
 
         def report(error: BaseException) -> None:
@@ -114,7 +114,7 @@ class ApplicationPort:
                 except OSError as error:
                     raise OSError(error.errno, f"http.port {self._port}: {error.strerror}") from None
                 self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn))
-            secure = self._secure_port.listen(self.connections, self._loop, self._routed, self._record)
+            secure = self.secure_port.listen(self.connections, self._loop, self._routed, self._record)
             if secure is not None:
                 self.listeners.append(secure)
         except OSError:
@@ -134,7 +134,7 @@ class ApplicationPort:
     def sweep(self, now: float) -> None:
         """Act on deadlines and on changed certificates. Called about once a second."""
         self.connections.sweep(now)
-        self._secure_port.look()
+        self.secure_port.look()
 
     def stop(self) -> None:
         """Stop accepting; connections end after their current answer."""

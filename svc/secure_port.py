@@ -66,6 +66,10 @@ class SecurePort:
         acceptor = TlsAcceptor(connections, TlsPort(contexts, record, self._logger))
         return Listener(sock, acceptor, loop, routed, self._logger.warn, "https")
 
+    @property
+    def is_open(self) -> bool:
+        return self._contexts is not None
+
     def look(self) -> None:
         """Take up certificates that have changed. Called about once a second."""
         if self._contexts is not None:

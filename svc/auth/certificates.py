@@ -68,6 +68,27 @@ def ensure_certificates(directory: Path, host: str, *, clock: Clock = SYSTEM_CLO
     return True
 
 
+def ensure_local_certificate(directory: Path, host: str, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """See to it that `directory` has a server certificate that clients on this machine can use. True if a new one was made: there was none, or one of
+    our own authority that has run out or is for other names. What is of another authority stays.
+
+    Blocks for some milliseconds. Raises OSError, and ClientError for files that cannot be read.
+    """
+    if ensure_certificates(directory, host, clock=clock):
+        return True
+    file = directory / CERTIFICATE_FILE
+    certificate = read_certificate(file.read_bytes(), str(file))
+    authority = read_authority(directory)
+    if authority is None or certificate.issuer != authority[0].subject:
+        return False
+    soon = datetime.datetime.fromtimestamp(clock.wall(), datetime.UTC) + _EARLIER
+    wanted = {name.lower() for name in (host, *_LOCAL) if _is_host(name)}
+    if certificate.not_valid_after_utc > soon and wanted <= {name.lower() for name in hosts_of(certificate)}:
+        return False
+    renew_certificates(directory.parent, host, directory=directory, clock=clock)
+    return True
+
+
 def renew_certificates(root: Path, host: str, *, directory: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Write a new server certificate, signed by the authority in `<root>/keys`, which is made if it cannot sign. Returns the certificate's file.
 

@@ -47,11 +47,14 @@ COMMANDS = (
     ),
     Command(
         "dev",
-        "svc dev APP",
+        "svc dev [--https] APP",
         "Run the server for development: log on the terminal, requests of this machine need no login.",
         _of("svc.cli.serving", "dev"),
         "For this run only: authentication.authorizeLocal is on, logging.level is info, any web origin is allowed, DEV_MODE=true is set.\n"
-        "Nothing of that is written into the configuration file.",
+        "Nothing of that is written into the configuration file.\n\n"
+        "--https: see to it that there is a certificate for localhost, make a new one if the one there has run out, and tell the address\n"
+        "and the file of the authority, which a browser has to trust once.",
+        flags=("https",),
     ),
     Command(
         "demo",

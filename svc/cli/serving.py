@@ -28,7 +28,7 @@ def dev(arguments: Arguments) -> int:
         raise UsageError("svc dev needs the directory of the application, for example: svc dev .")
     apps = [named_directory(word) for word in arguments.words]
     os.environ["DEV_MODE"] = "true"
-    return serve(arguments, apps, dev=True, terminal=sys.stderr)
+    return serve(arguments, apps, dev=True, terminal=sys.stderr, https="https" in arguments.flags)
 
 
 def demo(arguments: Arguments) -> int:
@@ -50,8 +50,19 @@ def in_session(arguments: Arguments) -> int:
             return FAILED
 
 
-def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Terminal, on_ready: Callable[[], None] | None = None) -> int:
-    """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`."""
+def serve(
+    arguments: Arguments,
+    apps: list[Path],
+    *,
+    dev: bool,
+    terminal: Terminal,
+    on_ready: Callable[[], None] | None = None,
+    https: bool = False,
+) -> int:
+    """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`.
+
+    `https`: with a certificate for this machine, whose address is told.
+    """
     from svc.errors import ConfigError, Problem
     from svc.install import (
         AlreadyRunning,
@@ -72,6 +83,8 @@ def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Termin
         with RootLock(place.root):
             config = load_config(place, arguments, dev=dev)
             make_directories(place.root, config)
+            if https:
+                _make_local_certificate(config)
             _note_socket(config)
             _log_notes(config)
             from svc.server import Server
@@ -80,7 +93,7 @@ def serve(arguments: Arguments, apps: list[Path], *, dev: bool, terminal: Termin
                 config,
                 apps,
                 dev,
-                on_ready=lambda _: on_ready() if on_ready is not None else _tell_ready(config),
+                on_ready=lambda ready: on_ready() if on_ready is not None else _tell_ready(config, ready, https),
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
@@ -111,13 +124,38 @@ def run_server(server: Server) -> int:
         return FAILED
 
 
-def _tell_ready(config: Config) -> None:
+def _tell_ready(config: Config, server: Server, https: bool) -> None:
     """Who started the server by hand sees that it runs; everything else is in the log."""
+    secure = config["http.securePort"] if server.application_port.secure_port.is_open else None
     if sys.stderr.isatty() and not config["logging.stdStreams"]:
+        ports = [f"port {config['http.port']}"] if config["http.port"] is not None else []
+        ports += [f"port {secure} with TLS"] if secure is not None else []
+        where = " and ".join(ports) or "no port for applications"
+        print(f"svc {__version__} answers on {where}, its log is {config['logging.path']}. Ctrl+C stops it.", file=sys.stderr)
+    if https and secure is not None:
+        authority = config.tls_entries[0].certificate_authority
         print(
-            f"svc {__version__} answers on port {config['http.port']}, its log is {config['logging.path']}. Ctrl+C stops it.",
+            f"https://localhost:{secure}/  Clients have to trust {authority}: curl --cacert, or the settings of the browser.",
             file=sys.stderr,
         )
+
+
+def _make_local_certificate(config: Config) -> None:
+    """Raises UsageError if HTTPS would not be served."""
+    from svc.auth.certificates import CERTIFICATE_FILE, ensure_local_certificate
+    from svc.errors import Problem
+
+    if config["http.securePort"] is None:
+        raise UsageError("Error: http.securePort is null; svc dev --https needs a port, for example --HTTP_SECUREPORT 9927")
+    directory = config.root / "keys"
+    if config.tls_entries[0].certificate != directory / CERTIFICATE_FILE:
+        return  # another one is configured
+    try:
+        ensure_local_certificate(directory, config["node.hostname"])
+    except OSError as error:
+        raise UsageError(f"Error: no certificate can be made: {error.filename}: {error.strerror}") from error
+    except Problem as problem:
+        raise UsageError(f"Error: no certificate can be made: {problem.message}") from problem
 
 
 def load_config(place: Place, arguments: Arguments, *, dev: bool = False) -> Config:

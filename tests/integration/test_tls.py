@@ -400,6 +400,22 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
             process.start()
 
 
+def test_https_for_development(tmp_path: Path) -> None:
+    """`svc dev --https`: a certificate for this machine, and the address to go to."""
+    process = Secure(tmp_path / "root")
+    for file in (process.root / "keys").iterdir():
+        file.unlink()
+    process._arguments[-2:] = ["dev", "--https", process._arguments[-1]]
+    process.start()
+    try:
+        authority_file = process.root / "keys" / "ca.pem"
+        until(lambda: f"{process.secure_url}/  Clients have to trust {authority_file}" in process.output())
+        answered = httpx.get(f"{process.secure_url}/Product", verify=ssl.create_default_context(cafile=authority_file))
+        assert answered.json()["name"] == "Product", "a request of this machine"
+    finally:
+        assert process.stop() == 0
+
+
 @pytest.fixture(scope="module")
 def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     """Certificates are users on the application port; on the operations port they admit, and other credentials tell the user."""

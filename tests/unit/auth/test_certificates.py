@@ -26,6 +26,7 @@ from svc.auth.certificates import (
     KEY_FILE,
     details_of,
     ensure_certificates,
+    ensure_local_certificate,
     find_key,
     fits,
     hosts_of,
@@ -281,3 +282,42 @@ def test_find_key(directory: Path) -> None:
     assert find_key(directory, self_signed(ec.generate_private_key(ec.SECP256R1()))) is None
     assert load_pem_private_key((directory / KEY_FILE).read_bytes(), None)
     assert to_pem(load(directory)) == (directory / CERTIFICATE_FILE).read_bytes()
+
+
+# --- for the machine of a developer ---------------------------------------------------------------------------------------------------
+
+
+def test_a_local_certificate_is_made_once(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    assert ensure_local_certificate(keys, "localhost", clock=CLOCK)
+    made = (keys / CERTIFICATE_FILE).read_bytes()
+    assert not ensure_local_certificate(keys, "localhost", clock=CLOCK)
+    assert (keys / CERTIFICATE_FILE).read_bytes() == made
+
+
+def test_a_local_certificate_that_has_run_out_is_renewed(tmp_path: Path) -> None:
+    keys, clock = tmp_path / "keys", FakeClock()
+    ensure_local_certificate(keys, "localhost", clock=clock)
+    made, authority = (keys / CERTIFICATE_FILE).read_bytes(), (keys / CA_FILE).read_bytes()
+    clock.advance(11 * 365 * 86_400)
+    assert ensure_local_certificate(keys, "localhost", clock=clock)
+    assert (keys / CERTIFICATE_FILE).read_bytes() != made
+    assert (keys / CA_FILE).read_bytes() == authority, "which clients trust"
+
+
+def test_a_local_certificate_for_other_names_is_renewed(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    ensure_local_certificate(keys, "old.example", clock=CLOCK)
+    assert not ensure_local_certificate(keys, "old.example", clock=CLOCK)
+    assert ensure_local_certificate(keys, "new.example", clock=CLOCK)
+    assert {"new.example", "localhost", "127.0.0.1"} <= set(hosts_of(load(keys)))
+
+
+def test_a_certificate_of_another_authority_stays(tmp_path: Path) -> None:
+    keys, other = tmp_path / "keys", tmp_path / "other" / "keys"
+    for directory in (keys, other):
+        ensure_certificates(directory, "shop.example", clock=CLOCK)
+    theirs = (other / CERTIFICATE_FILE).read_bytes()
+    (keys / CERTIFICATE_FILE).write_bytes(theirs)
+    assert not ensure_local_certificate(keys, "localhost", clock=CLOCK)
+    assert (keys / CERTIFICATE_FILE).read_bytes() == theirs
