@@ -461,11 +461,13 @@ class Http2:
         """The stream is over; nobody waits for an answer."""
         self._forget(stream)
         stream.fresh = stream.pieces = None
+        if stream.has_failed:  # which ended it
+            return
         # Of a request that is given up as soon as it is made nothing needs to be done. In `events` there are only events of streams.
         own = [event for event in events if event.stream_id == stream.id]  # type: ignore[union-attr]
         if own:
             events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
-        if not any(type(event) is RequestReceived for event in own) and not stream.has_failed:
+        if not any(type(event) is RequestReceived for event in own):
             events.append(RequestCancelled(stream.id))
 
     def _lose(self, stream: Stream, code: int, events: list[Event]) -> None:

@@ -91,8 +91,10 @@ def interpret_head(fields: RawPairs, heads: HeadCache = HEADS) -> tuple[str, Par
     if head.method == "CONNECT":
         raise PeerError("CONNECT with a :path and without a :protocol")
     if _TARGET.fullmatch(path) is None:
+        if path[:1] == b"/":
+            raise PeerError("Control or non-ASCII character in the request target; percent-encode it")
         if path != b"*":
-            raise PeerError("The request target is not a path of visible ASCII characters; percent-encode it")
+            raise PeerError("The request target is neither a path nor a URL of this server")
         if head.method != "OPTIONS":
             raise PeerError("The target * is for OPTIONS only")
     return path.decode("ascii"), head
@@ -189,4 +191,5 @@ def check_value(name: bytes, value: bytes) -> str:
 
 def interpret_trailers(fields: RawPairs) -> HeaderPairs:
     """Trailers of a request. Raises PeerError."""
-    return [(name.decode("ascii"), check_field(name, value)) for name, value in fields]
+    texts = [check_field(name, value) for name, value in fields]
+    return [(name.decode("ascii"), text) for (name, _), text in zip(fields, texts, strict=True)]
