@@ -167,6 +167,8 @@ class Inflater(Extension):
         self._max_payload = max_payload
         self._decompressor: zlib._Decompress | None = None
         self._applies = False  # to the frame that is coming
+        self._is_control = False  # the frame that is coming
+        self._in_message = False
         self._room = 0  # bytes the message may still have
         self.inflated = 0  # bytes, of all messages: what the work is measured by
 
@@ -179,12 +181,17 @@ class Inflater(Extension):
     def frame_inbound_header(
         self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int
     ) -> CloseReason | RsvBits:
-        if opcode.iscontrol():
+        self._is_control = opcode.iscontrol()
+        if self._is_control:
             self._applies = False
             return _NO_RSV
         if opcode is Opcode.CONTINUATION:
             self._applies = self._decompressor is not None
             return _NO_RSV
+        if self._in_message:
+            # wsproto would find it with the first piece of the payload, before or after we find something else in it.
+            return CloseReason.PROTOCOL_ERROR
+        self._in_message = True
         self._applies = rsv.rsv1
         self._decompressor = zlib.decompressobj(-self._bits) if rsv.rsv1 else None
         self._room = self._max_payload
@@ -194,7 +201,10 @@ class Inflater(Extension):
         return self._inflate(data) if self._applies else data
 
     def frame_inbound_complete(self, proto: FrameDecoder | FrameProtocol, fin: bool) -> bytes | CloseReason | None:
-        if not fin or not self._applies:
+        if not fin or self._is_control:
+            return None
+        self._in_message = False
+        if not self._applies:
             return None
         data = self._inflate(_TAIL)
         self._decompressor = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 
 import wsproto.events
 from hypothesis import given, settings
@@ -79,7 +80,7 @@ cuts = st.lists(st.integers(0, 1000), max_size=8)
 
 def pieces_of(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 def received(driver: WebSocketProtocol, pieces: list[bytes]) -> list[Event]:

@@ -17,8 +17,8 @@ def test_messages_are_framed(size: int) -> None:
 
 
 def test_the_length_of_a_text_is_that_of_its_bytes() -> None:
-    for text in ("é" * 62, "é" * 63, "€" * 21845, "€" * 21846, "😀"):
-        assert parse(encode_frame(text)) == [(0x81, text.encode())]
+    for message in ("é" * 62, "é" * 63, "€" * 21845, "€" * 21846, "😀"):
+        assert parse(encode_frame(message)) == [(0x81, message.encode())]
 
 
 def test_a_text_may_be_of_a_class_of_its_own() -> None:
