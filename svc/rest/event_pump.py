@@ -62,7 +62,8 @@ class EventPump:
         write, key = self._write, self._key
         batch = 1
         try:
-            while outlet.pending < HIGH_WATER:
+            room = HIGH_WATER - outlet.pending
+            while room > 0:
                 events = source.take(batch)
                 if not events:
                     if source.ended is not None:
@@ -70,7 +71,9 @@ class EventPump:
                     return
                 for event in events:
                     memo = getattr(event, "memo", None)
-                    write((memo.get(key) if memo else None) or self._encode(event))
+                    data = (memo.get(key) if memo else None) or self._encode(event)
+                    write(data)
+                    room -= len(data)
                 if batch < MAX_BATCH:
                     batch *= 2
                 if self._source is None:  # ended from within
