@@ -9,15 +9,18 @@ A subscription goes through stages, each of which puts events into its queue whi
 Nothing is queued for a subscription that is not live, whatever happens meanwhile: the log has it. So a slow reader holds no memory, and from
 the LSN of the snapshot on nothing can be missing or come twice.
 
-A snapshot that nobody reads for half a minute is taken away (`snapshots`). The rest is then read on another one, and the stage remembers up to
-which key which snapshot was read: of each record only what is later than its snapshot follows.
+A snapshot that nobody reads for half a minute is taken away (`snapshots`), and where many are held already, none is kept over a turn: LMDB has
+room for so many readers. The rest is then read on another one, and the stage remembers up to which key which snapshot was read: of each record
+only what is later than its snapshot follows.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from svc.errors import SnapshotLost
@@ -41,6 +44,7 @@ STEP = 16  # records or entries between two looks at the clock
 LOOK = 200  # entries of the log that are looked at in one go
 TOGETHER = 2000  # entries among which several events of one record may become one
 MOST_KEYS = 100_000  # of matching records that an index finds and that are sorted; of more, the table is read in its order
+MOST_HELD = 100  # snapshots held in the whole store, above which the records are read on a new one in each turn
 MOST_PAST = 1000  # events that are found by going back (realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
@@ -50,6 +54,7 @@ class Progress(IntEnum):
     DONE = 0
     MORE = 1  # time was up
     FULL = 2  # there is no room in the queue
+    HASTE = 3  # time was up, and it holds what is scarce: it goes on before others begin
 
 
 class Stage(Protocol):
@@ -85,12 +90,16 @@ class Current:
         progress = self._gather(txn, end) if self._rows is not None else Progress.DONE
         if progress is Progress.DONE:
             progress = self._put(txn, end)
-        if progress is not Progress.DONE:
-            if self._held is None:
-                self._held = database.store.snapshots.hold(database)
+        if progress is Progress.DONE:
+            self._finish()
             return progress
-        self._finish()
-        return progress
+        if self._held is None:
+            snapshots = database.store.snapshots
+            if self._rows is not None or len(snapshots) < MOST_HELD:
+                self._held = snapshots.hold(database)
+            else:
+                self._let_go()
+        return Progress.HASTE if self._rows is not None else progress
 
     def close(self) -> None:
         self._pairs = None
@@ -106,15 +115,23 @@ class Current:
             try:
                 return self._held.use()
             except SnapshotLost:
-                self.close()
-                self._parts.append((self._last, self._lsn))
-                self._began = False
+                self._let_go()
         txn = self._table.database.snapshot()
         if not self._began:
             self._began = True
             self._lsn = self._table.database.log.newest_lsn(txn)
             self._begin(txn)
         return txn
+
+    def _let_go(self) -> None:
+        """The rest is read on another snapshot."""
+        self.close()
+        self._began = False
+        if not self._last:
+            return
+        if self._parts and self._parts[-1][1] == self._lsn:
+            self._parts.pop()
+        self._parts.append((self._last, self._lsn))
 
     def _begin(self, txn: Txn) -> None:
         target = self._subscription.target
@@ -178,7 +195,7 @@ class Current:
         if self._kept is not None:
             self._subscription.put_current(self._kept, first)
             self._kept = None
-        self._subscription.stages.append(Forward(self._subscription, first, parts=[*self._parts, (b"", self._lsn)] if self._parts else []))
+        self._subscription.stages.append(Forward(self._subscription, first, parts=self._parts, last_part=self._lsn))
 
 
 class Past:
@@ -297,11 +314,12 @@ class Past:
 class Forward:
     """The log behind the LSN `position`, up to its end, where the subscription becomes live.
 
-    `parts`: see the head of the module, LSNs by key. `since`: events up to the LSN `until` are told only if they are later than this, in ms.
+    `parts`: see the head of the module, LSNs by the stored key up to which they hold; `last_part`: LSN of the keys behind these. `since`: events
+    up to the LSN `until` are told only if they are later than this, in ms.
     `coalesces`: of several events of a record only the last is told.
     """
 
-    __slots__ = ("_coalesces", "_parts", "_since", "_subscription", "_until", "position")
+    __slots__ = ("_coalesces", "_last_part", "_parts", "_since", "_subscription", "_until", "position")
 
     def __init__(
         self,
@@ -309,6 +327,7 @@ class Forward:
         position: int,
         *,
         parts: list[tuple[bytes, int]] | None = None,
+        last_part: int = 0,
         since: float | None = None,
         until: int = 0,
         coalesces: bool = False,
@@ -316,6 +335,7 @@ class Forward:
         self._subscription = subscription
         self.position = position
         self._parts = parts or []
+        self._last_part = last_part
         self._since = since
         self._until = until
         self._coalesces = coalesces and not subscription.audience.view.raw and not subscription.audience.view.transactions
@@ -385,8 +405,6 @@ class Forward:
         if self._since is not None and entry.lsn <= self._until:
             return entry.version > self._since
         if self._parts and entry.kind not in NOTES:
-            stored = storage_key(entry.key)
-            for upto, lsn in self._parts:
-                if not upto or stored <= upto:
-                    return entry.lsn > lsn
+            at = bisect_left(self._parts, storage_key(entry.key), key=itemgetter(0))
+            return entry.lsn > (self._parts[at][1] if at < len(self._parts) else self._last_part)
         return True

@@ -31,7 +31,7 @@ from svc.realtime.audience import MOST_BEHIND, MOST_WEIGHT, Audience, event_pred
 from svc.realtime.changes import Change, View
 from svc.realtime.event import Ended
 from svc.realtime.feed import CommitFeed
-from svc.realtime.history import MOST_PAST, Current, Forward, Past, Stage
+from svc.realtime.history import MOST_PAST, Current, Forward, Past, Progress, Stage
 from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
 from svc.realtime.targets import Target, TargetIndex, target_of
@@ -114,7 +114,9 @@ class Hub:
         followed.subscriptions[subscription] = None
         self._watch_rights()
         if target.is_record or request.omit_current:
-            self._read(subscription, self.now() + SLICE)
+            progress = self._read(subscription, self.now() + SLICE)
+            if progress is Progress.MORE or progress is Progress.HASTE:
+                self.read_soon(subscription)
         if listener is not None:
             subscription.on("data", listener)
         return subscription
@@ -310,28 +312,30 @@ class Hub:
         while self._line:
             subscription = self._line.popleft()
             subscription.is_reading = False
-            if self._read(subscription, end):
+            progress = self._read(subscription, end)
+            if progress is Progress.MORE or progress is Progress.HASTE:
                 subscription.is_reading = True
-                self._line.append(subscription)
+                if progress is Progress.MORE:
+                    self._line.append(subscription)
+                else:
+                    self._line.appendleft(subscription)
             if self.now() >= end:
                 break
         self._schedule()
 
-    def _read(self, subscription: Subscription, end: float) -> bool:
-        """True if there is more to be read at once."""
+    def _read(self, subscription: Subscription, end: float) -> Progress:
+        progress = Progress.DONE
         try:
-            more = subscription.read(end)
+            progress = subscription.read(end)
         except Problem as problem:
             logger.error("a subscription to %s ends: %s", subscription.table.name, problem.message)
-            more = False
             subscription.finish(Ended.FAILED)
         except Exception:
             logger.exception("a subscription to %s ends", subscription.table.name)
-            more = False
             subscription.finish(Ended.FAILED)
         if subscription.waiting and subscription.has_something:
             subscription.signal()
-        return more
+        return progress
 
     def signal_soon(self, subscription: Subscription) -> None:
         """Tell its consumer that there is something, though not from within its own call."""

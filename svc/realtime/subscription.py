@@ -264,8 +264,8 @@ class Subscription:
 
     # -- what the hub calls
 
-    def read(self, end: float) -> bool:
-        """Go through the stages, until the queue is full or the clock is at `end`; True if there is more to read now."""
+    def read(self, end: float) -> Progress:
+        """Go through the stages, until the queue is full or the clock is at `end`."""
         while self.stages and self.ended is None:
             stage = self.stages[0]
             progress = stage.read(end)
@@ -274,8 +274,8 @@ class Subscription:
                 if self.stages:
                     self.stages.popleft()
             else:
-                return progress is Progress.MORE
-        return False
+                return progress
+        return Progress.DONE
 
     @property
     def has_something(self) -> bool:
