@@ -124,9 +124,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert not unexpected, unexpected
 
 
-@pytest.fixture
-def client(server: Process) -> Iterator[httpx.Client]:
-    with server.client() as http:
+PROTOCOLS = {"http1": {"http2": False}, "http2": {"http1": False, "http2": True}}
+"""Options of httpx. Without HTTP/1 it begins with HTTP/2, by prior knowledge."""
+
+
+@pytest.fixture(params=PROTOCOLS)
+def client(server: Process, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """Everything holds with both protocols alike (http §14)."""
+    with server.client(**PROTOCOLS[request.param]) as http:
         yield http
 
 

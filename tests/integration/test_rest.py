@@ -117,6 +117,7 @@ def test_post_creates_with_a_generated_key(client: httpx.Client) -> None:
     key = response.json()
     assert response.headers["location"] == key
     assert client.get(f"/Product/{key}").json() == {"name": "new", "id": key}
+    client.delete("/Product/given%2F1:2")
     assert client.post("/Product", json={"id": "given/1:2", "name": "g"}).headers["location"] == "given/1%3A2"
     problem(client.post("/Product/", json={"id": "given/1:2"}), 409, "RECORD_EXISTS")
     first, second = (client.post("/counters/", json={"label": "n"}).json() for _ in range(2))
@@ -132,6 +133,7 @@ def test_post_below_a_prefix(client: httpx.Client) -> None:
 
 
 def test_post_of_a_list_is_one_transaction(client: httpx.Client) -> None:
+    client.delete("/counters/?id=ge=901")
     response = client.post("/counters/", json=[{"id": 901, "label": "a"}, {"id": 902, "label": "b"}])
     assert (response.status_code, response.json()) == (201, [901, 902])
     assert "location" not in response.headers
