@@ -297,7 +297,7 @@ class _Walk:
 
 
 def _asks_for_websocket(request: Request) -> bool:
-    return request.offers == PROTOCOL and (request.method == "GET" or request.http_version[:1] == "2")
+    return request.offers == PROTOCOL and request.method == "GET"
 
 
 def _is_told_later(problem: Problem) -> bool:
