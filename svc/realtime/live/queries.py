@@ -120,6 +120,7 @@ class LiveQueries:
         self._working = 0  # results that are worked at in slices
         self._timers: dict[WorkedResult, asyncio.TimerHandle] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._rows = 0  # that are kept for all results, at the last look
         self._checked = 0.0
         self._checks: asyncio.Task[None] | None = None
         self._checks_again = False
@@ -163,6 +164,11 @@ class LiveQueries:
     def results(self) -> int:
         """Different queries that are followed."""
         return len(self._results)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether commits wait to be looked at."""
+        return self._steps is not None
 
     @property
     def is_idle(self) -> bool:
@@ -211,7 +217,7 @@ class LiveQueries:
     def _make(self, subscription: LiveSubscription, key: Any, query: Query) -> LiveResult:
         if len(self._results) >= MAX_RESULTS:
             raise Overloaded(f"There are {MAX_RESULTS} different live queries already")
-        if sum([result.size for result in self._results.values() if isinstance(result, WorkedResult)]) > MAX_ROWS:
+        if self._rows > MAX_ROWS:
             raise Overloaded(f"Live queries have {MAX_ROWS} rows already")
         table = subscription.table
         database = table.database
@@ -537,6 +543,7 @@ class LiveQueries:
     def _sweep(self) -> None:
         """About once a second, while anybody is subscribed."""
         self._sweeper = None
+        self._rows = sum([result.size for result in self._results.values() if isinstance(result, WorkedResult)])
         for followed in list(self._followed.values()):
             for table in list(followed.tables.values()):
                 if not table.definitions.hold(table.table):

@@ -4,8 +4,8 @@ A segment tree over the ranges, sorted by their low end, that knows for each nod
 are a prefix of that order; in the prefix the tree is walked only where a high end lies behind the key. So a look-up takes O(log n) for
 each range that it finds, and O(log n) if it finds none.
 
-A tree does not change. New ranges wait in a list that is looked through, until there are many and a new tree is made; a range that nobody has
-any more stays in the tree until then, without items. Equal ranges are one.
+A tree does not change. New ranges wait in a list that is looked through, until there are many, or looking through them has cost as much as a new tree
+does; a range that nobody has any more stays in the tree until then, without items. Equal ranges are one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Range = tuple[bytes, bytes]  # from the first, to before the second
 
-FEW = 32  # ranges that are always just looked through
+FEW = 32  # ranges that may wait however small the tree is
+BUILD_COST = 10  # for each range of a new tree, in ranges that are looked through
 
 
 class Ranges(Generic[Item]):
     """Items under ranges of keys."""
 
-    __slots__ = ("_highest", "_items", "_lows", "_recent", "_size", "_tree", "_tree_set")
+    __slots__ = ("_highest", "_items", "_lows", "_passed", "_recent", "_size", "_tree", "_tree_set")
 
     def __init__(self) -> None:
         self._items: dict[Range, dict[Item, None]] = {}
@@ -33,6 +34,7 @@ class Ranges(Generic[Item]):
         self._highest: list[bytes] = []
         self._size = 1  # leaves of the tree, a power of two
         self._recent: list[Range] = []
+        self._passed = 0  # ranges that were looked through since the last tree was made
 
     def __len__(self) -> int:
         return len(self._items)
@@ -67,9 +69,13 @@ class Ranges(Generic[Item]):
     def find(self, key: bytes, found: dict[Item, None]) -> None:
         """Add the items whose range holds `key` to `found`."""
         items = self._items
-        for place in self._recent:
-            if place[0] <= key < place[1]:
-                found.update(items[place])
+        if self._recent:
+            self._passed += len(self._recent)
+            if self._passed > BUILD_COST * len(items):
+                self._build()
+            for place in self._recent:
+                if place[0] <= key < place[1]:
+                    found.update(items[place])
         end = bisect_right(self._lows, key)
         if not end:
             return
@@ -101,6 +107,7 @@ class Ranges(Generic[Item]):
         tree = self._tree = sorted(self._items)
         self._tree_set = set(tree)
         self._recent = []
+        self._passed = 0
         self._lows = [low for low, _ in tree]
         size = 1
         while size < len(tree):
