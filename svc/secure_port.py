@@ -15,6 +15,7 @@ from svc.logs import Logs
 from svc.tls.contexts import ServerContexts
 from svc.tls.entries import StoredCertificates, authorities_of_section, of_section
 from svc.tls.mtls import ClientCertificates, Mtls
+from svc.tls.revocation import Revocations, read_authorities
 
 HTTP, OPERATIONS = "http", "operationsApi.network"
 """Sections that have a `securePort`."""
@@ -23,7 +24,9 @@ HTTP, OPERATIONS = "http", "operationsApi.network"
 class SecurePort:
     """Of one section. `clients`: who the bearers of certificates are, None if nobody is asked for one."""
 
-    def __init__(self, section: str, config: Config, stored: StoredCertificates, logs: Logs, clock: Clock) -> None:
+    def __init__(
+        self, section: str, config: Config, stored: StoredCertificates, logs: Logs, clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.setting = f"{section}.securePort"
         self.port: int | None = config[self.setting]
         self._stored = stored
@@ -32,8 +35,18 @@ class SecurePort:
         self._entries = config.tls_entries if section == HTTP else config.operations_tls_entries
         self._purpose = "https" if section == HTTP else "operations"
         self._mtls = Mtls.from_setting(config[f"{section}.mtls"])
-        self.clients = None if self._mtls is None else ClientCertificates(self._mtls)
+        self._authorities = authorities_of_section(self._entries)
+        self.clients = None if self._mtls is None else ClientCertificates(self._mtls, self._make_revocations(self._mtls, clock, loop))
         self._contexts: ServerContexts | None = None
+
+    def _make_revocations(self, mtls: Mtls, clock: Clock, loop: asyncio.AbstractEventLoop) -> Revocations | None:
+        if mtls.revocation is None:
+            return None
+
+        def authorities() -> list[bytes]:
+            return [*read_authorities(self._authorities), *(text.encode() for text in self._stored.authorities())]
+
+        return Revocations(mtls.revocation, authorities, loop=loop, clock=clock, log=self._logger)
 
     def listen(
         self,
@@ -52,7 +65,7 @@ class SecurePort:
             clock=self._clock,
             purpose=self._purpose,
             stored=self._stored,
-            authorities=authorities_of_section(self._entries),
+            authorities=self._authorities,
             mtls=self._mtls,
             http2=connections.http2,
         )
@@ -63,7 +76,8 @@ class SecurePort:
         except OSError as error:
             raise OSError(error.errno, f"{self.setting} {self.port}: {error.strerror}") from None
         self._contexts = contexts
-        acceptor = TlsAcceptor(connections, TlsPort(contexts, record, self._logger))
+        revocations = None if self.clients is None else self.clients.revocations
+        acceptor = TlsAcceptor(connections, TlsPort(contexts, record, self._logger, revocations))
         return Listener(sock, acceptor, loop, routed, self._logger.warn, "https")
 
     @property

@@ -170,7 +170,7 @@ class Server:
             executor=self._executor,
         )
         certificates = StoredCertificates(self.store, config.root / "keys")
-        secure_port = SecurePort(HTTP, config, certificates, self.logs, clock)
+        secure_port = SecurePort(HTTP, config, certificates, self.logs, clock, self.loop)
         has_login = any(app.config.get("login") is True for app in self.apps)
         identifier = Identifier(
             self.directory,
@@ -227,7 +227,7 @@ class Server:
                     log(f"{key}: {message}")
 
     def _make_operations_port(self, certificates: StoredCertificates, date: HttpDate) -> OperationsPort:
-        secure_port = SecurePort(OPERATIONS, self.config, certificates, self.logs, self.clock)
+        secure_port = SecurePort(OPERATIONS, self.config, certificates, self.logs, self.clock, self.loop)
         node = Node(
             store=self.store,
             config=self.config,

@@ -6,6 +6,7 @@ other, not the requests of those who are there already. Those who wait are not p
 
     bytes that are no TLS      answered with 400 if they look like HTTP, else closed without a word
     nothing, or not enough     closed after HANDSHAKE_SECONDS
+    a certificate to look up   waits for what becomes of that
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -52,13 +54,25 @@ class Contexts(Protocol):
         """That of the client, if it was asked for and has been verified."""
 
 
+class Revocations(Protocol):
+    """Whether certificates of clients are revoked: `tls.revocation`."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds that a check may take."""
+
+    def check(self, certificate: Any, done: Callable[[], None]) -> bool:
+        """True: the certificate knows it; False: that takes a while, then `done` is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class TlsPort:
-    """What the handshakes of a port need. `record(value, metric)`: figures (analytics §3)."""
+    """What the handshakes of a port need. `record(value, metric)`: figures (analytics §3). `revocations`: None where they are not looked up."""
 
     contexts: Contexts
     record: Recorded
     log: Log
+    revocations: Revocations | None = None
 
 
 class Recorded(Protocol):
@@ -156,21 +170,33 @@ class Handshake(SocketConnection):
         if not self._is_done:
             self._read_again()
             return
-        successor = self._finish()
-        if self._tls.holds_input:
-            successor.on_readable()
+        self._finish()
 
-    def _finish(self) -> SocketConnection:
-        shared, tls, port = self._shared, self._tls, self._port
-        session = tls.session
-        port.record((shared.now() - self._accepted) * 1000.0, "tls-handshake")
+    def _finish(self) -> None:
+        """Both sides agree. A certificate may have to be looked into before the first request is."""
+        port, session = self._port, self._tls.session
+        port.record((self._shared.now() - self._accepted) * 1000.0, "tls-handshake")
         port.record(bool(session.session_reused), "tls-reused")
-        self.peer_certificate = port.contexts.peer_certificate(session)
-        if session.selected_alpn_protocol() == "h2":
-            return shared.begin_http2(self, b"")
-        successor = Http1Connection(shared, self.sock, self.peer, "https")
-        self.hand_over(successor)
-        return successor
+        certificate = self.peer_certificate = port.contexts.peer_certificate(session)
+        revocations = port.revocations
+        if certificate is None or revocations is None or revocations.check(certificate, self._begin_http):
+            self._begin_http()
+        else:
+            self._stop_reading()
+            self.deadline = self._shared.now() + revocations.longest
+
+    def _begin_http(self) -> None:
+        if self.closed:
+            return
+        shared, tls = self._shared, self._tls
+        successor: SocketConnection
+        if tls.session.selected_alpn_protocol() == "h2":
+            successor = shared.begin_http2(self, b"")
+        else:
+            successor = Http1Connection(shared, self.sock, self.peer, "https")
+            self.hand_over(successor)
+        if tls.holds_input:
+            successor.on_readable()
 
     def _fail(self, error: OSError) -> None:
         reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error.strerror or type(error).__name__

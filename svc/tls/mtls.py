@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from svc.auth.verifier import login_failed
+from svc.errors import Problem
 from svc.tls.peer import PeerCertificate
+from svc.tls.revocation import Revocations
 from svc.tls.revocation_settings import RevocationSettings
 
 _BY_COMMON_NAME = ("Common Name", "CN")
@@ -41,11 +43,14 @@ class Mtls:
 class ClientCertificates:
     """Who the bearers of certificates are: `auth.identify.Certificates`."""
 
-    def __init__(self, mtls: Mtls) -> None:
+    def __init__(self, mtls: Mtls, revocations: Revocations | None = None) -> None:
         self._mtls = mtls
+        self.revocations = revocations
 
     def username(self, certificate: PeerCertificate) -> str | None:
-        """None: other credentials tell. Raises Problem 401 for a certificate that names nobody."""
+        """None: other credentials tell. Raises Problem 401 for a certificate that names nobody, or is revoked."""
+        if self.revocations is not None and not self.revocations.is_good(certificate):
+            raise Problem("Certificate revoked or verification failed", 401)
         if not self._mtls.by_name:
             return self._mtls.user
         if certificate.common_name is None:

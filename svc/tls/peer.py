@@ -22,7 +22,19 @@ _SHORT = {
 class PeerCertificate:
     """Of one connection. Names are texts such as `O=Example, CN=ann`, the most general part first."""
 
-    __slots__ = ("chain", "common_name", "crl_urls", "der", "fingerprint", "issuer", "logged_in", "ocsp_urls", "serial", "subject")
+    __slots__ = (
+        "chain",
+        "common_name",
+        "crl_urls",
+        "der",
+        "fingerprint",
+        "issuer",
+        "logged_in",
+        "ocsp_urls",
+        "serial",
+        "subject",
+        "verdict",
+    )
 
     def __init__(self, fields: dict[str, Any], der: bytes, chain: tuple[bytes, ...] = ()) -> None:
         """`fields`: as `ssl` reads them. `chain`: DER of its issuers as far as they are known, the nearest first."""
@@ -37,6 +49,7 @@ class PeerCertificate:
         names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
         self.common_name: str | None = names[0] if len(names) == 1 else None
         """None also if there are several: nobody could tell whom they mean."""
+        self.verdict: Any = None  # of `revocation`, where that is looked up
         self.logged_in: str | None = None  # the user whose login by it has been told to the log
         self.ocsp_urls: tuple[str, ...] = tuple(fields.get("OCSP", ()))
         self.crl_urls: tuple[str, ...] = tuple(fields.get("crlDistributionPoints", ()))

@@ -1,9 +1,13 @@
-"""The setting `certificateVerification` (contract: security §4)."""
+"""The setting `certificateVerification` (contract: security §4), and what all that look up revocations raise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+
+class NoAnswer(Exception):
+    """A method tells nothing, for this reason."""
 
 
 @dataclass(frozen=True, slots=True)
