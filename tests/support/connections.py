@@ -51,7 +51,7 @@ class FakeApplication:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, http2: bool = False) -> None:
         self.loop, self.clock, self.application = FakeLoop(), FakeClock(), FakeApplication()
         self.errors: list[tuple[str, BaseException | None]] = []
         self.connections = Connections(
@@ -63,6 +63,7 @@ class World:
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
             log_error=lambda where, error: self.errors.append((where, error)),
             max_bodies=1000,
+            http2=http2,
         )
         self.sock = FakeSocket()
         self.connection: Http1Connection = self.connections.accept(self.sock, "127.0.0.1")  # type: ignore[arg-type]
