@@ -41,6 +41,7 @@ EXAMPLES = (
     ("a relationship from its other side", "/Airport/EYW?select(name,arrivals{id,plane{manufacturer,model}})"),
     ("what can be asked", "/Flight"),
 )
+FOLLOWED = "/Plane/N102UW"
 
 
 def main(args: Sequence[str]) -> int:
@@ -97,6 +98,8 @@ def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) ->
     login = f"{DEFAULT_ADMIN}:{password or 'PASSWORD'}"
     for title, target in EXAMPLES:
         lines += [f"\n# {title}", f"curl -gu '{login}' 'http://localhost:{port}{target}'"]
+    lines += ["\n# one record, and what becomes of it: write to it from yet another terminal"]
+    lines += [f"curl -gNu '{login}' -H 'Accept: text/event-stream' 'http://localhost:{port}{FOLLOWED}'"]
     for operations_port in operations_ports:
         body = '{"operation":"describe_table","table":"Flight"}'
         lines += ["\n# operations, on a port of their own"]

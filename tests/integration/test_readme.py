@@ -18,7 +18,7 @@ from tests.integration.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations", "security"))]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations", "security", "realtime"))]
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
@@ -29,6 +29,11 @@ def examples(page: Path) -> list[tuple[str, str]]:
     blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     pairs = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
     return [(command, output) for command, output in pairs]
+
+
+def programs(page: Path) -> list[tuple[str, str]]:
+    """(program, what it prints) for each block marked `python` with one marked `text` behind it."""
+    return re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 class Demo:
@@ -85,3 +90,15 @@ def test_examples_answer_as_written(demo: Demo, page: Path) -> None:
         environment = {"PATH": os.environ["PATH"], "LOGIN": login}
         done = subprocess.run(["bash", "-c", local], env=environment, capture_output=True, text=True, timeout=30, check=False)
         assert (done.returncode, done.stdout.rstrip("\n")) == (0, expected.rstrip("\n")), (command, done.stderr)
+
+
+def test_programs_print_what_is_written(demo: Demo) -> None:
+    login = demo.wait_for(r"curl -gu '(admin:[^']+)'")
+    found = [program for page in PAGES for program in programs(page)]
+    assert found
+    for program, expected in found:
+        local = program.replace("localhost:9926/", f"localhost:{demo.port}/")
+        assert local != program
+        command = [sys.executable, "-c", local]
+        done = subprocess.run(command, env={"LOGIN": login}, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (0, expected), (program, done.stderr)
