@@ -28,6 +28,7 @@ from svc.tls.revocation_settings import NoAnswer, RevocationSettings
 
 THREADS = 4
 MAX_VERDICTS = 10_000  # certificates whose answer is remembered; the oldest is forgotten first
+LEAST_LIFE = 10.0  # seconds that any answer is remembered, even one that ends just now: else each request would ask again
 MAX_LISTS = 100  # a list may be large
 MAX_ADDRESSES = 3  # of each method that a certificate names; more are not asked
 LIST_PAUSE = 60.0  # seconds after a list could not be fetched until that is tried again
@@ -94,14 +95,7 @@ class Revocations:
         if verdict is not None:
             certificate.verdict = verdict
             return True
-        task = self._begin(certificate)
-
-        def finished(task: asyncio.Task[Verdict]) -> None:
-            if not task.cancelled():
-                certificate.verdict = task.result()
-                done()
-
-        task.add_done_callback(finished)
+        self._begin(certificate, done)
         return False
 
     def is_good(self, certificate: PeerCertificate) -> bool:
@@ -112,7 +106,8 @@ class Revocations:
         if verdict.expires <= self._now():
             known = self._known(certificate)
             if known is None:
-                self._begin(certificate)
+                certificate.verdict = Verdict(verdict.good, self._now() + LEAST_LIFE)  # until then it is under way
+                self._begin(certificate, _nothing)
             else:
                 certificate.verdict = verdict = known
         return verdict.good
@@ -123,16 +118,23 @@ class Revocations:
         verdict = self._verdicts.get(certificate.fingerprint)
         return verdict if verdict is not None and verdict.expires > self._now() else None
 
-    def _begin(self, certificate: PeerCertificate) -> asyncio.Task[Verdict]:
+    def _begin(self, certificate: PeerCertificate, done: Callable[[], None]) -> None:
         key = certificate.fingerprint
         task = self._checks.get(key)
         if task is None:
             task = self._checks[key] = self._loop.create_task(self._check(certificate))
-        return task
+
+        def finished(task: asyncio.Task[Verdict]) -> None:
+            if not task.cancelled():
+                certificate.verdict = task.result()
+                done()
+
+        task.add_done_callback(finished)
 
     async def _check(self, certificate: PeerCertificate) -> Verdict:
         try:
             verdict = await self._find_out(certificate)
+            verdict.expires = max(verdict.expires, self._now() + LEAST_LIFE)
             self._verdicts.pop(certificate.fingerprint, None)
             if len(self._verdicts) >= MAX_VERDICTS:
                 del self._verdicts[next(iter(self._verdicts))]
@@ -216,6 +218,10 @@ class Revocations:
 
     async def _on_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._executor, work, *arguments)
+
+
+def _nothing() -> None:
+    pass
 
 
 # Run on threads; `cryptography` is loaded there, by the first check.

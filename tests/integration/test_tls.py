@@ -21,6 +21,7 @@ from svc.store import Store
 from svc.store.records import decode
 from tests.integration.conftest import PASSWORD, Process, free_port
 from tests.support.certificates import Authority, Pair, authority, client_context, localhost
+from tests.support.revocation import Responder, make_answer, make_list
 
 LIMIT = 30.0  # seconds until a test gives up
 GET = b"GET /Product/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -478,3 +479,38 @@ def test_a_certificate_may_only_admit(mutual: Secure) -> None:
         assert client.post(url, json=ask, auth=("ann", "secret")).json()["username"] == "ann"
     with pytest.raises((httpx.ConnectError, httpx.ReadError)), httpx.Client(verify=client_context()) as client:
         client.post(url, json=ask, auth=("ann", "secret"))
+
+
+def test_revoked_certificates(tmp_path: Path) -> None:
+    responder = Responder()
+    process = Secure(tmp_path / "root", env={"HTTP_MTLS": '{"certificateVerification": true}'})
+    process.start()
+    try:
+        good = authority().make("admin", crl=(f"{responder.url}/list",))
+        revoked = authority().make("admin", crl=(f"{responder.url}/list",))
+        answered = authority().make("admin", ocsp=(f"{responder.url}/ask",))
+        unanswered = authority().make("admin", ocsp=(f"{responder.url}/nobody",))
+        silent = authority().make("admin")
+        responder.list = make_list(authority(), (revoked,))
+        responder.answer = lambda question: make_answer(authority(), answered)
+        for pair, status in ((good, 200), (revoked, 401), (answered, 200), (unanswered, 401), (silent, 200)):
+            for _ in range(2):  # the second time from memory
+                with process.https(pair) as client:
+                    for _ in range(2):
+                        found = client.get("/Product")
+                        assert found.status_code == status, found.text
+                        assert status == 200 or found.json()["error"] == "Certificate revoked or verification failed"
+                    assert status == 200 or client.get("/Product", auth=("admin", PASSWORD)).status_code == 401, "nothing helps it"
+        assert sorted(responder.asked) == ["/ask", "/list", "/nobody"]
+        context = client_context(ssl.TLSVersion.TLSv1_2, certificate=good)
+        with process.connect(context) as sock:
+            session = sock.session
+        with process.connect(context, session=session) as sock:
+            assert sock.session_reused
+            sock.sendall(b"GET /Product HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert answer(sock)[0].startswith(b"HTTP/1.1 200 ")
+    finally:
+        assert process.stop() == 0
+        responder.close()
+    assert "Traceback" not in process.logged()
+    assert "[warn] [tls]: the certificate " in process.logged()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,13 +41,30 @@ class FakeLog:
         self.lines.append(("info", " ".join(map(str, messages))))
 
 
-class TlsWorld(World):
+class FakeRevocations:
+    """Knows nothing at once; `finish` tells those who wait."""
+
+    longest = 60.0
+
     def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def check(self, certificate: Any, done: Callable[[], None]) -> bool:
+        self.waiting.append(done)
+        return False
+
+    def finish(self) -> None:
+        while self.waiting:
+            self.waiting.pop()()
+
+
+class TlsWorld(World):
+    def __init__(self, revocations: FakeRevocations | None = None) -> None:
         super().__init__()
         self.connection.close_now()
         self.contexts, self.log = FakeContexts(), FakeLog()
         self.recorded: list[tuple[float | bool, str]] = []
-        port = TlsPort(self.contexts, lambda value, metric: self.recorded.append((value, metric)), self.log)
+        port = TlsPort(self.contexts, lambda value, metric: self.recorded.append((value, metric)), self.log, revocations)
         self.acceptor = TlsAcceptor(self.connections, port)
 
     def connect(self, version: ssl.TLSVersion | None = None, **options: Any) -> Wire:
@@ -180,6 +198,70 @@ def test_a_client_that_reads_byte_by_byte(world: TlsWorld, version: ssl.TLSVersi
     assert wire.client.done
     assert type(wire.connection) is Http1Connection
     assert not world.loop.writers
+
+
+# --- certificates that are looked up ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looking() -> tuple[TlsWorld, FakeRevocations]:
+    revocations = FakeRevocations()
+    world = TlsWorld(revocations)
+    world.contexts.certificate = "a certificate"
+    return world, revocations
+
+
+def test_requests_wait_for_what_becomes_of_the_certificate(looking: tuple[TlsWorld, FakeRevocations]) -> None:
+    world, revocations = looking
+    wire = world.connect()
+    wire.exchange()
+    assert wire.client.done
+    wire.client.write(GET % 1)
+    wire.exchange()
+    assert not world.application.handled
+    assert wire.handshake.sock not in world.loop.readers
+    revocations.finish()
+    assert type(wire.connection) is Http1Connection
+    world.loop.readers[wire.handshake.sock]()
+    world.turns()
+    wire.deliver()
+    assert wire.client.received.endswith(b"/1")
+
+
+def test_a_request_behind_the_last_flight_waits_too(looking: tuple[TlsWorld, FakeRevocations]) -> None:
+    world, revocations = looking
+    wire = world.connect(ssl.TLSVersion.TLSv1_3)
+    wire.arrive(wire.client.take())
+    world.turns()
+    wire.deliver()
+    wire.client.write(GET % 7)
+    wire.arrive(wire.client.take())
+    world.turns()
+    assert not world.application.handled
+    revocations.finish()
+    world.turns()
+    wire.deliver()
+    assert wire.client.received.endswith(b"/7")
+
+
+def test_nobody_waits_for_ever(looking: tuple[TlsWorld, FakeRevocations]) -> None:
+    world, revocations = looking
+    wire = world.connect()
+    wire.exchange()
+    world.pass_time(revocations.longest - 1)
+    assert not wire.raw.closed
+    world.pass_time(2)
+    assert wire.raw.closed
+    revocations.finish()
+    assert not world.connections.open and not world.loop.readers
+
+
+def test_clients_without_a_certificate_do_not_wait(looking: tuple[TlsWorld, FakeRevocations]) -> None:
+    world, _ = looking
+    world.contexts.certificate = None
+    wire = world.connect()
+    wire.exchange()
+    assert type(wire.connection) is Http1Connection
 
 
 # --- slices ----------------------------------------------------------------------------------------------------------------------------
