@@ -48,15 +48,16 @@ _ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
 
 
 class _Followed:
-    """The subscriptions to tables of one database. `indexes`: by number of the table."""
+    """The subscriptions to tables of one database. `indexes`: by number of the table. `unfinished`: who is still to be told the end of a transaction."""
 
-    __slots__ = ("audiences", "indexes", "subscriptions", "tables")
+    __slots__ = ("audiences", "indexes", "subscriptions", "tables", "unfinished")
 
     def __init__(self) -> None:
         self.indexes: dict[int, TargetIndex[Audience]] = {}
         self.tables: dict[int, Table] = {}
         self.audiences: dict[tuple[Target, Any, View], Audience] = {}
         self.subscriptions: dict[Subscription, None] = {}
+        self.unfinished: dict[Audience, None] = {}
 
 
 class Hub:
@@ -177,6 +178,7 @@ class Hub:
     @staticmethod
     def _remove(followed: _Followed, audience: Audience, place: tuple[Target, Any, View]) -> None:
         del followed.audiences[place]
+        followed.unfinished.pop(audience, None)
         number = audience.view.table.number
         index = followed.indexes[number]
         index.remove(audience.target, audience)
@@ -237,7 +239,7 @@ class Hub:
         indexes = followed.indexes
         ready: list[Subscription] = []
         full: list[Subscription] = []
-        unfinished: dict[Audience, None] = {}
+        unfinished = followed.unfinished
         for entry in entries:
             index = indexes.get(entry.table_number)
             if index is None:
@@ -285,9 +287,12 @@ class Hub:
         following = database.log.get(snapshot, last.lsn + 1)
         snapshot.abort()
         going_on = following is not None and following.transaction == last.transaction
-        for audience in audiences:
+        for audience in list(audiences):
             change = audience.unfinished
-            if change is not None and not (going_on and change.transaction == last.transaction):
+            if change is None:
+                del audiences[audience]
+            elif not (going_on and change.transaction == last.transaction):
+                del audiences[audience]
                 audience.unfinished = None
                 audience.spread(change.end(audience.view), ready, full)
 
@@ -420,6 +425,9 @@ class Hub:
             audience = self._audience(followed, request.table, before.target, request, view)
             audience.members += 1
             subscription.see_as(audience)
+            if before.unfinished is not None and audience.unfinished is None:
+                audience.unfinished = before.unfinished
+                followed.unfinished[audience] = None
             self._leave(followed, before, request)
         if user is not request.user:
             subscription.request = replace(request, user=user)

@@ -143,7 +143,7 @@ class Consumer:
     def __init__(self, made: dict[str, Any]) -> None:
         self.made = made
         self.start = 0
-        self.current: list[tuple[Any, Any]] | None = None  # (key, value) of the records that must come first
+        self.current: list[tuple[Any, Any, float | None]] | None = None  # (key, value, expiry) of the records that must come first
         self.got: list[Any] = []
         self.ready = True
         self.mixed = False  # its snapshot was taken away: the records are of several
@@ -430,7 +430,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         consumer.source.read(self.clock.monotonic() + 1)  # takes the snapshot, which else would be of a later moment
         consumer.mixed = start == "current" and not history.MOST_HELD
         if start == "current":
-            consumer.current = [(key, self._shown(consumer, record.data)) for key, record in self._records(consumer)]
+            consumer.current = [(key, self._shown(consumer, record.data), record.expires) for key, record in self._records(consumer)]
         self.consumers.append(consumer)
 
     def _records(self, consumer: Consumer) -> Iterator[tuple[Any, Record]]:
@@ -612,15 +612,21 @@ class SubscriptionMachine(RuleBasedStateMachine):
             return
         events = list(consumer.got)
         if consumer.current is not None:
-            current, events = events[: len(consumer.current)], events[len(consumer.current) :]
-            assert [(event.id, event.value) for event in current] == consumer.current[: len(current)]
+            now = self.clock.wall() * 1000
+            count = 0
+            for key, value, expires in consumer.current:
+                if count == len(events):
+                    assert not finished or (expires is not None and expires <= now), "it expired before it was read"
+                elif (events[count].id, events[count].value) == (key, value):
+                    count += 1
+                else:
+                    assert expires is not None and expires <= now
+            current, events = events[:count], events[count:]
             assert all(event.type == "put" and event.coalesced == 1 for event in current)
             at = [event.local_time for event in current]
             assert at[:-1] == [None] * len(at[:-1])
-            if current and len(current) == len(consumer.current):
+            if current and (events or finished):
                 assert at[-1] == consumer.start
-            if finished:
-                assert len(current) == len(consumer.current)
         expected = self.expected(consumer)
         plain = consumer.made["raw_events"] or consumer.made["supports_transactions"]
         got: list[Told] = [(event.type, event.id, event.value, event.local_time, event.begin_txn) for event in events]
