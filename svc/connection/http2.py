@@ -227,7 +227,7 @@ class Http2Connection(SocketConnection):
         now = self._shared.now()
         for exchange in exchanges.values():
             exchange.give_up(now)
-        self._on_all_sent(now)
+        self._report_sent(now)
 
     # --- for exchanges -------------------------------------------------------------------------------------------------------------
 
@@ -287,14 +287,17 @@ class Http2Connection(SocketConnection):
 
     def _on_all_sent(self, now: float) -> None:
         self._stall_deadline = inf
+        self._report_sent(now)
+        if not self._exchanges:
+            self._idle_deadline = now + self._shared.timeouts.keep_alive
+            self.deadline = min(self.deadline, self._idle_deadline)
+
+    def _report_sent(self, now: float) -> None:
         application = self._shared.application
         for exchange in self._unsent:
             application.sent(exchange, now)
             exchange.request.exchange = None  # a cycle, as in `http1`
         self._unsent.clear()
-        if not self._exchanges:
-            self._idle_deadline = now + self._shared.timeouts.keep_alive
-            self.deadline = min(self.deadline, self._idle_deadline)
 
     def _on_flushed(self) -> None:
         protocol = self.protocol
@@ -335,7 +338,7 @@ class Http2Connection(SocketConnection):
         if self._is_lingering or self._stall_deadline <= now:
             self.close_now()
             return
-        if self._head_deadline <= now or (not self._exchanges and self._idle_deadline <= now):
+        if self._head_deadline <= now or (self._is_idle and self._idle_deadline <= now):
             self.protocol.close()
             self._unread = self._head_deadline <= now
             self._give_up_all()
@@ -349,9 +352,13 @@ class Http2Connection(SocketConnection):
             exchange.on_deadline()
         deadlines = [self._head_deadline, self._stall_deadline, self._drain_deadline]
         deadlines += [exchange.deadline for exchange in self._exchanges.values()]
-        if not self._exchanges:
+        if self._is_idle:
             deadlines.append(self._idle_deadline)
         self.deadline = min(deadlines)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._exchanges and not self._out
 
     def drain(self) -> None:
         """The peer is told first, so that it sends its next requests elsewhere; those on their way are answered."""
