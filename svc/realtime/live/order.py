@@ -67,8 +67,9 @@ def sequence_changes(
 ) -> list[Change] | None:
     """The same for rows that are known by the keys in their order, each once. None: they are more than `most`."""
     place_of = {key: at for at, key in enumerate(new)}
-    staying = _staying([place_of[key] for key in old if key in place_of])
-    if most is not None and len(old) + len(new) - 2 * len(staying) + sum([is_changed(new[at]) for at in staying]) > most:
+    common = [place_of[key] for key in old if key in place_of]
+    staying = _staying(common)
+    if most is not None and len(old) + len(new) - len(common) - len(staying) + sum([is_changed(new[at]) for at in staying]) > most:
         return None
     rows = list(old)
     changes: list[Change] = []

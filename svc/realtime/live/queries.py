@@ -32,6 +32,7 @@ from svc.narrowing import narrow_query
 from svc.query.memo import Definitions
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.relations import Lookups
+from svc.query.select import enumerable_select
 from svc.realtime.changes import after_of
 from svc.realtime.event import Ended
 from svc.realtime.feed import CommitFeed
@@ -195,10 +196,11 @@ class LiveQueries:
             may = rights(user, table.database.name, table.name)
             if not may.read:
                 raise AccessViolation(user)
-            if may.attributes is not None and query.select is None and query.aggregate is None:
-                query = Query(
-                    query.where, Select((SelectItem(("*",)),)), query.sort, query.offset, query.limit, after=query.after, live=True
-                )
+            if query.select is None and query.aggregate is None:
+                if table.has_enumerable:
+                    query = replace(query, select=enumerable_select(table))
+                elif may.attributes is not None:
+                    query = replace(query, select=Select((SelectItem(("*",)),)))  # which is narrowed to what may be seen
             query = narrow_query(query, table, user)
         # The text of the nodes: as values, 1 and true are equal.
         return (id(table), subscription.prefix, subscription.allow_full_scan, repr(query)), query

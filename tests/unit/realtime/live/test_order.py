@@ -1,0 +1,62 @@
+"""svc.realtime.live.order: what is told turns one list into the other, and is not more than needed."""
+
+import random
+
+import pytest
+
+from svc.realtime.live.order import Change, become, sequence_changes
+
+
+def apply(rows, change):
+    """What a client does."""
+    if change.was_at >= 0:
+        assert rows[change.was_at] == change.key
+        del rows[change.was_at]
+    if change.type != "leave":
+        rows.insert(change.at, change.key)
+
+
+def never(key):
+    return False
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_changes_of_a_sequence_make_the_other_one(seed):
+    source = random.Random(seed)
+    keys = [bytes([number]) for number in range(12)]
+    old, new = [source.sample(keys, source.randint(0, 12)) for _ in range(2)]
+    changed = set(source.sample(keys, 3))
+    rows = list(old)
+    changes = sequence_changes(old, new, changed.__contains__)
+    for change in changes:
+        apply(rows, change)
+    assert rows == new
+    assert {change.key for change in changes} >= changed & set(new)
+    assert sequence_changes(old, new, changed.__contains__, len(changes)) == changes
+    assert not changes or sequence_changes(old, new, changed.__contains__, len(changes) - 1) is None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_changes_of_places_make_the_other_order(seed):
+    source = random.Random(seed)
+    keys = [bytes([number]) for number in range(12)]
+    old, new = [sorted((bytes([source.randrange(9)]), key) for key in source.sample(keys, source.randint(0, 12))) for _ in range(2)]
+    view, rows = list(old), [key for _, key in old]
+    changed = set(source.sample(keys, 3))
+    changes = become(view, new, changed.__contains__)
+    for change in changes:
+        apply(rows, change)
+    assert view == new and rows == [key for _, key in new]
+    assert {change.key for change in changes} >= changed & set(rows)
+
+
+def test_one_row_that_moves_is_one_change():
+    old = [b"a", b"b", b"c", b"d"]
+    assert sequence_changes(old, [b"b", b"c", b"d", b"a"], never) == [Change("update", b"a", 3, 0)]
+    places = [(bytes([at]), key) for at, key in enumerate(old)]
+    moved = sorted([*places[1:], (b"\x09", b"a")])
+    assert become(list(places), moved, never) == [Change("update", b"a", 3, 0)]
+
+
+def test_a_place_that_changes_without_moving_the_row_tells_nothing():
+    assert become([(b"\x01", b"a"), (b"\x05", b"b")], [(b"\x02", b"a"), (b"\x05", b"b")], never) == []
