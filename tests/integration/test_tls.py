@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -183,8 +184,6 @@ def test_large_bodies_both_ways(secure: Secure) -> None:
 
 
 def test_a_slow_reader_gets_everything(secure: Secure) -> None:
-    import base64
-
     with secure.https(auth=("admin", PASSWORD)) as client:
         assert client.put("/Product/slow", json={"name": "x" * 8_000_000}).status_code == 204
     credentials = base64.b64encode(f"admin:{PASSWORD}".encode())
@@ -258,6 +257,17 @@ def test_new_keys_in_the_middle(secure: Secure) -> None:
         output, _ = client.communicate(timeout=LIMIT)
     assert b"KEYUPDATE" in output
     assert b"HTTP/1.1 401 " in output
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_small_records(secure: Secure) -> None:
+    """A client with little memory asks for records of 512 bytes: the answer is longer than that (RFC 6066 §4)."""
+    ask = b"GET /Product HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic %s\r\n\r\n"
+    with s_client(secure, "-tls1_2", "-quiet", "-maxfraglen", "512") as client:
+        output, _ = client.communicate(ask % base64.b64encode(f"admin:{PASSWORD}".encode()), timeout=LIMIT)
+    body = output[output.index(b"\r\n\r\n") + 4 :].decode()
+    assert len(body) > 700
+    assert json.JSONDecoder().raw_decode(body)[0]["name"] == "Product"
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
