@@ -1,6 +1,6 @@
 """A server of WebSockets and nothing else, as a process: the real loop, connections, listeners and sockets, without store and applications.
 
-    python -m tests.support.socket_server [--deflate] [--takeover] [--host HOST]
+    python -m tests.support.socket_server [--deflate] [--takeover] [--min-size N] [--listeners] [--fast]
 
 Prints its port. What a WebSocket does follows from its path: see SERVICES. SIGTERM drains it; then it prints its figures as JSON.
 """
@@ -24,12 +24,11 @@ from svc.listener import Listener, listen_on
 from svc.loop import new_loop
 from svc.messages import Request, Response
 from svc.protocol.http1 import Limits
-from svc.websocket import DeflateOptions, Service, UpgradeListeners, WebSocket, WebSockets, WsListeners, encode_frame
+from svc.websocket import DeflateOptions, Service, UpgradeListeners, WebSocket, WebSockets, WsListeners, encode_frame, web_socket
 
 SWEEP_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
 FLOOD_FRAME = encode_frame(b"x" * 65536)
-SMALL = 1000  # bytes of a message on /small
 
 
 def echo(socket: WebSocket) -> None:
@@ -93,7 +92,20 @@ async def once(socket: WebSocket) -> None:
         return
 
 
+def figures(socket: WebSocket) -> None:
+    """What the server holds, asked with any message."""
+    shared = socket._shared
+
+    def tell(message: str | bytes) -> None:
+        others = [other for other in shared.open if other is not socket]
+        pending = max((other.pending for other in others), default=0)
+        socket.send_frame(encode_frame(json.dumps({"open": len(others), "pending": pending, "held": shared._collected})))
+
+    socket.on("message", tell)
+
+
 SERVICES: dict[str, Service] = {
+    "/figures": figures,
     "/echo": echo,
     "/iterate": iterate,
     "/wait": wait,
@@ -198,7 +210,12 @@ def main() -> None:
     parser.add_argument("--takeover", action="store_true", help="... with context takeover")
     parser.add_argument("--min-size", type=int, default=256, help="... for messages of so many bytes")
     parser.add_argument("--listeners", action="store_true", help="with listeners of an application")
+    parser.add_argument("--fast", action="store_true", help="ping and give up after a fraction of a second")
     options = parser.parse_args()
+    sweep_seconds = SWEEP_SECONDS
+    if options.fast:
+        web_socket.PING_SECONDS, web_socket.SILENCE_SECONDS, web_socket.CLOSE_SECONDS = 0.2, 0.6, 0.4
+        sweep_seconds = 0.1
 
     loop, selector = new_loop()
     deflate = None
@@ -224,12 +241,12 @@ def main() -> None:
     selector.end_turn = connections.end_turn
 
     def sweep() -> None:
-        loop.call_later(SWEEP_SECONDS, sweep)
+        loop.call_later(sweep_seconds, sweep)
         connections.sweep(SYSTEM_CLOCK.monotonic())
 
     listener = Listener(listen_on(0, "127.0.0.1"), connections, loop, lambda at_once: None, lambda text: print(text, file=sys.stderr))
     listener.start()
-    loop.call_later(SWEEP_SECONDS, sweep)
+    loop.call_later(sweep_seconds, sweep)
 
     def stop() -> None:
         listener.stop()

@@ -1,0 +1,70 @@
+"""The cases of the Autobahn test suite, run by kosoku's fuzzing client against a real process.
+
+Groups 12 and 13 send up to 1000 compressed messages of up to 128 KiB per case, minutes of work for both ends: AUTOBAHN=full runs them all, otherwise
+those with small messages are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+from kosoku import FailureError, run_fuzzingclient
+
+from tests.integration.socket_process import SocketProcess
+
+LIMIT = 1800.0 if os.environ.get("AUTOBAHN") == "full" else 240.0  # seconds
+GROUPS = {"1.*": 16, "2.*": 11, "3.*": 7, "4.*": 10, "5.*": 20, "6.*": 145, "7.*": 37, "9.*": 54, "10.*": 1}
+SMALL = 6  # of the cases of each sub-group of 12 and 13: the later, the larger their messages
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SocketProcess]:
+    process = SocketProcess()
+    yield process
+    process.stop()
+    assert process.errors == ""
+
+
+def conforms(url: str, cases: list[str], count: int, concurrency: int = 2) -> None:
+    """All of them do what the suite calls right: not merely acceptable."""
+
+    async def ask() -> list[str]:
+        try:
+            results = await asyncio.wait_for(run_fuzzingclient(url, cases, concurrency=concurrency), LIMIT)
+        except FailureError as failure:
+            results = failure.results
+        assert len(results) == count
+        return [
+            f"{result.case_id}: {result.behavior.value}, {result.behavior_close.value}: {result.result} {result.result_close}"
+            for result in results
+            if not result.passed or "NON-STRICT" in (result.behavior.value, result.behavior_close.value)
+        ]
+
+    assert asyncio.run(ask()) == []
+
+
+@pytest.mark.parametrize("path", ["/echo", "/iterate", "/wait"])
+def test_frames_and_messages(server: SocketProcess, path: str) -> None:
+    conforms(server.url + path, list(GROUPS), sum(GROUPS.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # kosoku's test data
+@pytest.mark.parametrize("option", ["--deflate", "--takeover"])
+def test_compression(option: str) -> None:
+    groups = [f"12.{number}" for number in range(1, 6)] + [f"13.{number}" for number in range(1, 8)]
+    if os.environ.get("AUTOBAHN") == "full":
+        cases, count, concurrency = ["12.*", "13.*"], 216, 1  # some take all of the 30 s the client gives them
+    else:
+        cases = [f"{group}.{number}" for group in groups for number in range(1, SMALL + 1)]
+        count, concurrency = len(cases), 2
+    # The client counts messages that are not compressed as failures of its own.
+    process = SocketProcess(option, "--min-size", "0")
+    try:
+        conforms(f"{process.url}/iterate", cases, count, concurrency)
+    finally:
+        process.stop()
+    assert process.errors == ""
