@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -437,3 +438,34 @@ def test_a_large_answer_to_a_slow_reader(world: TlsWorld) -> None:
     wire.client.write(GET % 2)
     wire.exchange()
     assert wire.client.received.endswith(b"small")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x16\x03\x01\x00\x05hello", GET % 1])
+def test_what_a_connection_leaves_behind_is_freed_with_it(world: TlsWorld, data: bytes) -> None:
+    """Cycles would wait for the garbage collector, which stops the loop to find them."""
+
+    def connect() -> None:
+        wire = world.connect()
+        if data:
+            wire.arrive(data)
+        else:
+            wire.exchange()
+            wire.client.write(GET % 1)
+            wire.exchange()
+        world.turns()
+        wire.arrive(b"")
+        world.turns()
+        assert wire.raw.closed
+        world.application.handled.clear()
+        world.application.done.clear()
+        world.recorded.clear()
+
+    connect()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            connect()
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
