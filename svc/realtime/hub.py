@@ -48,11 +48,13 @@ _ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
 
 
 class _Followed:
-    """The subscriptions to tables of one database. `indexes`: by number of the table. `unfinished`: who is still to be told the end of a transaction."""
+    """The subscriptions to tables of one database. `indexes`: by number of the table. `unfinished`: who is still to be told the end of a transaction.
+    `position`: LSN up to which the live ones have got everything."""
 
-    __slots__ = ("audiences", "indexes", "subscriptions", "tables", "unfinished")
+    __slots__ = ("audiences", "indexes", "position", "subscriptions", "tables", "unfinished")
 
     def __init__(self) -> None:
+        self.position = 0
         self.indexes: dict[int, TargetIndex[Audience]] = {}
         self.tables: dict[int, Table] = {}
         self.audiences: dict[tuple[Target, Any, View], Audience] = {}
@@ -190,8 +192,9 @@ class Hub:
     def _follow(self, database: Database) -> _Followed:
         followed = self._followed.get(database)
         if followed is None:
-            self._feed.add(database, self._told)
+            position = self._feed.add(database, self._told)
             followed = self._followed[database] = _Followed()
+            followed.position = position
         return followed
 
     def _tidy(self, database: Database, followed: _Followed) -> None:
@@ -236,6 +239,9 @@ class Hub:
         followed = self._followed.get(database)
         if followed is None:
             return
+        if entries[0].lsn != followed.position + 1 or entries[-1].lsn - entries[0].lsn >= len(entries):
+            self._lost(database, followed)
+        followed.position = entries[-1].lsn
         indexes = followed.indexes
         ready: list[Subscription] = []
         full: list[Subscription] = []
@@ -265,6 +271,14 @@ class Hub:
                 subscription.finish(Ended.TOO_SLOW)
             elif subscription.weight > MOST_WEIGHT and subscription.ended is None:
                 subscription.fall_behind()
+
+    @staticmethod
+    def _lost(database: Database, followed: _Followed) -> None:
+        """What a sibling had written was removed from the log before it was read: nobody can say whom that concerned."""
+        logger.warning("entries of the log of %s were removed before they were told, live subscriptions end", database.name)
+        for audience in list(followed.audiences.values()):
+            for subscription in list(audience.live):
+                subscription.finish(Ended.TOO_SLOW)
 
     @staticmethod
     def _tell_in_transaction(audience: Audience, change: Change, ready: list[Subscription], full: list[Subscription]) -> None:
@@ -341,15 +355,6 @@ class Hub:
         if subscription.waiting and subscription.has_something:
             subscription.signal()
         return progress
-
-    def signal_soon(self, subscription: Subscription) -> None:
-        """Tell its consumer that there is something, though not from within its own call."""
-        self.loop.call_soon_threadsafe(self._signal, subscription)
-
-    @staticmethod
-    def _signal(subscription: Subscription) -> None:
-        if subscription.waiting and subscription.has_something:
-            subscription.signal()
 
     def change(self, table: Table, entry: LogEntry, txn: Txn) -> Change:
         """The change of an entry that was read: those who read the same part of the log share events, and their encoded forms."""

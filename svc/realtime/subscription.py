@@ -1,27 +1,26 @@
 """One subscription: its queue, and where what comes into it comes from (contract: realtime §1; applications §9).
 
-stages to go through     READING    `hub` lets them read, a slice at a time, while the queue has room
-none                     LIVE       the audience appends what is committed
-too much in the queue    BEHIND     it is forgotten; what comes is counted, and `Forward` reads it from the log when there is room again
-ended
+The states, and who puts events into the queue:
 
-READING --end of the log--> LIVE --queue full--> BEHIND --end of the log--> LIVE
-any --end, rights gone, table dropped, 10,000 events missed--> ended
+    READING    stages are left: `hub` lets them read, a slice at a time, while there is room
+    LIVE       no stage is left: the audience appends what is committed
+    BEHIND     too much was in the queue: it was forgotten. What comes is counted, and `Forward` reads it from the log when there is room again
+    ended
+
+    READING --end of the log--> LIVE --queue full--> BEHIND --end of the log--> LIVE
+    any --end, rights gone, table dropped, 10,000 events missed--> ended
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from svc.realtime.audience import LEAST_WEIGHT, MOST_BEHIND, MOST_WEIGHT, Audience
 from svc.realtime.changes import Change, LogEvent
 from svc.realtime.event import Ended
 from svc.realtime.history import Forward, Progress, Stage
+from svc.realtime.outlet import Outlet
 from svc.realtime.request import SubscriptionRequest
 
 if TYPE_CHECKING:
@@ -29,50 +28,35 @@ if TYPE_CHECKING:
     from svc.realtime.targets import Target
     from svc.store import Table
 
-logger = logging.getLogger("svc.realtime")
-
 QUEUED = 100  # events from history that wait (realtime §1 rule 8)
 QUEUED_WEIGHT = MOST_WEIGHT // 2
-TAKEN = 100  # events that application code takes at once
 
 
-def _nobody() -> None:
-    """Nobody waits yet."""
-
-
-class Subscription:
-    """An `event.EventSource`. For application code: `async for event in subscription`, or `on("data", callback)`; `send`, `end`.
+class Subscription(Outlet):
+    """An `event.EventSource` of the events of a target, and of what is sent in between.
 
     `queue`, `weight`, `waiting`, `missed` belong to `Audience.spread` as well. `missed`: events that are in the log and not in the queue.
     """
 
     __slots__ = (
-        "_callbacks", "_given", "_live_from", "_pump", "_resume", "_sent", "_taken", "audience", "ended", "hub", "is_reading", "missed", "now", "on_ready",
-        "queue", "request", "stages", "table", "target", "waiting", "weight",
+        "_given", "_live_from", "audience", "hub", "is_reading", "missed", "now", "queue", "request", "stages", "table", "target", "weight",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, request: SubscriptionRequest, audience: Audience) -> None:
+        super().__init__(hub.loop)
         self.hub = hub
         self.request = request
         self.audience = audience
         self.table: Table = request.table
         self.target: Target = audience.target
         self.now = hub.now
-        self.on_ready: Callable[[], None] = _nobody
-        self.ended: Ended | None = None
         self.queue: deque[LogEvent] = deque()
         self.weight = 0
-        self.waiting = False
         self.missed = 0
         self.stages: deque[Stage] = deque()
         self.is_reading = False  # the hub has it in line
         self._live_from = 0  # LSN behind which what is queued came from the audience
         self._given: Change | None = None  # the last one put into the queue, of a transaction whose end is still to be told
-        self._sent: deque[tuple[int, Any]] = deque()  # (LSN of the last entry that comes before it, item)
-        self._taken: deque[Any] = deque()  # for iteration
-        self._resume: asyncio.Future[None] | None = None
-        self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
-        self._pump: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         state = "ended" if self.ended else "reading" if self.stages else "live"
@@ -132,78 +116,8 @@ class Subscription:
         stage = self.stages[0]
         return type(stage) is Forward and stage.position >= lsn
 
-    def close(self) -> None:
-        """The consumer is gone."""
-        self.waiting = False
-        self.on_ready = _nobody
-        self.finish(Ended.FINISHED)
-        self._clear()
-        self._taken.clear()
-        self._sent.clear()
-        self._wake()
-
-    def end(self) -> None:
-        """No more events; those that wait are still given."""
-        self.finish(Ended.FINISHED)
-
-    def send(self, event: Any) -> None:
-        """Give the consumer something, after all that has happened by now. An item is kept until it is taken: of too many it ends as too slow."""
-        if self.ended is not None:
-            return
-        if len(self._sent) >= MOST_BEHIND:
-            self.finish(Ended.TOO_SLOW)
-            return
-        self._sent.append((self.hub.position(self.table.database), event))
-        if self.waiting and self._is_past(self._sent[0][0]):
-            self.hub.signal_soon(self)
-
-    # -- application code
-
-    def on(self, name: str, callback: Callable[..., Any]) -> Subscription:
-        """`"data"`: called with each event, one after the other, awaited if it has to be. `"close"`: called at the end, with why it ended."""
-        self._callbacks[name].append(callback)
-        if name == "data" and self._pump is None:
-            self._pump = self.hub.loop.create_task(self._call())
-        elif name == "close" and self.ended is not None:
-            self.hub.loop.call_soon(self._tell_end)
-        return self
-
-    async def _call(self) -> None:
-        async for event in self:
-            for callback in self._callbacks["data"]:
-                try:
-                    result = callback(event)
-                    if inspect.isawaitable(result):
-                        await result
-                except Exception:
-                    logger.exception("a subscriber to %s failed on an event", self.table.name)
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Any:
-        while not self._taken:
-            self.on_ready = self._wake
-            self._taken.extend(self.take(TAKEN))
-            if self._taken:
-                break
-            if self.ended is not None:
-                raise StopAsyncIteration
-            self._resume = self.hub.loop.create_future()
-            await self._resume
-        return self._taken.popleft()
-
-    async def aclose(self) -> None:
-        self.close()
-
-    def _wake(self) -> None:
-        if self._resume is not None:
-            # Not at once: at the end of a turn the loop has decided already how long it will wait.
-            self.hub.loop.call_soon_threadsafe(self._go_on)
-
-    def _go_on(self) -> None:
-        if self._resume is not None and not self._resume.done():
-            self._resume.set_result(None)
+    def _place(self) -> int:
+        return self.hub.position(self.table.database)
 
     # -- what stages call
 
@@ -279,16 +193,7 @@ class Subscription:
 
     @property
     def has_something(self) -> bool:
-        """Whether `take` would return something, or the end is to be told."""
         return bool(self.queue or self.ended is not None or (self._sent and self._is_past(self._sent[0][0])))
-
-    def signal(self) -> None:
-        """Tell the consumer that there is something to take."""
-        self.waiting = False
-        try:
-            self.on_ready()
-        except Exception:
-            logger.exception("a subscriber to %s could not be told of events", self.table.name)
 
     def fall_behind(self) -> None:
         """Too much waits in the queue: forget it, and read the log when there is room. What was queued before it became live stays: it is little,
@@ -332,32 +237,13 @@ class Subscription:
         """End it, once."""
         if self.ended is not None:
             return
-        self.ended = why
         for stage in self.stages:
             stage.close()
         self.stages.clear()
         self.hub.forget(self)
-        if why in _WITHOUT_REST:
-            self._clear()
-            self._taken.clear()
-            self._sent.clear()
-        if self._callbacks["close"]:
-            self.hub.loop.call_soon_threadsafe(self._tell_end)
-        if self.waiting:
-            self.hub.signal_soon(self)
+        super().finish(why)
 
-    def _tell_end(self) -> None:
-        callbacks, self._callbacks["close"] = self._callbacks["close"], []
-        for callback in callbacks:
-            try:
-                callback(self.ended)
-            except Exception:
-                logger.exception("a subscriber to %s failed on its end", self.table.name)
-
-    def _clear(self) -> None:
+    def _forget(self) -> None:
+        super()._forget()
         self.queue.clear()
         self.weight = 0
-
-
-# What the consumer may not see any more, or what takes up room that there is not.
-_WITHOUT_REST = frozenset((Ended.REVOKED, Ended.NO_LOGIN, Ended.TOO_SLOW, Ended.FAILED))
