@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from svc.store import Store
 from svc.store.records import decode
@@ -196,6 +197,22 @@ def test_a_slow_reader_gets_everything(secure: Secure) -> None:
             assert other.get("/Product/1").status_code in (200, 404), "nobody waits for the slow one"
         _, body = answer(sock)
         assert json.loads(body) == "x" * 8_000_000
+
+
+def test_events_and_messages(secure: Secure) -> None:
+    """What is pushed, over both: server-sent events and WebSockets."""
+    credentials = base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
+    url = f"wss://localhost:{secure.secure_port}/Product/watched"
+    with (
+        secure.https(auth=("admin", PASSWORD)) as client,
+        connect(url, ssl=client_context(), additional_headers={"Authorization": f"Basic {credentials}"}, max_size=None) as messages,
+        client.stream("GET", "/Product/watched", headers={"Accept": "text/event-stream"}) as events,
+    ):
+        with secure.https(auth=("admin", PASSWORD)) as writer:
+            assert writer.put("/Product/watched", json={"name": "x" * 300_000}).status_code == 204
+        assert json.loads(messages.recv(timeout=LIMIT))["value"]["name"] == "x" * 300_000
+        data = next(line for line in events.iter_lines() if line.startswith("data:"))
+        assert json.loads(data.removeprefix("data:"))["value"]["name"] == "x" * 300_000
 
 
 def test_half_close(secure: Secure) -> None:
