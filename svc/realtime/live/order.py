@@ -67,9 +67,10 @@ def sequence_changes(
 ) -> list[Change] | None:
     """The same for rows that are known by the keys in their order, each once. None: they are more than `most`."""
     place_of = {key: at for at, key in enumerate(new)}
-    common = [place_of[key] for key in old if key in place_of]
-    staying = _staying(common)
-    if most is not None and len(old) + len(new) - len(common) - len(staying) + sum([is_changed(new[at]) for at in staying]) > most:
+    common = [key for key in old if key in place_of]
+    # A row that has changed is told anyway, so it may as well be the one that moves.
+    staying = _staying([place_of[key] for key in common if not is_changed(key)])
+    if most is not None and len(old) + len(new) - len(common) - len(staying) > most:
         return None
     rows = list(old)
     changes: list[Change] = []
@@ -81,9 +82,6 @@ def sequence_changes(
     known = set(rows)
     for at, key in enumerate(new):
         if at in staying:
-            if is_changed(key):
-                here = rows.index(key)
-                changes.append(Change("update", key, here, here))
             continue
         was_at = -1
         if key in known:

@@ -156,6 +156,7 @@ class LiveQueries:
         if self._users is not None and not self._listens_to_accounts and SYSTEM in self.store.databases:
             self._listens_to_accounts = True
             self._feed.add(self.store.databases[SYSTEM], self._accounts_changed)
+        self._begin(subscription)
         return subscription
 
     def __len__(self) -> int:
@@ -216,6 +217,12 @@ class LiveQueries:
         subscription.result = result
         result.subscribers[subscription] = None
 
+    def _begin(self, subscription: LiveSubscription) -> None:
+        """Work at the result of a subscription, if nobody has done so; that may end it."""
+        result = subscription.result
+        if isinstance(result, WorkedResult) and not result.is_known:
+            self.work(result)
+
     def _make(self, subscription: LiveSubscription, key: Any, query: Query) -> LiveResult:
         if len(self._results) >= MAX_RESULTS:
             raise Overloaded(f"There are {MAX_RESULTS} different live queries already")
@@ -245,7 +252,6 @@ class LiveQueries:
         self._results[key] = result
         if isinstance(result, WorkedResult):
             result.position = followed.position
-            self.work(result)
         return result
 
     @staticmethod
@@ -603,6 +609,7 @@ class LiveQueries:
         try:
             self._join(subscription, key, query)
             self._homeless.pop(subscription, None)
+            self._begin(subscription)
         except (IndexRebuilding, Overloaded):
             self._homeless[subscription] = None
         except Problem:

@@ -157,7 +157,8 @@ class LiveSubscription:
             rows = self._snapshot.take(limit - len(found))
         except SnapshotLost:
             self.reset(NOT_READ)
-            self._later(self.wake)
+            self.reset_reason = None
+            found.append(NoticeEvent("reset", reason=NOT_READ))
             return
         if rows is None:
             found.append(NoticeEvent("ready", self.position, count=self._snapshot.count))

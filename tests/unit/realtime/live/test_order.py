@@ -58,5 +58,10 @@ def test_one_row_that_moves_is_one_change():
     assert become(list(places), moved, never) == [Change("update", b"a", 3, 0)]
 
 
+def test_of_two_rows_that_change_places_the_changed_one_moves():
+    assert sequence_changes([b"a", b"b"], [b"b", b"a"], b"a".__eq__) == [Change("update", b"a", 1, 0)]
+    assert sequence_changes([b"a", b"b"], [b"b", b"a"], b"b".__eq__) == [Change("update", b"b", 0, 1)]
+
+
 def test_a_place_that_changes_without_moving_the_row_tells_nothing():
     assert become([(b"\x01", b"a"), (b"\x05", b"b")], [(b"\x02", b"a"), (b"\x05", b"b")], never) == []
