@@ -21,10 +21,11 @@ Priorities are accepted and ignored, which SETTINGS_NO_RFC7540_PRIORITIES tells 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from h2.config import H2Configuration
-from h2.connection import H2Connection
+from h2.connection import ConnectionInputs, H2Connection
 from h2.events import DataReceived as H2DataReceived
 from h2.events import PingAckReceived, RemoteSettingsChanged, StreamEnded, StreamReset, TrailersReceived, WindowUpdated
 from h2.events import RequestReceived as H2RequestReceived
@@ -121,7 +122,7 @@ class Http2:
     """
 
     __slots__ = (
-        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_fresh", "_h2_has_begun", "_initial_window",
+        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_fresh", "_initial_window",
         "_is_draining", "_is_over", "_last_stream_id", "_limits", "_max_streams", "_output", "_patience", "_peer_is_going", "_reader",
         "_saw_settings", "_streams", "finished",
     )  # fmt: skip
@@ -139,21 +140,20 @@ class Http2:
         self._answers = 0  # answers complete since the last `data_to_send`
         self._block_size = 0  # of the header block that is coming in pieces; 0: none is
         self._saw_settings = False
-        self._h2_has_begun = False  # it has seen a request: before that, it would not let us answer any
         self._initial_window = STREAM_WINDOW  # for the answer on a new stream
         self._is_over = False  # nothing more is read or answered
         self._peer_is_going = False  # the peer sent GOAWAY
         self._is_draining = False
         self._last_stream_id: int | None = None  # the last stream that will be answered, once that is said
         conn = self._conn = _Connection(_CONFIG)
-        # h2 ends the connection of a peer with too many streams. It is only let do so far beyond what we refuse, stream by stream.
-        conn.local_settings = Settings(client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: 2 * max_streams + 100})
+        conn.local_settings = _local_settings(max_streams)
         self._decoder = conn.decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
         self._encoder = FieldEncoder()
         conn.encoder = self._encoder  # type: ignore[assignment]
         conn.initiate_connection()
         conn.clear_outbound_data_buffer()
         conn.receive_data(PREFACE)  # the peer's is checked by the reader
+        conn.state_machine.process_input(ConnectionInputs.RECV_HEADERS)  # so that it lets us answer though it has not seen a request
         self._output = Output(conn, self._encoder)
         self._output.write(
             encode_settings(
@@ -263,9 +263,6 @@ class Http2:
         if known is not None and known.is_ended:
             raise ConnectionFault(STREAM_CLOSED, "HEADERS after the end of a request")
         conn = self._conn
-        if not self._h2_has_begun:
-            self._h2_has_begun = True
-            return False
         if not self._express or flags & (_WHOLE | PADDED) != _WHOLE or not stream_id & 1 or stream_id <= conn.highest_inbound_stream_id:
             return False
         start = HEAD_SIZE
@@ -799,6 +796,15 @@ _HANDLERS: dict[type, Any] = {
     RemoteSettingsChanged: Http2._on_settings,
     PingAckReceived: Http2._on_ping_ack,
 }
+
+
+@cache
+def _local_settings(max_streams: int) -> Settings:
+    """What h2 is told of our settings. Shared by all connections, for none changes them and each would take 5 KB.
+
+    h2 ends the connection of a peer with too many streams. It is only let do so far beyond what we refuse, stream by stream.
+    """
+    return Settings(client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: 2 * max_streams + 100})
 
 
 def _numeral(text: str | None) -> int | None:

@@ -193,7 +193,7 @@ class FieldEncoder:
         self._pairs: HeaderPairs = []
         self._numbers: dict[tuple[str, str], int] = {}  # fields in the table -> how many went in before them
         self._names: dict[bytes, int] = {}  # names in the table -> the same, of the field that came last
-        self._entries: deque[tuple[tuple[str, str], int]] = deque()  # (field, size), the oldest first
+        self._entries: list[tuple[tuple[str, str], int]] = []  # (field, size), the oldest first; never long
         self._added = 0  # fields that ever went in
         self._size = 0
         self._table_size = TABLE_SIZE
@@ -284,7 +284,7 @@ class FieldEncoder:
     def _make_room(self, size: int) -> None:
         """Evict the oldest fields as the peer does, until `size` bytes more fit."""
         while self._entries and self._size + size > self._table_size:
-            pair, freed = self._entries.popleft()
+            pair, freed = self._entries.pop(0)
             self._size -= freed
             number = self._numbers.pop(pair)
             name = (_NAMES.get(pair[0]) or _learn(pair[0]))[0]

@@ -6,7 +6,6 @@ the fields' table, so both come out in the order in which they were made.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from svc.messages import HeaderPairs
@@ -38,7 +37,7 @@ class Output:
         self._encoder = encoder
         self._out: list[bytes] = []
         self.from_h2 = True  # h2 may have made frames that are not in `_out` yet
-        self._ready: deque[Stream] = deque()  # have something to send
+        self._ready: list[Stream] = []  # have something to send; a deque would take 0.7 KB of each idle connection, and this is never long
         self._blocked: dict[int, Stream] = {}  # ... and no window for it
         self.buffered = 0  # bytes of all answers that wait for windows, or their turn
         self.finished: list[Stream] = []  # their answers are complete
@@ -115,7 +114,7 @@ class Output:
         ready = self._ready
         room = OUTPUT_MAX
         while ready and room > 0:
-            stream = ready.popleft()
+            stream = ready.pop(0)
             stream.is_queued = False
             if stream.buffered:
                 size = min(self._room(stream), FRAME_SIZE_MAX)
