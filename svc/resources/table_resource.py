@@ -12,12 +12,12 @@ from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
 from svc.auth.system import SYSTEM
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
+from svc.narrowing import narrow_query
 from svc.query import AnyRows, QueryCache, plan_query
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
-from svc.resources.narrowing import narrow_query
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.subscribing import CONNECTED_ANEW, subscribed_query, subscription_request
 from svc.resources.target import RequestTarget
