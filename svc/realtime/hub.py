@@ -116,10 +116,10 @@ class Hub:
         subscription.audience.members += 1
         followed.subscriptions[subscription] = None
         self._watch_rights()
-        if target.is_record or request.omit_current:
-            progress = self._read(subscription, self.now() + SLICE)
-            if progress is Progress.MORE or progress is Progress.HASTE:
-                self.read_soon(subscription)
+        # What is little comes with the first look.
+        progress = self._read(subscription, self.now() + SLICE) if target.is_record or request.omit_current else Progress.MORE
+        if progress is Progress.MORE or progress is Progress.HASTE:
+            self.read_soon(subscription)
         if listener is not None:
             subscription.on("data", listener)
         return subscription
@@ -132,13 +132,13 @@ class Hub:
         if after is not None and max(log.first_lsn(txn), 1) <= after + 1 <= newest + 1:
             forward = Forward(subscription, after)
             return Past(subscription, table, MOST_PAST, after=after, instead=forward) if target.is_record else forward
-        if count is not None:
+        if count:
             return Past(subscription, table, count, since=since)
         if since is not None:
             first = max(log.first_since(txn, since, table.database.node) - 1, 0)
             forward = Forward(subscription, first, since=since, until=newest)
             return Past(subscription, table, MOST_PAST, since=since, instead=forward) if target.is_record else forward
-        if request.omit_current and after is None:
+        if count == 0 or (request.omit_current and after is None):
             return Forward(subscription, newest)
         key_prefix = None if request.key is not None or not request.prefix else request.prefix
         return Current(subscription, table, request.where, key_prefix)
@@ -374,6 +374,7 @@ class Hub:
     def _watch_rights(self) -> None:
         if not self._follows_accounts:
             self._follows_accounts = True
+            self._generation = self._users.generation
             self._feed.add(self._store.databases[SYSTEM], self._accounts_told)
         if self._rechecking is None:
             self._rechecking = self.loop.call_later(RECHECK, self._recheck_again)

@@ -1,0 +1,221 @@
+"""svc.realtime.changes: entries of the log as events."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from svc.query.nodes import Select, SelectItem
+from svc.realtime.changes import Change, LogEvent, View, after_of
+from svc.store import LogEntry, Table
+from svc.store.log import EXPIRE, RELOCATE
+from svc.store.records import decode
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.validation import Add
+from tests.support.scene import Scene
+
+QUIET = TableDefinition("Quiet", attributes=(Attribute("id", primary_key=True), Attribute("a"), Attribute("n", "Int")), audit=False)
+
+
+def entry(scene: Scene, lsn: int) -> LogEntry:
+    found = scene.database.log.get(scene.database.snapshot(), lsn)
+    assert found is not None
+    return found
+
+
+def event(scene: Scene, lsn: int, view: View | None = None, **marks: Any) -> LogEvent:
+    table = scene.table
+    made = Change(table, entry(scene, lsn), scene.database.snapshot()).event(view or View(table), **marks)
+    assert made is not None
+    return made
+
+
+def members(scene: Scene, lsn: int, view: View | None = None) -> tuple[Any, ...]:
+    found = event(scene, lsn, view)
+    return found.type, found.id, found.value
+
+
+def test_the_members_come_in_the_order_of_the_contract(scene: Scene) -> None:
+    scene.put("42", name="Keyboard", price=44)
+    found = event(scene, 1)
+    assert list(found.members(False).items()) == [
+        ("type", "put"),
+        ("id", "42"),
+        ("value", {"name": "Keyboard", "price": 44, "id": "42"}),
+        ("version", 1767225600000),
+        ("timestamp", 1767225600000),
+        ("localTime", 1),
+    ]
+    assert found.members(False) is found.members(False), "made once"
+
+
+def test_application_code_reads_it_as_mapping_and_by_attributes(scene: Scene) -> None:
+    scene.put("a", n=1)
+    found = event(scene, 1)
+    assert dict(found) == found.members(True) and len(found) == 6 and "coalesced" not in found
+    assert (found["localTime"], found.local_time, found.get("value"), found.value) == (1, 1, {"n": 1, "id": "a"}, {"n": 1, "id": "a"})
+    assert (found.type, found.id, found.user, found.version, found.timestamp) == ("put", "a", "me", 1767225600000, 1767225600000)
+    other = event(scene, 1)
+    assert found != other and len({found, other, found}) == 2, "an event is itself alone"
+
+
+def test_values_are_native_or_as_in_json(scene: Scene) -> None:
+    from datetime import UTC, datetime
+
+    moment = datetime(2024, 1, 5, tzinfo=UTC)
+    scene.put(("a", 1), at=moment, tags={1})
+    found = event(scene, 1)
+    assert found.id == ("a", 1) and found.members(True)["id"] == ["a", 1]
+    assert found.members(True)["value"] == {"at": moment, "tags": {1}, "id": ["a", 1]}
+    assert found.members(False)["value"] == {"at": "2024-01-05T00:00:00.000Z", "tags": [1], "id": ["a", 1]}
+    assert msgspec.json.encode(found.members(False))
+
+
+def test_each_kind_has_its_type(scene: Scene) -> None:
+    table = scene.table
+    scene.put("a", a=1)
+    scene.write(lambda t: t.patch(table, "a", {"b": 2}))
+    scene.write(lambda t: t.delete(table, "a"))
+    scene.write(lambda t: t.publish(table, None, "hello"), lambda t: t.publish(table, "a", None), lambda t: t.invalidate(table, "a"))
+    assert [members(scene, lsn) for lsn in range(1, 7)] == [
+        ("put", "a", {"a": 1, "id": "a"}),
+        ("put", "a", {"a": 1, "id": "a", "b": 2}),
+        ("delete", "a", None),
+        ("message", None, "hello"),
+        ("message", "a", None),
+        ("invalidate", "a", None),
+    ]
+    raw = View(table, raw=True)
+    assert [members(scene, lsn, raw)[::2] for lsn in (1, 2, 3)] == [("put", {"a": 1, "id": "a"}), ("patch", {"b": 2}), ("delete", None)]
+    assert list(event(scene, 2, raw))[-1] == "user"
+
+
+def test_an_expired_record_is_a_deleted_one(scene: Scene) -> None:
+    scene.put("a", a=1)
+    expired = entry(scene, 1)
+    expired.kind, expired.value = EXPIRE, None
+    for view in (View(scene.table), View(scene.table, raw=True)):
+        found = Change(scene.table, expired).event(view)
+        assert found is not None and (found.type, found.value) == ("delete", None)
+
+
+def test_a_move_is_told_raw_only(scene: Scene) -> None:
+    scene.put("a", a=1)
+    moved = entry(scene, 1)
+    moved.kind = RELOCATE
+    change = Change(scene.table, moved)
+    assert change.event(View(scene.table)) is None
+    found = change.event(View(scene.table, raw=True))
+    assert found is not None and found.type == "relocate"
+
+
+def test_equal_views_share_one_event(scene: Scene) -> None:
+    scene.put("a", a=1, b=2)
+    change = Change(scene.table, entry(scene, 1))
+    first = change.event(View(scene.table, visible=frozenset({"a"})))
+    assert first is change.event(View(scene.table, visible=frozenset({"a"}))) is not change.event(View(scene.table))
+    assert first is not change.event(View(scene.table, visible=frozenset({"a"})), coalesced=2)
+
+
+def test_only_what_may_be_read_is_shown(scene: Scene) -> None:
+    table = scene.table
+    scene.put("a", a=1, secret=2)
+    scene.write(
+        lambda t: t.patch(table, "a", {"secret": 3, "b": 1}),
+        lambda t: t.publish(table, "a", {"secret": 4, "a": 5}),
+        lambda t: t.publish(table, "a", "all"),
+    )
+    narrow = frozenset({"a", "b", "id"})
+    shown = [members(scene, lsn, View(table, visible=narrow))[2] for lsn in (1, 2, 3, 4)]
+    assert shown == [{"a": 1, "id": "a"}, {"a": 1, "id": "a", "b": 1}, {"a": 5}, "all"]
+    assert members(scene, 2, View(table, visible=narrow, raw=True))[2] == {"b": 1}
+    found = event(scene, 1).seen_as(View(table, visible=narrow))
+    assert found.value == {"a": 1, "id": "a"} and found.local_time == 1
+
+
+def test_a_selection_shapes_records_and_messages_that_are_objects(scene: Scene) -> None:
+    table = scene.table
+    scene.put("a", a=1, b=2)
+    scene.write(lambda t: t.publish(table, "a", {"b": 4, "x": 5}), lambda t: t.publish(table, "a", [1]), lambda t: t.delete(table, "a"))
+    select = Select((SelectItem(("b",)),))
+    assert [members(scene, lsn, View(table, select))[2] for lsn in (1, 2, 3, 4)] == [{"b": 2}, {"b": 4}, [1], None]
+    assert event(scene, 1, View(table, Select((SelectItem(("b",)),), "value"))).members(False)["value"] == 2
+
+
+def test_a_selection_may_go_to_other_tables(scene: Scene) -> None:
+    from svc.store.schema import Relationship
+
+    brands = scene.database.define_table(TableDefinition("Brand", attributes=(Attribute("id", primary_key=True), Attribute("name"))))
+    products = scene.database.define_table(
+        TableDefinition(
+            "Product",
+            attributes=(
+                Attribute("id", primary_key=True),
+                Attribute("brandId", indexed=True),
+                Attribute("brand", relationship=Relationship("Brand", from_="brandId")),
+            ),
+        )
+    )
+    scene.write(lambda t: t.put(brands, "b", {"name": "Acme"}), lambda t: t.put(products, "p", {"brandId": "b"}))
+    select = Select((SelectItem(("id",)), SelectItem(("brand",), nested=Select((SelectItem(("name",)),)))))
+    change = Change(products, entry(scene, 2))
+    found = change.event(View(products, select))
+    assert found is not None and found.value == {"id": "p", "brand": {"name": "Acme"}}
+
+
+def test_marks_of_transactions(scene: Scene) -> None:
+    scene.put("a", a=1)
+    view = View(scene.table, transactions=True)
+    assert list(event(scene, 1, view, begin_txn=True))[6:] == ["begin_txn", "user"]
+    assert list(event(scene, 1, view))[6:] == ["user"]
+    end = Change(scene.table, entry(scene, 1)).end(view)
+    assert (end.type, end.id, end.value, end.local_time) == ("end_txn", None, None, 1)
+
+
+@pytest.fixture
+def quiet(scene: Scene) -> Table:
+    return scene.database.define_table(QUIET)
+
+
+def after(scene: Scene, table: Table, lsn: int) -> Any:
+    raw = after_of(table, entry(scene, lsn), scene.database.snapshot())
+    return None if raw is None else decode(raw)
+
+
+def test_the_record_after_a_patch_is_known_without_images(scene: Scene, quiet: Table) -> None:
+    scene.write(lambda t: t.put(quiet, "a", {"n": 1}))
+    scene.write(lambda t: t.patch(quiet, "a", {"a": 2}))
+    assert after(scene, quiet, 2) == {"n": 1, "id": "a", "a": 2}, "the record itself"
+    scene.write(lambda t: t.patch(quiet, "a", {"n": Add(5)}))
+    scene.write(lambda t: t.delete(quiet, "a"))
+    assert after(scene, quiet, 2) == {"n": 1, "id": "a", "a": 2}, "what came before it, with its changes"
+    assert after(scene, quiet, 3) == {"n": 6, "id": "a", "a": 2}
+    assert all(entry(scene, lsn).image is None for lsn in (1, 2, 3, 4))
+
+
+def test_what_cannot_be_known_is_left_out(scene: Scene, quiet: Table) -> None:
+    scene.write(lambda t: t.put(quiet, "a", {"n": 1}))
+    scene.write(lambda t: t.patch(quiet, "a", {"a": 2}))
+    scene.write(lambda t: t.patch(quiet, "a", {"a": 3}))
+    writer = scene.database.writer()
+    scene.database.log.prune(writer, float("inf"), 1)
+    scene.database.env.touch()
+    scene.store.commit_turn()
+    assert after(scene, quiet, 2) == {"id": "a", "a": 2}
+
+
+def test_a_patch_that_makes_a_record(scene: Scene, quiet: Table) -> None:
+    for table in (scene.table, quiet):
+        scene.write(lambda t, table=table: t.put(table, "a", {"n": 1}, expires_at=scene.clock.wall() * 1000 + 500))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.patch(table, "a", {"a": 2}))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.patch(table, "a", {"a": 3}))  # type: ignore[misc]
+    assert after(scene, scene.table, 2) == {"id": "a", "a": 2} == after(scene, quiet, 5), "of the expired one nothing is left"
+
+
+def test_increments_are_carried_out(scene: Scene) -> None:
+    table = scene.table
+    scene.put("a", a=1)
+    scene.write(lambda t: t.patch(table, "a", {"a": Add(2), "b": Add(1)}))
+    scene.write(lambda t: t.patch(table, "a", {"a": Add(2)}))
+    assert after(scene, table, 2) == {"a": 3, "id": "a", "b": 1}
+    assert members(scene, 2, View(table, raw=True))[2] == {"a": {"__op__": "add", "value": 2}, "b": {"__op__": "add", "value": 1}}
