@@ -3,8 +3,8 @@
 h2 knows the frames, the windows, and which frame may follow which; what it finds ends the connection or resets a stream. Around it:
 
 - `http2_frames` cuts the input and counts what a peer may not do too often;
-- `http2_fields` codes fields faster, `http2_head` says what those of a request mean. What is wrong with one request fails that request
-  (`RequestFailed`), not the connection, which others may share through a proxy; therefore h2's own checks of fields are off;
+- `http2_fields` codes fields faster, `http2_head` says what those of a request mean, `http2_requests` reports it. What is wrong with one request fails
+  that request (`RequestFailed`), not the connection, which others may share through a proxy; therefore h2's own checks of fields are off;
 - answers wait in `http2_output` for the peer's windows;
 - the windows for bodies open as these are consumed: a stream that is paused (`pause`) is acknowledged no more, and so held back by what it has left;
 - GOAWAY frames are written and read here, since for h2 each is the end of the connection: we announce a drain before it (RFC 9113 §6.8), and a peer
@@ -35,14 +35,9 @@ from h2.settings import SettingCodes, Settings
 from svc.errors import PeerError
 from svc.messages import HeaderPairs
 from svc.protocol.events import (
-    DataReceived,
     Event,
     PeerClosed,
     ProtocolFailed,
-    RequestCancelled,
-    RequestEnded,
-    RequestFailed,
-    RequestReceived,
 )
 from svc.protocol.http1 import Limits
 from svc.protocol.http2_fields import CONTENT_LENGTH, DATE, DecodedFields, FieldDecoder, FieldEncoder
@@ -82,8 +77,8 @@ from svc.protocol.http2_frames import (
     encode_reset,
     encode_settings,
 )
-from svc.protocol.http2_head import ParsedHead, interpret_head, interpret_trailers
 from svc.protocol.http2_output import Output
+from svc.protocol.http2_requests import RequestReader
 from svc.protocol.http2_stream import ANSWERED, ANSWERING, UNANSWERED, Stream
 
 MAX_STREAMS = 100  # requests at a time, the least that RFC 9113 recommends: each may hold its body and its answer
@@ -97,8 +92,6 @@ BUFFER_MAX = 16 << 20  # bytes of answers waiting for windows, beyond which new 
 _LAST_STREAM_ID = (1 << 31) - 1
 _DRAIN_PING = b"drain-ok"
 _NO_RFC7540_PRIORITIES = 9  # RFC 9218 §2.1
-_HTTP1_FIELD_OVERHEAD = 4  # `: ` and CRLF; HTTP/2 counts 32
-_FIELD_OVERHEAD = 32
 _WHOLE = END_STREAM | END_HEADERS
 
 _CONFIG = H2Configuration(
@@ -122,9 +115,9 @@ class Http2:
     """
 
     __slots__ = (
-        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_fresh", "_initial_window",
+        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_initial_window",
         "_is_draining", "_is_over", "_last_stream_id", "_limits", "_max_streams", "_output", "_patience", "_peer_is_going", "_reader",
-        "_saw_settings", "_streams", "finished",
+        "_requests", "_saw_settings", "_streams", "finished",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
@@ -133,8 +126,8 @@ class Http2:
         self._max_streams = max_streams
         self._reader = FrameReader()
         self._patience = Patience()
+        self._requests = RequestReader(limits, self._patience)
         self._streams: dict[int, Stream] = {}
-        self._fresh: list[Stream] = []  # begun in the `receive_data` under way, their bodies not complete
         self._acknowledge: dict[int, Stream] = {}  # have received something to acknowledge with the next output
         self.finished: list[int] = []  # streams whose answer is complete in the output; for the caller to take
         self._answers = 0  # answers complete since the last `data_to_send`
@@ -185,9 +178,7 @@ class Http2:
             self._fail(str(fault), events)
         except ProtocolError as error:  # for which h2 has written a GOAWAY
             self._fail(f"HTTP/2 was broken: {type(error).__name__}", events)
-        for stream in self._fresh:
-            self._report_body(stream, events)
-        self._fresh.clear()
+        self._requests.report_fresh(events)
         return events
 
     def receive_eof(self) -> list[Event]:
@@ -198,8 +189,7 @@ class Http2:
         return [PeerClosed()]
 
     def _fail(self, message: str, events: list[Event]) -> None:
-        for stream in self._fresh:
-            self._report_body(stream, events)
+        self._requests.report_fresh(events)
         self._end()
         events.append(ProtocolFailed(PeerError(message)))
 
@@ -275,7 +265,7 @@ class Http2:
         except ProtocolError as error:
             raise ConnectionFault(int(error.error_code), str(error)) from None
         conn.highest_inbound_stream_id = stream_id
-        self._on_fields(stream_id, fields, True, self._initial_window, events)
+        self._on_head(stream_id, fields, True, self._initial_window, events)
         return True
 
     def _on_express_frame(self, frame: Frame, stream: Stream, events: list[Event]) -> bool:
@@ -301,58 +291,18 @@ class Http2:
 
     def _on_request(self, event: H2RequestReceived, events: list[Event]) -> None:
         fields: DecodedFields = event.headers[0][1]  # type: ignore[assignment]
-        self._on_fields(event.stream_id, fields, event.stream_ended is not None, None, events)
+        self._on_head(event.stream_id, fields, event.stream_ended is not None, None, events)
 
-    def _on_fields(self, stream_id: int, fields: DecodedFields, is_ended: bool, window: int | None, events: list[Event]) -> None:
-        """A request's head. `window`: not None in the express lane."""
-        if self._refuses(stream_id):
-            self._patience.spend(OUR_RESET)
-            if window is None:
-                self._conn.reset_stream(stream_id, REFUSED_STREAM)
-            else:
-                self._output.write(encode_reset(stream_id, REFUSED_STREAM))
+    def _on_head(self, stream_id: int, fields: DecodedFields, is_ended: bool, window: int | None, events: list[Event]) -> None:
+        """`window`: not None in the express lane."""
+        if not self._refuses(stream_id):
+            self._streams[stream_id] = self._requests.begin(stream_id, fields, is_ended, window, events)
             return
-        try:
-            target, head = fields.memo or self._interpret(fields)
-        except PeerError as error:
-            stream = Stream(stream_id, (b":method", b"HEAD") in fields.pairs, is_ended, window)
-            self._streams[stream_id] = stream
-            self._fail_request(stream, error, events)
-            return
-        stream = self._streams[stream_id] = Stream(stream_id, head.method == "HEAD", is_ended, window)
-        if head.protocol:
-            stream.is_tunnel = True
-            events.append(RequestReceived(stream_id, head.method, target, head.block, "2", b"", False, head.protocol))
-            if is_ended:
-                events.append(RequestEnded(stream_id, []))
-            return
-        length = stream.content_length = head.content_length
-        if is_ended:
-            if length:
-                self._fail_request(stream, PeerError("The body is shorter than its Content-Length"), events)
-            else:
-                events.append(RequestReceived(stream_id, head.method, target, head.block, "2", b""))
-            return
-        if length is not None and length > self._limits.max_body_size:
-            self._fail_request(stream, self._too_long(), events)
-            return
-        stream.waits_for_continue = head.expects_continue
-        stream.fresh = RequestReceived(stream_id, head.method, target, head.block, "2", None, head.expects_continue)
-        stream.pieces = []
-        self._fresh.append(stream)
-        events.append(stream.fresh)
-
-    def _interpret(self, fields: DecodedFields) -> tuple[str, ParsedHead]:
-        """Raises PeerError."""
-        limit = self._limits.max_header_size
-        size = fields.size - (_FIELD_OVERHEAD - _HTTP1_FIELD_OVERHEAD) * len(fields.pairs)  # so that the limit is that of HTTP/1
-        if size > limit:
-            if any(name == b":path" and len(value) > limit for name, value in fields.pairs):
-                raise PeerError(f"The request line is longer than {limit} bytes", 414)
-            raise PeerError(f"The header fields are longer than {limit} bytes", 431)
-        memo: tuple[str, ParsedHead] = interpret_head(fields.pairs)
-        fields.memo = memo
-        return memo
+        self._patience.spend(OUR_RESET)
+        if window is None:
+            self._conn.reset_stream(stream_id, REFUSED_STREAM)
+        else:
+            self._output.write(encode_reset(stream_id, REFUSED_STREAM))
 
     def _refuses(self, stream_id: int) -> bool:
         """No more requests now, or ever: the peer may try again, perhaps elsewhere (RFC 9113 §8.7).
@@ -365,86 +315,29 @@ class Http2:
             or (self._last_stream_id is not None and stream_id > self._last_stream_id)
         )
 
-    def _too_long(self) -> PeerError:
-        return PeerError(f"The body is longer than {self._limits.max_body_size} bytes", 413)
-
     def _on_data(self, event: H2DataReceived, events: list[Event]) -> None:
         stream = self._streams.get(event.stream_id)
-        data = event.data
-        if not data and event.stream_ended is None:
+        if not event.data and event.stream_ended is None:
             self._patience.spend(EMPTY_DATA)
         if stream is None:
             self._conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             return
         stream.unacknowledged += event.flow_controlled_length
         self._acknowledge[stream.id] = stream
-        if not data or stream.has_failed:
-            return
-        stream.received += len(data)
-        if stream.is_tunnel:
-            events.append(DataReceived(stream.id, data))
-            return
-        if stream.received > self._limits.max_body_size:
-            self._fail_request(stream, self._too_long(), events)
-            return
-        if stream.content_length is not None and stream.received > stream.content_length:
-            self._fail_request(stream, PeerError("The body is longer than its Content-Length"), events)
-            return
-        stream.waits_for_continue = False
-        if stream.pieces is not None:
-            stream.pieces.append(data)
-        else:
-            events.append(DataReceived(stream.id, data))
+        if event.data:
+            self._requests.on_data(stream, event.data, events)
 
     def _on_trailers(self, event: TrailersReceived, events: list[Event]) -> None:
         stream = self._streams.get(event.stream_id)
-        if stream is None or stream.has_failed:
-            return
-        fields: DecodedFields = event.headers[0][1]  # type: ignore[assignment]
-        try:
-            if fields.size > self._limits.max_header_size:
-                raise PeerError(f"The trailers are longer than {self._limits.max_header_size} bytes", 431)
-            trailers = interpret_trailers(fields.pairs)
-        except PeerError as error:
-            stream.is_ended = True
-            self._fail_request(stream, error, events)
-            return
-        self._end_request(stream, trailers, events)
+        if stream is not None:
+            fields: DecodedFields = event.headers[0][1]  # type: ignore[assignment]
+            self._requests.on_trailers(stream, fields, events)
 
     def _on_stream_ended(self, event: StreamEnded, events: list[Event]) -> None:
         """After DATA; heads and trailers that end their stream are done with."""
         stream = self._streams.get(event.stream_id)
         if stream is not None and not stream.is_ended:
-            self._end_request(stream, [], events)
-
-    def _end_request(self, stream: Stream, trailers: HeaderPairs, events: list[Event]) -> None:
-        stream.is_ended = True
-        if stream.has_failed:
-            return
-        if stream.content_length is not None and stream.received != stream.content_length:
-            self._fail_request(stream, PeerError("The body is shorter than its Content-Length"), events)
-            return
-        if stream.pieces is not None and not trailers:  # head and body came together
-            assert stream.fresh is not None
-            stream.fresh.body = b"".join(stream.pieces)
-            stream.fresh = stream.pieces = None
-            return
-        self._report_body(stream, events)
-        events.append(RequestEnded(stream.id, trailers))
-
-    @staticmethod
-    def _report_body(stream: Stream, events: list[Event]) -> None:
-        """What came of a body together with its head, if that was not all of it."""
-        pieces = stream.pieces
-        stream.fresh = stream.pieces = None
-        if pieces:
-            events.append(DataReceived(stream.id, b"".join(pieces)))
-
-    def _fail_request(self, stream: Stream, error: PeerError, events: list[Event]) -> None:
-        stream.has_failed = True
-        stream.fresh = stream.pieces = None
-        self._patience.spend(OUR_RESET)
-        events.append(RequestFailed(stream.id, error))
+            self._requests.on_end(stream, [], events)
 
     def _on_reset(self, event: StreamReset, events: list[Event]) -> None:
         """The peer gave the request up, or h2 reset it because of what the peer did."""
@@ -455,17 +348,8 @@ class Http2:
             self._cancel(stream, events)
 
     def _cancel(self, stream: Stream, events: list[Event]) -> None:
-        """The stream is over; nobody waits for an answer."""
         self._forget(stream)
-        stream.fresh = stream.pieces = None
-        if stream.has_failed:  # which ended it
-            return
-        # Of a request that is given up as soon as it is made nothing needs to be done. In `events` there are only events of streams.
-        own = [event for event in events if event.stream_id == stream.id]  # type: ignore[union-attr]
-        if own:
-            events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
-        if not any(type(event) is RequestReceived for event in own):
-            events.append(RequestCancelled(stream.id))
+        self._requests.cancel(stream, events)
 
     def _lose(self, stream: Stream, code: int, events: list[Event]) -> None:
         """The peer broke a rule on this stream."""
@@ -746,7 +630,6 @@ class Http2:
     def _end(self) -> None:
         self._is_over = True
         self._streams.clear()
-        self._fresh.clear()
         self._acknowledge.clear()
         self._output.forget_all()
         self._output.from_h2 = True
@@ -774,7 +657,6 @@ class Http2:
         """Assert what holds between two calls."""
         streams = self._streams
         self._output.check(streams)
-        assert not self._fresh, self
         assert len(streams) <= self._max_streams, self
         assert sum(stream.unacknowledged for stream in streams.values()) <= CONNECTION_WINDOW, self
         for stream in streams.values():
