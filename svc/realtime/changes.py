@@ -36,6 +36,7 @@ from svc.store.records import (
     encode,
     expiry_of,
     lsn_of,
+    payload_size,
     raw_payload,
 )
 from svc.store.validation import Add
@@ -251,7 +252,7 @@ class Change:
             self.after: bytes | None = after_of(table, entry, txn)
         else:
             self.after = entry.value
-        self.size = EVENT_BYTES + (0 if self.after is None else FORMS * len(self.after))
+        self.size = EVENT_BYTES + (0 if self.after is None else FORMS * payload_size(self.after))
         self._id: Any = _UNKNOWN
         self._events: dict[Any, LogEvent] = {}
 

@@ -159,6 +159,7 @@ class Subscription(Outlet):
         """What was put last ends its transaction."""
         if self._given is not None:
             self._append(self._given.end(self.audience.view))
+            self.missed = max(self.missed - 1, 0)
             self._given = None
 
     def _append(self, event: LogEvent) -> None:

@@ -35,7 +35,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
-from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError
+from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, frame_content_size
 
 from svc.errors import BadValue, StoreFailure
 from svc.store.blobs import Blob
@@ -179,6 +179,17 @@ def raw_payload(raw: bytes) -> bytes:
         return _decompress(payload)
     except (ZstdError, MemoryError):
         raise _damaged()
+
+
+def payload_size(raw: bytes) -> int:
+    """Bytes of the payload of a raw record, once it is not compressed any more. A damaged one counts as it is."""
+    if not raw[0] & COMPRESSED:
+        return len(raw)
+    payload = raw[PAYLOAD_AT_WITH_EXPIRY if raw[0] & HAS_EXPIRY else PAYLOAD_AT :]
+    try:
+        return frame_content_size(payload)
+    except ZstdError:
+        return len(raw)
 
 
 def decode(raw: bytes) -> Record:
