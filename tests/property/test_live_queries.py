@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from svc.query.matching import compile_predicate, names_of
 from svc.query.plan import AllOf
 from svc.query.resolve import resolve_where
-from svc.realtime.live import kept, queries, result, subscription
+from svc.realtime.live import kept, queries, snapshots, subscription, worked, workers
 from svc.realtime.live.filing import Filing
 from svc.store.keys import encode_key
 from svc.store.records import MISSING, encode
@@ -29,8 +29,8 @@ SEEDS = st.integers(0, 2**32)
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queries, "PAUSE", 0.0)
-        patch.setattr(queries, "LOAD", 0.0)
+        patch.setattr(worked, "PAUSE", 0.0)
+        patch.setattr(worked, "LOAD", 0.0)
         made = LiveStore(tmp_path_factory.mktemp("live"))
         yield Cases(made)
         made.close()
@@ -63,9 +63,8 @@ def test_events_make_the_result_in_tiny_slices(cases, seed):
             patch.setattr(kept, "AT_ONCE", source.choice([1, 3]))
             patch.setattr(kept, "RUN_STEP", source.choice([1, 3]))
             patch.setattr(kept, "SHARED_ROWS", source.choice([0, 2, 256]))
-            patch.setattr(kept, "ROWS_AT_ONCE", source.choice([1, 2]))
-            patch.setattr(result, "ROWS_AT_ONCE", source.choice([1, 2]))
-            patch.setattr(queries, "RUNNING", source.choice([1, 4]))
+            patch.setattr(snapshots, "ROWS_AT_ONCE", source.choice([1, 2]))
+            patch.setattr(workers, "RUNNING", source.choice([1, 4]))
             cases.run(source)
     finally:
         cases.made.clock.tick = 0.0

@@ -13,10 +13,11 @@ from svc.query.grouping import json_form
 from svc.query.relations import Lookups
 from svc.realtime.live.asked import Asked
 from svc.realtime.live.events import RowEvent, read_payload
-from svc.realtime.live.kept import TOO_MUCH, ListSnapshot, WorkedResult
 from svc.realtime.live.order import sequence_changes
-from svc.realtime.live.result import RecordChange
+from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.snapshots import ListSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
+from svc.realtime.live.worked import TOO_MUCH, WorkedResult
 from svc.store.records import encode_payload
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ class CountedResult(WorkedResult):
             self._tell(rows)
         self._rows = rows
         self.is_known = True
-        now = owner.now()
-        self.not_before = now + owner.pause_after(now - began)
+        self.rest(began)
 
     def _id(self, values: list[Any]) -> Any:
         aggregate = self.asked.query.aggregate

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from svc.store.keys import Key, decode_key
 from svc.store.records import decode, decode_json, decode_payload, decode_payload_json
 
 Read = Callable[[bytes, bool], Any]  # (content, native) -> value: see `Event.members`
@@ -108,3 +109,12 @@ class NoticeEvent:
 
 
 LiveEvent = RowEvent | NoticeEvent
+
+
+def id_of(key: bytes) -> Any:
+    """The id in an event, from an encoded key."""
+    return shown_key(decode_key(key))
+
+
+def shown_key(key: Key | bool | bytes | None) -> Any:
+    return list(key) if type(key) is tuple else key

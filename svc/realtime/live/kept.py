@@ -14,7 +14,6 @@ kept with all they show, because what is stored is ahead of it.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,16 @@ from typing import TYPE_CHECKING, Any
 from svc.query.relations import Lookups
 from svc.query.sources import Pair
 from svc.realtime.live.asked import RUN, Asked
-from svc.realtime.live.events import LiveEvent, Read, RowEvent, read_payload, read_record
+from svc.realtime.live.events import Read, RowEvent, id_of, read_payload, read_record, shown_key
 from svc.realtime.live.order import Change, Place, become, enter, leave, move
-from svc.realtime.live.result import LiveResult, RecordChange, content_of, id_of, shown_key
+from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.result import LiveResult, content_of
+from svc.realtime.live.snapshots import KeptSnapshot, ListSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
+from svc.realtime.live.worked import TOO_MUCH, WorkedResult
 from svc.store.env import Txn
 from svc.store.keys import is_hashed
 from svc.store.records import encode_payload, expiry_of
-from svc.store.snapshots import HeldSnapshot
 
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries
@@ -42,74 +43,8 @@ AT_ONCE = 64  # records that are looked at in one step
 RUN_STEP = 128  # rows of a run that are taken in one step
 SHARED_ROWS = 256  # of a snapshot that is made at once, for all who begin within SHARED_SECONDS
 SHARED_SECONDS = 1.0
-ROWS_AT_ONCE = 64
 
 UNKNOWN = 0  # in place of a hash
-TOO_MUCH = "Too much has changed at once"
-
-
-class WorkedResult(LiveResult):
-    """A result that takes work to be known: it is worked at in steps, and nobody begins or hears anything while that goes on."""
-
-    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
-        super().__init__(owner, asked, key)
-        self.is_known = False
-        self.is_lost = True  # the query has to be run (again)
-        self.is_running = False
-        self.not_before = 0.0  # monotonic: of the next run
-        self.position = 0  # LSN up to which changes are in the result
-        self._shared: list[RowEvent] | None = None
-        self._shared_until = 0.0
-
-    @property
-    def size(self) -> int:
-        """Rows that are kept."""
-        raise NotImplementedError
-
-    @property
-    def has_work(self) -> bool:
-        return self.is_lost
-
-    def begin(self, subscription: LiveSubscription) -> Snapshot | None:
-        if not self.is_known or self.is_running:
-            return None
-        return self._begin(subscription)
-
-    def finish(self, lsn: int) -> None:
-        self.position = max(self.position, lsn)
-        if self.has_work and not self.is_running:
-            self.owner.work(self)
-
-    def lose(self) -> None:
-        self.is_lost = True
-
-    def close(self) -> None:
-        super().close()
-        self._shared = None
-
-    def steps(self) -> Generator[None, None, None]:
-        """Bring the result up to now; called once at a time."""
-        while self.has_work and not self.is_closed:
-            yield from self._work()
-
-    def worked(self) -> None:
-        """All steps are taken."""
-        self.is_running = False
-        if not self.is_closed:
-            super().finish(self.position)
-            self.wake()
-
-    @abstractmethod
-    def _work(self) -> Generator[None, None, None]:
-        """One piece of the work."""
-
-    @abstractmethod
-    def _begin(self, subscription: LiveSubscription) -> Snapshot | None: ...
-
-    def _refuse(self, reason: str) -> None:
-        self.is_lost = False
-        for subscription in list(self.subscribers):
-            subscription.refuse(reason)
 
 
 class KeptResult(WorkedResult):
@@ -347,8 +282,7 @@ class KeptResult(WorkedResult):
         self.position = max(self.position, position)
         if self._is_run:
             self._contents = contents
-            now = owner.now()
-            self.not_before = now + owner.pause_after(now - began)
+            self.rest(began)
 
     def _take_in(self, pairs: list[Pair], contents: dict[bytes, bytes]) -> None:
         """The first run: nothing is to be told, so nothing but hashes is kept."""
@@ -440,7 +374,8 @@ class KeptResult(WorkedResult):
         keys = [key for _, key in self._view] if self._in_order else list(self._rows)
         if not self._is_run and len(keys) > SHARED_ROWS:
             self.attach(subscription, self.position, -1)
-            return KeptSnapshot(self, keys, self.owner.store.snapshots.hold(self.table.database, fresh=True))
+            held = self.owner.store.snapshots.hold(self.table.database, fresh=True)
+            return KeptSnapshot(self.rows_at, keys, dict(self._ids), held)
         events = self._shared if self.owner.now() < self._shared_until else None
         if events is None:
             events = self._whole(keys) if self._is_run else self._snapshot_now(keys)
@@ -475,13 +410,12 @@ class KeptResult(WorkedResult):
     def row(self, key: bytes, at: int, content: bytes | None) -> RowEvent:
         return RowEvent("snapshot", self._id(key), content, self._read, at if self._in_order else None, None)
 
-    def rows_at(self, keys: Iterable[bytes], ids: Mapping[bytes, Any], first: int, txn: Txn) -> list[RowEvent]:
+    def rows_at(self, keys: list[bytes], ids: Mapping[bytes, Any], first: int, txn: Txn) -> list[RowEvent]:
         """Rows of a snapshot. One that has expired since shows nothing: that it leaves is told when it is removed."""
-        wanted = list(keys)
-        contents = self._contents_of(self.table.get_many(wanted, txn), Lookups(txn))
-        self.shown(wanted, contents)
+        contents = self._contents_of(self.table.get_many(keys, txn), Lookups(txn))
+        self.shown(keys, contents)
         found = []
-        for at, key in enumerate(wanted, first):
+        for at, key in enumerate(keys, first):
             id_ = ids[key] if is_hashed(key) else id_of(key)
             found.append(RowEvent("snapshot", id_, contents.get(key), self._read, at if self._in_order else None, None))
         return found
@@ -493,51 +427,3 @@ class KeptResult(WorkedResult):
         for key in keys:
             if key in rows and (key not in contents or rows[key] != self._digest(contents[key])):
                 rows[key] = UNKNOWN
-
-    def hashed_ids(self) -> dict[bytes, Any]:
-        return dict(self._ids)
-
-
-class ListSnapshot:
-    """Rows that are there."""
-
-    __slots__ = ("_rows", "count")
-
-    def __init__(self, rows: list[RowEvent]) -> None:
-        self._rows = rows
-        self.count = 0
-
-    def take(self, limit: int) -> list[LiveEvent] | None:
-        at = self.count
-        if at >= len(self._rows):
-            return None
-        found: list[LiveEvent] = [*self._rows[at : at + limit]]
-        self.count += len(found)
-        return found
-
-    def close(self) -> None:
-        self._rows = []
-
-
-class KeptSnapshot:
-    """Rows that are read as they are asked for, as they were when it began."""
-
-    def __init__(self, result: KeptResult, keys: list[bytes], held: HeldSnapshot) -> None:
-        self._result = result
-        self._keys = keys
-        self._ids = result.hashed_ids()
-        self._held = held
-        self.count = 0
-
-    def take(self, limit: int) -> list[LiveEvent] | None:
-        at = self.count
-        keys = self._keys[at : at + min(limit, ROWS_AT_ONCE)]
-        if not keys:
-            return None
-        found: list[LiveEvent] = [*self._result.rows_at(keys, self._ids, at, self._held.use())]
-        self.count += len(found)
-        return found
-
-    def close(self) -> None:
-        self._keys = []
-        self._held.abort()

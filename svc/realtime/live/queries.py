@@ -6,9 +6,6 @@ Equal queries of callers who may see the same are one result. The entries of one
 seconds goes on in the slices that all long work shares, and commits that come meanwhile wait in a backlog. If that becomes too long, nothing of it
 is told: results begin anew or are run again, and clients hear of that.
 
-Results that are run again (`kept`, `counted`) are worked at one piece at a time, not sooner than PAUSE seconds after the last run, nor than LOAD times
-as long as that took.
-
 Rights are asked again when an account or a role has changed, and at least every RECHECK seconds. Definitions are compared with each commit and once a
 second. Whoever gets another result for his query from that begins anew.
 """
@@ -33,39 +30,33 @@ from svc.query.memo import Definitions
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.relations import Lookups
 from svc.query.select import enumerable_select
-from svc.realtime.changes import after_of
 from svc.realtime.event import Ended
 from svc.realtime.feed import CommitFeed
 from svc.realtime.live.asked import PLAIN, Asked
 from svc.realtime.live.chains import Chain, concerned
 from svc.realtime.live.counted import CountedResult
 from svc.realtime.live.filing import Filing
-from svc.realtime.live.kept import KeptResult, WorkedResult
-from svc.realtime.live.result import LiveResult, PlainResult, RecordChange
+from svc.realtime.live.kept import KeptResult
+from svc.realtime.live.record_change import WRITES, change_of, needs_snapshot
+from svc.realtime.live.result import LiveResult, PlainResult
 from svc.realtime.live.subscription import LiveSubscription
+from svc.realtime.live.worked import WorkedResult
+from svc.realtime.live.workers import INLINE, Turns, Workers
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
-from svc.store.keys import storage_key
-from svc.store.log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
-from svc.store.records import expiry_of
 
 logger = logging.getLogger("svc.realtime")
 
 MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
 MAX_RESULTS = 20_000  # different live queries
 MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
-INLINE = 0.002  # seconds that a commit, or a new result, is worked at before it has to share the loop
 MAX_BACKLOG = 20_000  # entries that wait to be looked at, in one database
-RUNNING = 4  # results that are worked at at the same time: each holds a snapshot
-PAUSE = 0.1  # seconds between two runs of one query
-LOAD = 9.0  # ... and at least so many times as long as the last one took: a tenth of the time for each
 SWEEP = 1.0  # seconds between two looks at definitions
 RECHECK = 60.0  # seconds between two looks at rights (realtime §1, rule 7)
 
 NEW_SHAPE = "The table or its attributes have changed"
 NEW_RIGHTS = "What may be read has changed"
 
-_WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))
 _ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
 
 
@@ -108,7 +99,8 @@ class LiveQueries:
         self.store = store
         self.now = clock.monotonic
         self._feed = feed
-        self._loop = loop
+        self._turns = Turns(loop, clock, store.slices)
+        self._workers = Workers(self._turns)
         self._users = users
         self._followed: dict[Database, _FollowedDatabase] = {}
         self._results: dict[Any, LiveResult] = {}
@@ -116,10 +108,6 @@ class LiveQueries:
         self._homeless: dict[LiveSubscription, None] = {}  # wait for an index
         self._follower: asyncio.Task[None] | None = None  # works off backlogs
         self._steps: Iterator[None] | None = None
-        self._queue: deque[WorkedResult] = deque()  # wait for being worked at
-        self._workers: set[asyncio.Task[None]] = set()
-        self._working = 0  # results that are worked at in slices
-        self._timers: dict[WorkedResult, asyncio.TimerHandle] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._rows = 0  # that are kept for all results, at the last look
         self._checked = 0.0
@@ -146,13 +134,15 @@ class LiveQueries:
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Overloaded(f"There are {MAX_SUBSCRIPTIONS} live queries already")
-        subscription = LiveSubscription(query, table, user, key_prefix, self._later, allow_full_scan=allow_full_scan, checks=check_rights)
+        subscription = LiveSubscription(
+            query, table, user, key_prefix, self._turns.later, allow_full_scan=allow_full_scan, checks=check_rights
+        )
         key, narrowed = self._what(subscription)
         self._join(subscription, key, narrowed)
         self._subscriptions[subscription] = None
         if self._sweeper is None:
             self._checked = self.now()
-            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+            self._sweeper = self._turns.loop.call_later(SWEEP, self._sweep)
         if self._users is not None and not self._listens_to_accounts and SYSTEM in self.store.databases:
             self._listens_to_accounts = True
             self._feed.add(self.store.databases[SYSTEM], self._accounts_changed)
@@ -178,9 +168,7 @@ class LiveQueries:
         return (
             not any(followed.backlog for followed in self._followed.values())
             and self._steps is None
-            and not self._queue
-            and not self._working
-            and not self._timers
+            and self._workers.is_idle
             and not any(isinstance(result, WorkedResult) and (result.is_running or result.has_work) for result in self._results.values())
         )
 
@@ -274,11 +262,7 @@ class LiveQueries:
             del self._results[result.key]
         result.close()
         if isinstance(result, WorkedResult):
-            timer = self._timers.pop(result, None)
-            if timer is not None:
-                timer.cancel()
-            if result in self._queue:
-                self._queue.remove(result)
+            self._workers.forget(result)
         database = result.table.database
         followed = self._followed.get(database)
         if followed is None:
@@ -303,6 +287,14 @@ class LiveQueries:
                 database = self.store.databases.get(SYSTEM)
                 if database is not None:
                     self._feed.remove(database, self._accounts_changed)
+
+    def work(self, result: WorkedResult) -> None:
+        """Bring a result up to date."""
+        self._workers.work(result)
+
+    def work_later(self, result: WorkedResult) -> None:
+        """The same in the next turn."""
+        self._turns.later(lambda: self._workers.work(result))
 
     # -- commits
 
@@ -339,7 +331,7 @@ class LiveQueries:
         elif self._follower is not None:
             return
         if not self._advance(self.now() + INLINE):
-            self._follower = self._spawn(self._follow_on())
+            self._follower = self._turns.spawn(self._follow_on())
 
     def _advance(self, end: float) -> bool:
         """Work off backlogs until `end`; True when there is nothing left."""
@@ -352,13 +344,13 @@ class LiveQueries:
         return True
 
     async def _follow_on(self) -> None:
-        slices = self.store.slices
+        slices = self._turns.slices
         while self._steps is not None and not self._advance(await slices.take()):
             pass
         self._follower = None
         if any(followed.backlog for followed in self._followed.values()) and self._steps is None:
             self._steps = self._follow()
-            self._follower = self._spawn(self._follow_on())
+            self._follower = self._turns.spawn(self._follow_on())
 
     def _lose(self, followed: _FollowedDatabase, lsn: int) -> None:
         """Too much waits: tell nothing of it but that."""
@@ -391,7 +383,7 @@ class LiveQueries:
         tables = followed.tables
         records: dict[tuple[int, bytes], tuple[LogEntry, LogEntry]] = {}  # the first and the last entry of each record
         for entry in entries:
-            if entry.table in tables and entry.kind in _WRITES:
+            if entry.table in tables and entry.kind in WRITES:
                 place = (entry.table_number, entry.key)
                 known = records.pop(place, None)
                 records[place] = (entry if known is None else known[0], entry)
@@ -415,8 +407,11 @@ class LiveQueries:
 
     def _tell_record(self, followed: _FollowedTable, first: LogEntry, last: LogEntry, told: dict[LiveResult, None]) -> None:
         table = followed.table
-        change = self._change_of(table, first, last)
-        before, after = change.before, change.after
+        if needs_snapshot(last):
+            with self.newest(table.database) as txn:
+                change = change_of(table, first, last, txn)
+        else:
+            change = change_of(table, first, last, None)
         filing = followed.filing
         if len(filing):
             found: dict[LiveResult, None] = {}
@@ -425,14 +420,13 @@ class LiveQueries:
             else:
                 filing.find_always(found)
                 filing.find_by_key(change.key, found)
-                for raw in (before, after, change.ended):
-                    if raw is not None:
-                        filing.find_by_values(raw, found)
+                for raw in change.raws:
+                    filing.find_by_values(raw, found)
             for result in found:
                 result.change(change)
             told.update(found)
         if followed.related:
-            raws = [raw for raw in (before, after, change.ended) if raw is not None]
+            raws = change.raws
             with self.newest(table.database) as txn:
                 lookups = Lookups(txn)
                 for result, chains in followed.related.items():
@@ -440,113 +434,11 @@ class LiveQueries:
                     for chain in chains:
                         result.concern(concerned(chain, raws, lookups) if change.is_known and isinstance(result, KeptResult) else None)
 
-    def _change_of(self, table: Table, first: LogEntry, last: LogEntry) -> RecordChange:
-        before, ended = first.image, None
-        if before is not None:
-            expiry = expiry_of(before)
-            if expiry is not None and expiry <= first.wall_ms:
-                before, ended = (before, None) if first.kind == EXPIRE else (None, before)
-        kind = last.kind
-        if kind == PUT:
-            after = last.value
-        elif kind == PATCH:
-            with self.newest(table.database) as txn:
-                after = after_of(table, last, txn)
-        elif kind == INVALIDATE:
-            with self.newest(table.database) as txn:
-                after = txn.get(storage_key(last.key), None, table.primary)
-        else:
-            after = None
-        if after is not None:
-            expiry = expiry_of(after)
-            if expiry is not None and expiry <= last.wall_ms:
-                after = None
-        is_known = first.image is not None or table.audit or not first.previous
-        return RecordChange(storage_key(last.key), last.key, before, after, last.lsn, ended=ended, is_known=is_known)
-
-    # -- results that take work
-
-    def pause_after(self, seconds: float) -> float:
-        """How long a query rests after a run that took so long."""
-        return max(PAUSE, LOAD * seconds)
-
-    def work(self, result: WorkedResult) -> None:
-        """Bring a result up to date: now, if it may be run now and that is quickly done."""
-        if result.is_running or result.is_closed or result in self._timers:
-            return
-        wait = result.not_before - self.now() if result.is_lost else 0.0
-        if wait > 0:
-            self._timers[result] = self._loop.call_later(wait, self._work_now, result)
-            return
-        self._start(result)
-
-    def work_later(self, result: WorkedResult) -> None:
-        """The same in the next turn."""
-        self._later(lambda: self.work(result))
-
-    def _work_now(self, result: WorkedResult) -> None:
-        self._timers.pop(result, None)
-        if not result.is_closed and not result.is_running:
-            self._start(result)
-
-    def _start(self, result: WorkedResult) -> None:
-        result.is_running = True
-        if self._working >= RUNNING:
-            self._queue.append(result)
-            return
-        steps = result.steps()
-        end = self.now() + INLINE
-        try:
-            for _ in steps:
-                if self.now() >= end:
-                    self._working += 1
-                    self._later(lambda: self._work_on(result, steps))
-                    return
-        except Exception:
-            self._failed(result)
-            return
-        self._worked(result)
-
-    def _work_on(self, result: WorkedResult, steps: Iterator[None]) -> None:
-        worker = self._spawn(self._exhaust(result, steps))
-        self._workers.add(worker)
-        worker.add_done_callback(self._workers.discard)
-
-    async def _exhaust(self, result: WorkedResult, steps: Iterator[None]) -> None:
-        try:
-            await self.store.slices.exhaust(steps)
-        except Exception:
-            self._failed(result)
-        else:
-            self._worked(result)
-        finally:
-            self._working -= 1
-            self._later(self._start_waiting)
-
-    def _start_waiting(self) -> None:
-        """Work at one of those that wait, and see to it that the others are not forgotten."""
-        if self._queue and self._working < RUNNING:
-            self._start(self._queue.popleft())
-            if self._queue:
-                self._later(self._start_waiting)
-
-    def _worked(self, result: WorkedResult) -> None:
-        result.worked()
-        if not result.is_closed and result.has_work:
-            self.work(result)
-
-    def _failed(self, result: WorkedResult) -> None:
-        logger.exception("the live query %r of %r failed", result.asked.query, result.table)
-        result.is_running = False
-        result.is_lost = False
-        for subscription in list(result.subscribers):
-            subscription.end(Ended.FAILED)
-
     # -- what else may change
 
     def _accounts_changed(self, database: Database, entries: list[LogEntry]) -> None:
         if any(entry.table in _ACCOUNTS for entry in entries):
-            self._later(self._check_soon)
+            self._turns.later(self._check_soon)
 
     def _sweep(self) -> None:
         """About once a second, while anybody is subscribed."""
@@ -561,7 +453,7 @@ class LiveQueries:
         if self.now() - self._checked >= RECHECK:
             self._check_soon()
         if self._subscriptions and self._sweeper is None:
-            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+            self._sweeper = self._turns.loop.call_later(SWEEP, self._sweep)
 
     def _dropped(self, table: Table) -> None:
         followed = self._followed.get(table.database)
@@ -632,12 +524,12 @@ class LiveQueries:
             self._checks_again = True
             return
         self._checked = self.now()
-        self._checks = self._spawn(self._check_all())
+        self._checks = self._turns.spawn(self._check_all())
 
     async def _check_all(self) -> None:
         while True:
             self._checks_again = False
-            await self.store.slices.exhaust(self._check_each())
+            await self._turns.slices.exhaust(self._check_each())
             if not self._checks_again:
                 break
         self._checks = None
@@ -665,18 +557,3 @@ class LiveQueries:
             return  # a definition has changed, which is seen to elsewhere
         if key != subscription.key:
             self._move(subscription, NEW_RIGHTS)
-
-    # -- the loop
-
-    def _later(self, callback: Any) -> None:
-        # Not `call_soon`: at the end of a turn the loop has decided already how long it will wait.
-        self._loop.call_soon_threadsafe(callback)
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = self._loop.create_task(work)
-        self._later(_nothing)  # see above
-        return task
-
-
-def _nothing() -> None:
-    pass

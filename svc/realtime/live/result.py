@@ -5,43 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from svc.query.executor import compiled_plan
-from svc.query.plan import AnyRows
 from svc.query.relations import Lookups
 from svc.realtime.live.asked import Asked
-from svc.realtime.live.events import LiveEvent, Read, RowEvent, read_record
+from svc.realtime.live.events import Read, RowEvent, id_of, read_record
+from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.snapshots import RunSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
-from svc.store.keys import Key, decode_key, is_hashed
 from svc.store.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
-from svc.store.snapshots import HeldSnapshot
 
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries
 
-ROWS_AT_ONCE = 64  # of a snapshot, made between two looks at the clock
-SNAPSHOT_SECONDS = 0.002  # of work for one `take`
-
 _NO_LOOKUPS = Lookups(None)
-
-
-class RecordChange:
-    """What one commit did to one record. `before`, `after`: the record if there was one that had not expired, raw.
-
-    `stored`, `key`: its key as it is stored, and encoded. `ended`: before the commit there was a record that had expired, and perhaps nobody has
-    been told yet. `is_known` False: nobody knows what was before.
-    """
-
-    __slots__ = ("after", "before", "ended", "is_known", "key", "lsn", "stored")
-
-    def __init__(
-        self, stored: bytes, key: bytes, before: bytes | None, after: bytes | None, lsn: int, *, ended: bytes | None, is_known: bool
-    ) -> None:
-        self.stored = stored
-        self.key = key
-        self.before = before
-        self.after = after
-        self.lsn = lsn
-        self.ended = ended
-        self.is_known = is_known
 
 
 class LiveResult:
@@ -139,7 +114,7 @@ class PlainResult(LiveResult):
         newest = self.table.database.log.newest(held.use())
         position = 0 if newest is None else newest.lsn
         self.attach(subscription, position, position)
-        return RunSnapshot(held, self.asked.plan.run(held.use()), self)
+        return RunSnapshot(held, self.asked.plan.run(held.use()), self.read, self.table.key_of, self.owner.now)
 
     def change(self, change: RecordChange) -> None:
         before, after = change.before, change.after
@@ -178,47 +153,6 @@ def shape_reader(asked: Asked) -> Read:
         return shape([raw], _NO_LOOKUPS)[0]
 
     return read
-
-
-class RunSnapshot:
-    """The rows that a run of the query finds, as they are asked for."""
-
-    def __init__(self, held: HeldSnapshot, rows: AnyRows, result: PlainResult) -> None:
-        self.count = 0
-        self._held = held
-        self._rows = rows
-        self._read = result.read
-        self._key_of = result.table.key_of
-        self._now = result.owner.now
-
-    def take(self, limit: int) -> list[LiveEvent] | None:
-        rows = self._rows
-        if rows.done:
-            return None
-        self._held.use()
-        found: list[LiveEvent] = []
-        end = self._now() + SNAPSHOT_SECONDS
-        while not rows.done and len(found) < limit:
-            for stored, raw in rows.step_pairs(min(ROWS_AT_ONCE, limit - len(found))):
-                id_ = shown_key(self._key_of(raw) if is_hashed(stored) else decode_key(stored))
-                found.append(RowEvent("snapshot", id_, raw, self._read, None, None))
-            if self._now() >= end:
-                break
-        self.count += len(found)
-        return None if not found and rows.done else found
-
-    def close(self) -> None:
-        self._rows.close()
-        self._held.abort()
-
-
-def id_of(key: bytes) -> Any:
-    """The id in an event, from an encoded key."""
-    return shown_key(decode_key(key))
-
-
-def shown_key(key: Key | bool | bytes | None) -> Any:
-    return list(key) if type(key) is tuple else key
 
 
 def content_of(raw: bytes) -> bytes:

@@ -11,7 +11,7 @@ from svc.errors import AccessViolation, ClientError, IndexRebuilding, Overloaded
 from svc.query import parse_query
 from svc.query.nodes import Query
 from svc.realtime.event import Ended
-from svc.realtime.live import asked, counted, kept, queries
+from svc.realtime.live import asked, counted, kept, queries, worked
 from svc.realtime.live import subscription as subscription_module
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from tests.support.live import LiveClient, LiveStore, check
@@ -101,8 +101,8 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path, monkeypatch):
-    monkeypatch.setattr(queries, "PAUSE", 0.0)
-    monkeypatch.setattr(queries, "LOAD", 0.0)
+    monkeypatch.setattr(worked, "PAUSE", 0.0)
+    monkeypatch.setattr(worked, "LOAD", 0.0)
     made = Case(tmp_path)
     yield made
     made.made.close()
@@ -243,7 +243,7 @@ def test_aggregates_are_run_again(case):
 
 
 def test_an_aggregate_rests_between_two_runs(case, monkeypatch):
-    monkeypatch.setattr(queries, "PAUSE", 3600.0)
+    monkeypatch.setattr(worked, "PAUSE", 3600.0)
     client = case.follow("count()")
     assert case.events(client) == [("snapshot", None), ("ready", None)]
     case.put(product("a"))
@@ -381,7 +381,7 @@ def test_a_result_that_becomes_too_large_to_compare_begins_anew(case, monkeypatc
     case.events(client)
     case.put({"id": "b1", "name": "B"}, table=case.brands)
     assert [event[0] for event in case.events(client)] == ["reset", *["snapshot"] * 6, "ready"]
-    assert client.resets == [kept.TOO_MUCH]
+    assert client.resets == [worked.TOO_MUCH]
     check(client, client.source.query)
 
 

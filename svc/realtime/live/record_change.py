@@ -1,0 +1,66 @@
+"""What the entries of a commit say of one record: what it was before, and what it is."""
+
+from __future__ import annotations
+
+from svc.realtime.changes import after_of
+from svc.store import LogEntry, Table
+from svc.store.env import Txn
+from svc.store.keys import storage_key
+from svc.store.log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
+from svc.store.records import expiry_of
+
+WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))  # kinds of entries that may change what a query finds
+
+
+class RecordChange:
+    """`before`, `after`: the record if there was one that had not expired, raw. `stored`, `key`: its key as it is stored, and encoded.
+
+    `ended`: before the commit there was a record that had expired, and perhaps nobody has been told yet. `is_known` False: nobody knows what was
+    before.
+    """
+
+    __slots__ = ("after", "before", "ended", "is_known", "key", "lsn", "stored")
+
+    def __init__(
+        self, stored: bytes, key: bytes, before: bytes | None, after: bytes | None, lsn: int, *, ended: bytes | None, is_known: bool
+    ) -> None:
+        self.stored = stored
+        self.key = key
+        self.before = before
+        self.after = after
+        self.lsn = lsn
+        self.ended = ended
+        self.is_known = is_known
+
+    @property
+    def raws(self) -> list[bytes]:
+        """All that is known of the record."""
+        return [raw for raw in (self.before, self.after, self.ended) if raw is not None]
+
+
+def needs_snapshot(last: LogEntry) -> bool:
+    """Whether the entry does not say by itself what the record is."""
+    return last.kind in (PATCH, INVALIDATE)
+
+
+def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) -> RecordChange:
+    """The change from before the entry `first` to after `last`, both of one record. `txn`: a snapshot that has them, if it `needs_snapshot`."""
+    before, ended = first.image, None
+    if before is not None and first.kind != EXPIRE and _has_expired(before, first.wall_ms):
+        before, ended = None, before
+    after: bytes | None = None
+    if last.kind == PUT:
+        after = last.value
+    elif txn is not None and last.kind == PATCH:
+        after = after_of(table, last, txn)
+    elif txn is not None and last.kind == INVALIDATE:
+        after = txn.get(storage_key(last.key), None, table.primary)
+    if after is not None and _has_expired(after, last.wall_ms):
+        after = None
+    is_known = first.image is not None or table.audit or not first.previous
+    return RecordChange(storage_key(last.key), last.key, before, after, last.lsn, ended=ended, is_known=is_known)
+
+
+def _has_expired(raw: bytes, at_ms: float) -> bool:
+    expiry = expiry_of(raw)
+    return expiry is not None and expiry <= at_ms
