@@ -12,10 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from svc.rest import event_pump
 from tests.support.node import Node, Wire
 
 SCHEMA = "type Note @table @export { id: ID @primaryKey  n: Int  text: String }"
 TARGETS = ("/Note/a/", "/Note/a/3", "/Note/a/?n=gt=-1&select(n)")
+
+LITTLE = 4000  # bytes: so that clients are often waited for
+HIGH_WATER = event_pump.HIGH_WATER
 
 names = st.integers(0, 9)
 sizes = st.sampled_from((0, 10, 3000))
@@ -26,6 +30,7 @@ class Streaming(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        event_pump.HIGH_WATER = LITTLE
         self.directory = Path(tempfile.mkdtemp())
         app = self.directory / "app"
         app.mkdir()
@@ -127,7 +132,9 @@ class Streaming(RuleBasedStateMachine):
     @rule()
     def catch_up(self) -> None:
         """With all the room there is, the client gets everything."""
-        for _ in range(3):
+        for _ in range(1000):
+            if len(self.seen) == len(self.happened):
+                break
             self.read(1 << 30)
         assert self.seen == self.happened
 
@@ -152,11 +159,14 @@ class Streaming(RuleBasedStateMachine):
         assert not self.node.errors
 
     def teardown(self) -> None:
-        if self.client is None:
-            self.connect(1 << 30)
-        self.catch_up()
-        self.node.close()
-        shutil.rmtree(self.directory)
+        try:
+            if self.client is None:
+                self.connect(1 << 30)
+            self.catch_up()
+        finally:
+            event_pump.HIGH_WATER = HIGH_WATER
+            self.node.close()
+            shutil.rmtree(self.directory)
 
 
 TestStreaming = Streaming.TestCase
