@@ -116,6 +116,16 @@ def test_httpx(secure: Secure) -> None:
         assert client.get("/openapi").json()["servers"][0]["url"] == secure.secure_url
 
 
+@pytest.mark.parametrize(("offered", "spoken"), [((), "HTTP/1.1"), (("http/1.1",), "HTTP/1.1"), (("h2", "http/1.1"), "HTTP/2")])
+def test_the_protocol_is_agreed_on(secure: Secure, offered: tuple[str, ...], spoken: str) -> None:
+    with httpx.Client(
+        base_url=secure.secure_url, verify=client_context(alpn=offered), http2=spoken == "HTTP/2", auth=("admin", PASSWORD)
+    ) as client:
+        for _ in range(3):
+            answered = client.get("/Product")
+            assert (answered.status_code, answered.http_version) == (200, spoken)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("version", ["--tlsv1.3", "--tls-max=1.2"])
 def test_curl(secure: Secure, version: str) -> None:
