@@ -388,10 +388,16 @@ class Http1Connection(SocketConnection):
 
     def drain(self) -> None:
         self.protocol.drain()
-        if self.state is State.IDLE:
+        if self._waits_for_request and self._reading:
+            self.on_readable()  # what came in this very moment is still answered
+        if self._waits_for_request:
             self.close_soon()
         elif self.state is State.SENDING:
             self._closing = True  # the head of this answer could not say that it is the last
+
+    @property
+    def _waits_for_request(self) -> bool:
+        return self.state is State.IDLE or (self.state is State.HEAD and not self.protocol.reading_head)
 
     def _abandon(self, exchange: Exchange) -> None:
         sending, self._sending = self._sending, None

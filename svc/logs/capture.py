@@ -24,6 +24,9 @@ _MODULES = {
 }
 """Our own modules' loggers -> the section whose `logging` applies, the tag of the contract."""
 
+_TALKATIVE = ("hpack",)
+"""Loggers of libraries that tell at `debug` what they are given: hpack the header fields of each request, credentials among them."""
+
 _REENTERED: ContextVar[bool] = ContextVar("reentered", default=False)
 
 
@@ -63,9 +66,14 @@ def capture_logging(logs: Logs) -> Callable[[], None]:
 
     logs.on_configured = follow
     follow()
+    quieted = {name: logging.getLogger(name).level for name in _TALKATIVE}
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.INFO)
 
     def undo() -> None:
         logs.on_configured = None
+        for name, before in quieted.items():
+            logging.getLogger(name).setLevel(before)
         root.handlers[:] = handlers
         root.setLevel(level)
 

@@ -247,6 +247,29 @@ def test_draining_closes_idle_connections_and_lets_others_finish(world: World) -
     assert world.sock.closed
 
 
+@pytest.mark.parametrize("spoke", [False, True])
+def test_draining_closes_who_says_nothing(world: World, spoke: bool) -> None:
+    if spoke:
+        world.receive(GET % 1)
+    world.connections.drain()
+    world.turn()
+    assert world.sock.closed
+    assert len(world.application.done) == spoke
+
+
+@pytest.mark.parametrize("spoke", [False, True])
+def test_draining_answers_what_has_just_come(world: World, spoke: bool) -> None:
+    if spoke:
+        world.receive(GET % 1)
+    world.sock.sent = b""
+    world.sock.incoming.append(GET % 2)
+    world.connections.drain()
+    world.turn()
+    assert world.bodies() == [b"/2"]
+    assert b"Connection: close" in world.sock.sent
+    assert world.sock.closed
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------------------------
 
 

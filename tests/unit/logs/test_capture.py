@@ -50,6 +50,19 @@ def test_records_of_the_standard_library(tmp_path: Path, logs: Logs) -> None:
     assert lines[-1] == "KeyError: 'k'"
 
 
+def test_fields_of_requests_are_no_debugging_output(tmp_path: Path) -> None:
+    logs = Logs.from_config(Config.from_document({"logging": {"level": "trace"}}, tmp_path), clock=FakeClock())
+    undo = capture_logging(logs)
+    try:
+        logging.getLogger("hpack.hpack").debug("Decoded %s", "authorization: Basic c2VjcmV0")
+        logging.getLogger("h2.connection").debug("something")
+    finally:
+        undo()
+        logs.close()
+    assert written(tmp_path) == ["[main/0] [debug] [h2.connection]: something"]
+    assert logging.getLogger("hpack").level == logging.NOTSET
+
+
 def test_our_modules_write_to_the_log_of_their_subsystem(tmp_path: Path) -> None:
     document = {
         "logging": {"level": "error", "path": "log/svc.log"},
