@@ -17,6 +17,8 @@ import pytest
 
 from svc.protocol.http2_frames import PREFACE
 from tests.integration.conftest import PASSWORD, PROTOCOLS, Process, free_port
+from tests.support.http2 import Answer, Client
+from tests.support.node import Node
 
 LIMIT = 60.0  # seconds until a test gives up
 HTTP2 = PROTOCOLS["http2"]
@@ -114,6 +116,29 @@ def test_garbage_gets_an_end(server: Process, data: bytes) -> None:
             pass
     with server.client(**HTTP2) as client:
         assert client.get("/Product/").status_code == 200
+
+
+def test_a_websocket_on_a_stream(tmp_path: Path) -> None:
+    """RFC 8441, which no client here speaks: frames by hand, through a whole node."""
+    node = Node(tmp_path / "node")
+    client = Client(node)
+    stream_id = client.h2.get_next_available_stream_id()
+    head = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":authority", "localhost"), (":path", "/Product/1")]
+    client.h2.send_headers(stream_id, [*head, ("sec-websocket-version", "13")])
+    answer = client.answers[stream_id] = Answer()
+    client.exchange_bytes()
+    assert (answer.status, answer.is_complete) == (200, False)
+    assert client.ask("PUT", "/Product/1", b'{"name":"from another stream"}')[0] == 204
+    assert b"from another stream" in answer.body
+    client.h2.send_data(stream_id, b"\x89\x82\0\0\0\0hi")  # a ping
+    client.exchange_bytes()
+    assert answer.body.endswith(b"\x8a\x02hi")
+    client.h2.send_data(stream_id, b"\x88\x82\0\0\0\0\x03\xe8")  # close 1000
+    client.exchange_bytes()
+    assert answer.body.endswith(b"\x88\x02\x03\xe8")
+    assert (answer.is_complete, answer.reset) == (True, None)
+    assert not node.connections.lasting and not node.errors
+    node.close()
 
 
 class Secure(Process):
