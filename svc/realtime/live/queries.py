@@ -24,7 +24,7 @@ from svc.auth.permissions import rights
 from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.auth.users import User
 from svc.clock import Clock
-from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem, QueryError
+from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem
 from svc.narrowing import narrow_query
 from svc.query.memo import Definitions
 from svc.query.nodes import Query, Select, SelectItem
@@ -50,6 +50,7 @@ logger = logging.getLogger("svc.realtime")
 MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
 MAX_RESULTS = 20_000  # different live queries
 MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
+RESULTS_AT_ONCE = 128  # that are told of one record between two looks at the clock
 MAX_BACKLOG = 20_000  # entries that wait to be looked at, in one database
 SWEEP = 1.0  # seconds between two looks at definitions
 RECHECK = 60.0  # seconds between two looks at rights (realtime §1, rule 7)
@@ -113,6 +114,7 @@ class LiveQueries:
         self._checked = 0.0
         self._checks: asyncio.Task[None] | None = None
         self._checks_again = False
+        self._housing: asyncio.Task[None] | None = None
         self._listens_to_accounts = False
         store.on_drop.append(self._dropped)
 
@@ -135,7 +137,7 @@ class LiveQueries:
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Overloaded(f"There are {MAX_SUBSCRIPTIONS} live queries already")
         subscription = LiveSubscription(
-            query, table, user, key_prefix, self._turns.later, allow_full_scan=allow_full_scan, checks=check_rights
+            query, table, user, key_prefix, self._turns.later, self._gone, allow_full_scan=allow_full_scan, checks=check_rights
         )
         key, narrowed = self._what(subscription)
         self._join(subscription, key, narrowed)
@@ -168,6 +170,7 @@ class LiveQueries:
         return (
             not any(followed.backlog for followed in self._followed.values())
             and self._steps is None
+            and self._housing is None
             and self._workers.is_idle
             and not any(isinstance(result, WorkedResult) and (result.is_running or result.has_work) for result in self._results.values())
         )
@@ -249,12 +252,15 @@ class LiveQueries:
             found = followed.tables[table.name] = _FollowedTable(table)
         return found
 
-    def left(self, result: LiveResult, subscription: LiveSubscription) -> None:
+    def left(self, result: LiveResult) -> None:
+        """A subscriber of a result has gone."""
+        if not result.subscribers:
+            self._end(result)
+
+    def _gone(self, subscription: LiveSubscription) -> None:
         """A subscription has ended."""
         self._subscriptions.pop(subscription, None)
         self._homeless.pop(subscription, None)
-        if not result.subscribers:
-            self._end(result)
         self._rest()
 
     def _end(self, result: LiveResult) -> None:
@@ -322,6 +328,7 @@ class LiveQueries:
         if followed is None:
             return
         if followed.waiting + len(entries) > MAX_BACKLOG and followed.backlog:
+            logger.warning("live queries of %s begin anew: more than %d log entries wait for them", database.name, MAX_BACKLOG)
             self._lose(followed, entries[-1].lsn)
             return
         followed.backlog.append(entries)
@@ -354,7 +361,6 @@ class LiveQueries:
 
     def _lose(self, followed: _FollowedDatabase, lsn: int) -> None:
         """Too much waits: tell nothing of it but that."""
-        logger.warning("live queries of %s begin anew: more than %d log entries wait for them", followed.database.name, MAX_BACKLOG)
         followed.backlog.clear()
         followed.waiting = 0
         followed.position = lsn
@@ -373,8 +379,9 @@ class LiveQueries:
             followed.waiting -= len(entries)
             try:
                 yield from self._tell(followed, entries)
-            except Problem as problem:
-                logger.error("live queries of %s begin anew: %s", followed.database.name, problem.message)
+            except Exception as error:
+                why = error.message if isinstance(error, Problem) else "a defect"
+                logger.error("live queries of %s begin anew: %s", followed.database.name, why, exc_info=not isinstance(error, Problem))
                 self._lose(followed, entries[-1].lsn)
             yield
 
@@ -396,7 +403,7 @@ class LiveQueries:
             table = tables.get(last.table)
             if table is None or table.table.number != last.table_number:
                 continue
-            self._tell_record(table, first, last, concerned_results)
+            yield from self._tell_record(table, first, last, concerned_results)
             yield
         lsn = entries[-1].lsn
         followed.position = max(followed.position, lsn)
@@ -405,7 +412,9 @@ class LiveQueries:
                 result.finish(lsn)
                 yield
 
-    def _tell_record(self, followed: _FollowedTable, first: LogEntry, last: LogEntry, told: dict[LiveResult, None]) -> None:
+    def _tell_record(
+        self, followed: _FollowedTable, first: LogEntry, last: LogEntry, told: dict[LiveResult, None]
+    ) -> Generator[None, None, None]:
         table = followed.table
         if needs_snapshot(last):
             with self.newest(table.database) as txn:
@@ -422,17 +431,21 @@ class LiveQueries:
                 filing.find_by_key(change.key, found)
                 for raw in change.raws:
                     filing.find_by_values(raw, found)
-            for result in found:
-                result.change(change)
             told.update(found)
-        if followed.related:
-            raws = change.raws
+            for at, result in enumerate(found, 1):
+                result.change(change)
+                if not at % RESULTS_AT_ONCE:
+                    yield
+        for result, chains in list(followed.related.items()):
+            told[result] = None
+            if not change.is_known or not isinstance(result, KeptResult):
+                result.concern(None)
+                continue
             with self.newest(table.database) as txn:
                 lookups = Lookups(txn)
-                for result, chains in followed.related.items():
-                    told[result] = None
-                    for chain in chains:
-                        result.concern(concerned(chain, raws, lookups) if change.is_known and isinstance(result, KeptResult) else None)
+                for chain in chains:
+                    result.concern(concerned(chain, change.raws, lookups))
+            yield
 
     # -- what else may change
 
@@ -448,8 +461,7 @@ class LiveQueries:
             for table in list(followed.tables.values()):
                 if not table.definitions.hold(table.table):
                     self._definition_changed(table.table)
-        for subscription in list(self._homeless):
-            self._move(subscription, NEW_SHAPE)
+        self._house_soon()
         if self.now() - self._checked >= RECHECK:
             self._check_soon()
         if self._subscriptions and self._sweeper is None:
@@ -458,65 +470,69 @@ class LiveQueries:
     def _dropped(self, table: Table) -> None:
         followed = self._followed.get(table.database)
         known = None if followed is None else followed.tables.get(table.name)
-        if known is None or known.table is not table:
-            return
-        for result in list(known.filing):
-            for subscription in list(result.subscribers):
-                subscription.end(Ended.DROPPED)
-        self._move_all(list(known.related), NEW_SHAPE)
+        if known is not None and known.table is table:
+            self._ask_again([*known.filing, *known.related])
 
     def _definition_changed(self, table: Table) -> None:
         followed = self._followed.get(table.database)
         known = None if followed is None else followed.tables.get(table.name)
         if known is not None:
-            known.definitions = Definitions(table)
-            self._move_all([*known.filing, *known.related], NEW_SHAPE)
+            self._ask_again([*known.filing, *known.related])
 
-    def _move_all(self, results: list[LiveResult], reason: str) -> None:
-        """What these results were asked for is asked again."""
-        subscriptions = [subscription for result in results for subscription in result.subscribers]
+    def _ask_again(self, results: list[LiveResult]) -> None:
+        """End these results. What they were asked for is asked again, in slices."""
         for result in results:
-            if self._results.get(result.key) is result:
-                del self._results[result.key]
-        for subscription in subscriptions:
-            self._move(subscription, reason)
+            for subscription in list(result.subscribers):
+                self._unhouse(subscription, NEW_SHAPE)
+            self._end(result)
+        self._house_soon()
 
-    def _move(self, subscription: LiveSubscription, reason: str) -> None:
-        """Ask for the same again, and begin anew."""
-        if subscription.ended is not None:
-            return
+    def _unhouse(self, subscription: LiveSubscription, reason: str) -> None:
+        """Take a subscription from its result."""
+        result = subscription.result
+        if result is not None:
+            subscription.reset(reason)
+            subscription.result = None
+            result.subscribers.pop(subscription, None)
+        self._homeless[subscription] = None
+
+    def _house_soon(self) -> None:
+        if self._homeless and self._housing is None:
+            self._housing = self._turns.spawn(self._house_all())
+
+    async def _house_all(self) -> None:
         try:
+            await self._turns.slices.exhaust(self._house_each())
+        finally:
+            self._housing = None
+
+    def _house_each(self) -> Iterator[None]:
+        for subscription in list(self._homeless):
+            if subscription in self._homeless:
+                self._house(subscription)
+            yield
+
+    def _house(self, subscription: LiveSubscription) -> None:
+        """Ask again for what was asked. While an index is being built there is no result, and another time this is tried again."""
+        table = subscription.table
+        try:
+            if table.database.tables.get(table.name) is not table:
+                subscription.end(Ended.DROPPED)
+                return
             key, query = self._what(subscription)
+            self._join(subscription, key, query)
         except AccessViolation:
             subscription.end(Ended.REVOKED)
             return
-        except (Problem, QueryError):
+        except (IndexRebuilding, Overloaded):
+            subscription.wake()
+            return
+        except Problem:  # an attribute or a related table is gone
             subscription.end(Ended.DROPPED)
             return
-        old = subscription.result
-        if old is not None:
-            subscription.reset(reason)
-            subscription.result = None
-            old.subscribers.pop(subscription, None)
-        try:
-            self._join(subscription, key, query)
-            self._homeless.pop(subscription, None)
-            self._begin(subscription)
-        except (IndexRebuilding, Overloaded):
-            self._homeless[subscription] = None
-        except Problem:
-            self._forget(subscription, Ended.DROPPED)
-        finally:
-            if old is not None and not old.subscribers:
-                self._end(old)
+        del self._homeless[subscription]
+        self._begin(subscription)
         subscription.wake()
-
-    def _forget(self, subscription: LiveSubscription, why: Ended) -> None:
-        """End a subscription that has no result."""
-        self._homeless.pop(subscription, None)
-        self._subscriptions.pop(subscription, None)
-        subscription.end(why)
-        self._rest()
 
     def _check_soon(self) -> None:
         """Look at everybody's rights, in slices."""
@@ -527,12 +543,13 @@ class LiveQueries:
         self._checks = self._turns.spawn(self._check_all())
 
     async def _check_all(self) -> None:
-        while True:
-            self._checks_again = False
+        try:
             await self._turns.slices.exhaust(self._check_each())
-            if not self._checks_again:
-                break
-        self._checks = None
+            while self._checks_again:
+                self._checks_again = False
+                await self._turns.slices.exhaust(self._check_each())
+        finally:
+            self._checks = None
 
     def _check_each(self) -> Iterator[None]:
         for subscription in list(self._subscriptions):
@@ -556,4 +573,8 @@ class LiveQueries:
         except Problem:
             return  # a definition has changed, which is seen to elsewhere
         if key != subscription.key:
-            self._move(subscription, NEW_RIGHTS)
+            old = subscription.result
+            self._unhouse(subscription, NEW_RIGHTS)
+            self._house(subscription)
+            if old is not None and not old.subscribers:
+                self._end(old)

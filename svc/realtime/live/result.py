@@ -53,7 +53,7 @@ class LiveResult:
     def leave(self, subscription: LiveSubscription) -> None:
         self._attached.pop(subscription, None)
         self.subscribers.pop(subscription, None)
-        self.owner.left(self, subscription)
+        self.owner.left(self)
 
     def reset(self, reason: str) -> None:
         """All subscribers begin anew, with another result or this one."""

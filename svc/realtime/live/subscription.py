@@ -58,6 +58,7 @@ class LiveSubscription:
 
     __slots__ = (
         "_bytes",
+        "_gone",
         "_later",
         "_queue",
         "_resets",
@@ -87,11 +88,12 @@ class LiveSubscription:
         user: User | None,
         prefix: str | None,
         later: Callable[[Callable[[], None]], object],
+        gone: Callable[[LiveSubscription], None],
         *,
         allow_full_scan: bool | None,
         checks: bool,
     ) -> None:
-        """`later(callback)` calls it in the next turn. `checks`: whether the rights of `user` count."""
+        """`later(callback)` calls it in the next turn. `gone(self)` is called once, at the end. `checks`: whether the rights of `user` count."""
         self.query = query
         self.table = table
         self.user = user
@@ -108,6 +110,7 @@ class LiveSubscription:
         self.reset_reason: str | None = None  # a reset has to be told first
         self.final_reason: str | None = None  # ... and nothing will follow it
         self._later = later
+        self._gone = gone
         self._queue: deque[LiveEvent] = deque()
         self._bytes = 0
         self._resets = 0
@@ -229,12 +232,14 @@ class LiveSubscription:
             self.wake()
 
     def _end(self, why: Ended) -> None:
-        if self.ended is None:
-            self.ended = why
+        if self.ended is not None:
+            return
+        self.ended = why
         self._drop()
         result, self.result = self.result, None
         if result is not None:
             result.leave(self)
+        self._gone(self)
 
     def _drop(self) -> None:
         self.state = BEGIN

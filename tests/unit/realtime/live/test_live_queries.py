@@ -562,6 +562,7 @@ def test_a_dropped_table_ends_its_live_queries(case):
     case.events(client)
     case.events(related)
     case.database.drop_table("Product")
+    case.made.settle()
     assert client.source.ended is Ended.DROPPED and related.source.ended is Ended.DROPPED
     assert len(case.live) == 0 and case.live.results == 0
 
@@ -570,6 +571,7 @@ def test_a_related_table_that_is_dropped_leaves_nothing_to_follow(case):
     client = case.follow("select(id,brand{name})")
     case.events(client)
     case.database.drop_table("Brand")
+    case.made.settle()
     assert client.source.ended is Ended.DROPPED and case.live.results == 0
 
 
@@ -603,6 +605,7 @@ def test_an_attribute_that_is_gone_ends_what_asks_for_it(case):
     case.events(client)
     case.database.define_table(replace(PRODUCT, attributes=tuple([a for a in PRODUCT.attributes if a.name != "price"])))
     case.live._sweep()
+    case.made.settle()
     assert client.source.ended is Ended.DROPPED and case.live.results == 0 and len(case.live) == 0
 
 
@@ -621,6 +624,7 @@ def test_a_query_waits_for_an_index_that_is_built_again(case, monkeypatch):
     attributes = (*attributes, Attribute("extra", "String"))
     case.database.define_table(replace(PRODUCT, attributes=attributes))
     case.live._sweep()
+    case.made.settle()
     assert client.source.result is None
     assert case.events(client) == [("reset", None)]
     while case.made.store.maintenance(1.0):
@@ -657,6 +661,35 @@ def test_a_failure_ends_the_query_it_meets_and_no_other(case, caplog, monkeypatc
     assert case.events(other) == [("enter", "b")]
     assert "failed" in caplog.text
     caplog.clear()
+
+
+def test_a_defect_in_following_commits_is_no_silent_loss(case, caplog, monkeypatch):
+    plain, ordered = case.follow("name==x"), case.follow("name==x&sort(id)")
+    for client in (plain, ordered):
+        case.events(client)
+    with monkeypatch.context() as patch:
+        patch.setattr(queries, "change_of", lambda *arguments: 1 / 0)
+        case.put(product("a", name="x"))
+    assert "a defect" in caplog.text and "ZeroDivisionError" in caplog.text
+    caplog.clear()
+    assert case.events(plain) == [("reset", None), ("snapshot", "a"), ("ready", None)]
+    assert case.events(ordered) == [("enter", "a", 0)]
+    case.put(product("b", name="x"))
+    assert case.events(plain) == [("enter", "b")]
+
+
+def test_a_subscription_without_a_result_can_be_closed(case, monkeypatch):
+    client = case.follow("name==x", allow_full_scan=False)
+    case.events(client)
+    monkeypatch.setattr("svc.store.database.BUILD_AT_ONCE", 0)
+    case.put(product("a", name="x"))
+    case.database.rebuild_index(case.products, "name")
+    case.database.define_table(replace(PRODUCT, attributes=(*PRODUCT.attributes, Attribute("extra", "String"))))
+    case.live._sweep()
+    case.made.settle()
+    assert client.source.result is None and len(case.live) == 1
+    client.source.close()
+    assert len(case.live) == 0 and case.live.is_idle
 
 
 def test_closing_ends_everything(case):

@@ -55,9 +55,12 @@ class FakeResult:
 class Case:
     def __init__(self, *snapshots):
         self.later = []
+        self.gone = []
         self.result = FakeResult()
         self.result.snapshots = list(snapshots)
-        self.source = LiveSubscription(Query(), "table", None, None, self.later.append, allow_full_scan=True, checks=False)
+        self.source = LiveSubscription(
+            Query(), "table", None, None, self.later.append, self.gone.append, allow_full_scan=True, checks=False
+        )
         self.source.result = self.result
         self.called = 0
         self.source.on_ready = self.ready
@@ -211,7 +214,7 @@ def test_after_the_end_there_is_nothing():
     case.source.end(Ended.REVOKED)
     assert case.take() == [] and case.source.ended is Ended.REVOKED
     case.source.close()
-    assert case.source.ended is Ended.REVOKED and case.result.calls.count("leave") == 1
+    assert case.source.ended is Ended.REVOKED and case.result.calls.count("leave") == 1 and case.gone == [case.source]
 
 
 def test_a_client_that_waits_hears_of_the_end():
