@@ -13,7 +13,7 @@ from svc.store import Store
 from svc.store import check as check_module
 from svc.store.check import CheckReport, check_database
 from svc.store.keys import encode_key, storage_key
-from svc.store.log import decode_entry, encode_entry, record_key
+from svc.store.log import decode_entry, encode_entry, note_key, record_key
 from svc.store.records import decode, encode, lsn_of, version_of
 from svc.store.schema import Attribute, TableDefinition
 
@@ -294,3 +294,39 @@ def test_findings_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(check_module, "MAX_FINDINGS", 2)
     report = change(path, "Dog/name", lambda txn: [txn.put(encode_key(n), encode_key("gone")) for n in range(10)], True)
     assert (len(report.findings), report.total) == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("edit", "finding"),
+    [
+        (lambda txn, end: txn.put(end, (7).to_bytes(8, "big")), "names entry 7 of the log, which is none of them"),
+        (lambda txn, end: txn.put(end, (99).to_bytes(8, "big")), "names entry 99 of the log, which is none of them"),
+        (lambda txn, end: txn.put(b"\x80\0\0\1\x10zz\0", (8).to_bytes(8, "big")), "names entry 8 of the log, which is none of them"),
+    ],
+)
+def test_a_chain_of_messages_that_leads_elsewhere(path: Path, edit: Any, finding: str) -> None:
+    store = Store(path.parent, clock=FakeClock(wall=1_767_300_000.0))
+    write(
+        store, lambda transaction, table: transaction.publish(table, "a", 1), lambda transaction, table: transaction.publish(table, "a", 2)
+    )
+    number = store.databases["data"].tables["Dog"].number
+    store.close()
+    assert check_database(path).findings == []
+    found = change(path, "$deleted", lambda txn: edit(txn, note_key(number, encode_key("a"))))
+    assert len(found.findings) == 1 and finding in found.findings[0]
+
+
+def test_a_message_that_follows_itself(path: Path) -> None:
+    store = Store(path.parent, clock=FakeClock(wall=1_767_300_000.0))
+    write(
+        store, lambda transaction, table: transaction.publish(table, "a", 1), lambda transaction, table: transaction.publish(table, "a", 2)
+    )
+    store.close()
+
+    def turn_round(txn: Any) -> None:
+        key = (9).to_bytes(8, "big")
+        entry = decode_entry(9, txn.get(key))
+        entry.previous = 9
+        txn.put(key, encode_entry(entry))
+
+    only(change(path, "$log", turn_round), "Entry 9 of the log names entry 9 as an earlier one")
