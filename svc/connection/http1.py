@@ -6,7 +6,7 @@ The connection knows bytes and time, the protocol knows their meaning, the appli
     HEAD       the rest of a request head           headersTimeout, else the connection answers 408
     BODY       the rest of a request body           timeout, else 408
     HANDLING   the application                      timeout, else 503
-    SENDING    the peer to read                     timeout without progress, else closed; a feed that has nothing unsent: none
+    SENDING    the peer to read                     timeout without progress, else closed; none while nothing is unsent
     IDLE       the next request                     keepAliveTimeout, else closed
     LINGERING  the peer's FIN, discarding        LINGER_SECONDS, else closed
 
@@ -95,6 +95,8 @@ class Http1Connection(SocketConnection):
                 if self.state is State.LINGERING or (self._sending is not None and self._sending.lasts):
                     self.close_now()
                     return
+                if self.state is State.SENDING:
+                    self.deadline = shared.now() + shared.timeouts.request
                 self._on_events(self.protocol.receive_eof())
                 self.touch()
         except Exception as error:
@@ -303,8 +305,9 @@ class Http1Connection(SocketConnection):
         self._unsent.clear()
         if self.state is State.IDLE:
             self.deadline = now + shared.timeouts.keep_alive
-        elif self._sending is not None and self._sending.lasts:
-            self.deadline = inf
+        elif self._sending is not None:
+            # The peer has taken all there is. If it has ended its half it may be gone altogether, which only a further write would show.
+            self.deadline = now + shared.timeouts.request if self._ended else inf
 
     def _on_flushed(self) -> None:
         """Go on with the streamed body, or with what was pipelined."""

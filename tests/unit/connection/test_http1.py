@@ -340,6 +340,34 @@ def test_a_reader_that_goes_away_releases_the_stream(world: World) -> None:
     assert not world.turn()
 
 
+def slow(world: World, pauses: int) -> Iterator[bytes]:
+    """Has nothing to give for so many turns."""
+    yield b"a"
+    for _ in range(pauses):
+        world.clock.advance(1)  # longer than a slice
+        yield b""
+    yield b"b"
+
+
+def test_a_slow_source_is_not_the_peers_fault(world: World) -> None:
+    world.application.answer = lambda exchange: Response(slow(world, 50))
+    world.receive(GET % 1)
+    while world.turn():
+        world.pass_time(0)
+    assert world.sock.sent.endswith(b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n")
+
+
+def test_a_slow_source_for_a_peer_who_may_be_gone(world: World) -> None:
+    world.application.answer = lambda exchange: Response(slow(world, 50))
+    world.receive(GET % 1, b"")
+    began = world.clock.monotonic()
+    while not world.sock.closed:
+        assert world.turn()
+        world.pass_time(0)
+    assert 19 <= world.clock.monotonic() - began <= 22
+    assert not world.sock.sent.endswith(b"0\r\n\r\n")
+
+
 def test_head_of_a_stream_sends_no_body(world: World) -> None:
     chunks = Chunks([b"abc"])
     world.application.answer = lambda exchange: Response(chunks)
