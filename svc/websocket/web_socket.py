@@ -19,6 +19,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import PeerError
@@ -89,9 +90,10 @@ class WebSocket:
         self._is_over = False
         self._collected = 0  # bytes of an incomplete message that `shared` knows of
         self._heard = False  # since the last sweep
-        self._heard_at = 0.0
-        self._next_ping = 0.0
-        self._close_by = 0.0
+        # Until the handshake is answered time does not count.
+        self._heard_at = inf
+        self._next_ping = inf
+        self._close_by = inf
 
     # --- for whoever serves it -------------------------------------------------------------------------------------------------------
 
@@ -175,7 +177,8 @@ class WebSocket:
             self._driver.close(code, reason)
             self.use()
             self.close_code, self.close_reason = code, reason
-            self._close_by = self._shared.now() + CLOSE_SECONDS
+            if self.is_open:
+                self._close_by = self._shared.now() + CLOSE_SECONDS
             self._drop_incoming()
             self._write_control()
             self._read_on()  # the peer's answer is behind what was not read
@@ -232,9 +235,12 @@ class WebSocket:
     def start(self, tunnel: Tunnel) -> None:
         shared = self._shared
         early = self._tunnel
+        self.on_use = None
+        if self._is_over:  # cut off while it waited
+            tunnel.abort()
+            return
         self._tunnel = tunnel
         self.is_open = True
-        self.on_use = None
         now = shared.now()
         self._heard_at = now
         self._next_ping = now + PING_SECONDS

@@ -615,3 +615,30 @@ def test_closed_before_the_handshake_is_answered(world: World) -> None:
             await socket.send("x")
 
     world.loop.run_until_complete(send())
+
+
+def test_time_does_not_count_before_the_handshake_is_answered(world: World) -> None:
+    """The carrier knows it, and sweeps it, before it starts it."""
+    for closes in (False, True):
+        socket = world.sockets.accept(handshake_request(), echo).receiver
+        assert isinstance(socket, WebSocket)
+        if closes:
+            socket.close_soon(1000)
+        wire = Wire(world, socket)
+        wire.pass_time(SILENCE_SECONDS * 2)
+        wire.start()
+        assert wire.tunnel.ended == ""
+        assert wire.send(text("a")) == ([closing(1000)] if closes else [(TEXT, b"a")])
+        wire.pass_time(CLOSE_SECONDS + 1)
+        assert wire.tunnel.ended == ("abort" if closes else "")
+
+
+def test_cut_off_before_the_handshake_is_answered(world: World) -> None:
+    socket = world.sockets.accept(handshake_request(), echo).receiver
+    assert isinstance(socket, WebSocket)
+    for _ in range(MAX_PENDING // (1 << 20) + 2):
+        socket.send_frame(encode_frame(b"x" * (1 << 20)))
+    wire = Wire(world, socket)
+    wire.start()
+    assert wire.tunnel.ended == "abort" and wire.tunnel.frames() == []
+    assert world.entries() == {}
