@@ -5,12 +5,11 @@ A write is looked at once for each audience it may concern, and what is left for
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svc.errors import Problem, QueryError
 from svc.query.functions import values_reader
-from svc.query.matching import compile_predicate, names_of, reads_others
+from svc.query.matching import Matcher, compile_predicate, names_of, reads_others
 from svc.query.nodes import Filter
 from svc.query.plan import Predicate
 from svc.query.resolve import resolve_where
@@ -46,7 +45,7 @@ def event_predicate(where: Filter, table: Table) -> Predicate:
 class Audience:
     """`live`: gets events as they are committed. `behind`: reads them from the log, and is only told that there is one more."""
 
-    __slots__ = ("_definition", "_matches", "_where", "behind", "live", "members", "target", "unfinished", "view")
+    __slots__ = ("_definition", "_matches", "_names", "_values_of", "_where", "behind", "live", "members", "target", "unfinished", "view")
 
     def __init__(self, target: Target, where: Filter | None, view: View) -> None:
         """Raises QueryError."""
@@ -62,36 +61,49 @@ class Audience:
     def _compile(self) -> None:
         table = self.view.table
         self._definition: TableDefinition = table.definition
-        self._matches: Callable[[bytes], bool] | None = None
+        self._matches: Matcher | None = None
+        self._names: tuple[str, ...] = ()
         if self._where is not None:
             predicate = event_predicate(self._where, table)
-            names = names_of(predicate)
-            matches, values_of = compile_predicate(predicate, names, table.primary_key), values_reader(table, names)
-            self._matches = lambda raw: matches(values_of(raw))
+            self._names = names_of(predicate)
+            self._matches = compile_predicate(predicate, self._names, table.primary_key)
+            self._values_of = values_reader(table, self._names)
+
+    def _follow_definition(self) -> None:
+        before = self._matches
+        try:
+            self._compile()
+        except Problem:
+            self._matches = before  # an attribute is gone: records that still have it are judged as before
+            self._definition = self.view.table.definition
 
     def admits(self, raw: bytes) -> bool:
         """Whether a record satisfies the condition."""
         if self._matches is None:
             return True
         if self.view.table.definition is not self._definition:
-            before = self._matches
-            try:
-                self._compile()
-            except Problem:
-                self._matches = before  # an attribute is gone: records that still have it are judged as before
-                self._definition = self.view.table.definition
-        return self._matches(raw)
+            self._follow_definition()
+        return self._matches(self._values_of(raw))
+
+    def _admits(self, change: Change) -> bool:
+        """The same of a change: others have read the same values of it."""
+        if self.view.table.definition is not self._definition:
+            self._follow_definition()
+        assert self._matches is not None
+        values = change.values.get(self._names)
+        if values is None:
+            raw = change.after
+            if raw is None or (change.kind == MESSAGE and not is_object(raw)):
+                raw = _NOTHING
+            values = change.values[self._names] = self._values_of(raw)
+        return self._matches(values)
 
     def event(self, change: Change, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
         """What is to be told of a change of a record that the target may cover; None: nothing."""
         if self.target.only_children and not self.target.covers(change.key):
             return None
-        if self._matches is not None and change.kind in _TESTED:
-            raw = change.after
-            if raw is None or (change.kind == MESSAGE and not is_object(raw)):
-                raw = _NOTHING
-            if not self.admits(raw):
-                return None
+        if self._matches is not None and change.kind in _TESTED and not self._admits(change):
+            return None
         return change.event(self.view, begin_txn=begin_txn, coalesced=coalesced)
 
     def spread(self, event: LogEvent, ready: list[Subscription], full: list[Subscription]) -> None:

@@ -233,10 +233,11 @@ class LogEvent(Mapping[str, Any]):
 class Change:
     """One entry of the log. `after`: the record as it left it, or the message, undecoded; None: there is none. `patch`: what a patch has set.
 
-    `transaction`: LSN of the first entry of the same one. `txn`: of the entry or later, for patches. Nobody changes a change.
+    `transaction`: LSN of the first entry of the same one. `values`: of attributes, for those who test them. `txn`: of the entry or later, for
+    patches. Nobody changes a change.
     """
 
-    __slots__ = ("_events", "_id", "after", "key", "kind", "lsn", "patch", "size", "table", "transaction", "user", "version")
+    __slots__ = ("_events", "_id", "after", "key", "kind", "lsn", "patch", "size", "table", "transaction", "user", "values", "version")
 
     def __init__(self, table: Table, entry: LogEntry, txn: Txn | None = None) -> None:
         self.table = table
@@ -253,6 +254,7 @@ class Change:
         else:
             self.after = entry.value
         self.size = EVENT_BYTES + (0 if self.after is None else FORMS * payload_size(self.after))
+        self.values: dict[tuple[str, ...], tuple[object, ...]] = {}
         self._id: Any = _UNKNOWN
         self._events: dict[Any, LogEvent] = {}
 
