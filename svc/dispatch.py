@@ -169,14 +169,16 @@ class Dispatcher:
         except Exception as error:
             return self.error_response(error, request)
         if not isinstance(result, Response):
-            exchange.task = self._loop.create_task(self._wait_for_upgrade(exchange, result))
+            exchange.task = self._loop.create_task(self._wait_for_upgrade(exchange, result, refusal))
             return None
         return self._upgraded(request, result)
 
-    async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any) -> None:
+    async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any, refusal: Problem | None) -> None:
         request = exchange.request
         try:
             result = await awaited
+            if result is None and refusal is not None:
+                raise refusal
             response = self._run(exchange, request) if result is None else self._upgraded(request, result)
         except asyncio.CancelledError:
             raise
@@ -190,6 +192,7 @@ class Dispatcher:
             return self._finished(request, response)
         if request.added_headers is not None:
             response.pairs.extend(request.added_headers.pairs())
+        request.answered = self._now()
         return response
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:

@@ -82,6 +82,7 @@ def test_an_upgrade_goes_out_as_it_is(world: World, wait: bool) -> None:
     assert response is UPGRADE
     assert listeners.asked == [("ann", None)]
     assert exchange.request.user == "ann"
+    assert exchange.request.answered == world.clock.monotonic()  # what its duration is counted to
 
 
 def test_fields_a_listener_adds_go_with_it(world: World) -> None:
@@ -127,8 +128,9 @@ def test_listeners_learn_that_the_caller_is_refused(world: World) -> None:
     listeners, _, response = ask(world, UPGRADE, user=refusal)
     assert listeners.asked == [(None, refusal)]
     assert response is UPGRADE
-    _, _, response = ask(world, None, user=refusal)  # ... and if none of them takes it, it is refused as always
-    assert problem(response)["status"] == 401
+    for nobody in (None, later(None)):
+        _, _, response = ask(world, nobody, user=refusal)  # ... and if none of them takes it, it is refused as always
+        assert problem(response)["status"] == 401
 
 
 @pytest.mark.parametrize("outcome", ["ann", Problem("Login failed", 401)])
