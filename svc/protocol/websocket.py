@@ -117,6 +117,11 @@ class WebSocketProtocol:
         if self._held:
             data = self._held + data
             self._held = b""
+        elif not self._in_message and not self._in_frame and self.state is State.OPEN:
+            # The express lane at its best: one message, and nothing else.
+            found = recognise_message(data, 0, self._max_payload)
+            if found is not None and found[1] == len(data):
+                return [found[0]]
         return self._read(data)
 
     def next_events(self) -> list[Event]:
