@@ -114,6 +114,7 @@ class LiveQueries:
         self._checked = 0.0
         self._checks: asyncio.Task[None] | None = None
         self._checks_again = False
+        self._outdated: deque[LiveResult] = deque()  # their subscribers have to ask again
         self._housing: asyncio.Task[None] | None = None
         self._listens_to_accounts = False
         store.on_drop.append(self._dropped)
@@ -433,10 +434,13 @@ class LiveQueries:
                     filing.find_by_values(raw, found)
             told.update(found)
             for at, result in enumerate(found, 1):
-                result.change(change)
+                if not result.is_closed:
+                    result.change(change)
                 if not at % RESULTS_AT_ONCE:
                     yield
         for result, chains in list(followed.related.items()):
+            if result.is_closed:
+                continue
             told[result] = None
             if not change.is_known or not isinstance(result, KeptResult):
                 result.concern(None)
@@ -482,9 +486,10 @@ class LiveQueries:
     def _ask_again(self, results: list[LiveResult]) -> None:
         """End these results. What they were asked for is asked again, in slices."""
         for result in results:
-            for subscription in list(result.subscribers):
-                self._unhouse(subscription, NEW_SHAPE)
-            self._end(result)
+            if not result.is_closed:
+                result.close()
+                self._results.pop(result.key, None)
+                self._outdated.append(result)
         self._house_soon()
 
     def _unhouse(self, subscription: LiveSubscription, reason: str) -> None:
@@ -497,7 +502,7 @@ class LiveQueries:
         self._homeless[subscription] = None
 
     def _house_soon(self) -> None:
-        if self._homeless and self._housing is None:
+        if (self._homeless or self._outdated) and self._housing is None:
             self._housing = self._turns.spawn(self._house_all())
 
     async def _house_all(self) -> None:
@@ -507,6 +512,13 @@ class LiveQueries:
             self._housing = None
 
     def _house_each(self) -> Iterator[None]:
+        while self._outdated:
+            result = self._outdated.popleft()
+            for subscription in list(result.subscribers):
+                self._unhouse(subscription, NEW_SHAPE)
+                yield
+            self._end(result)
+            yield
         for subscription in list(self._homeless):
             if subscription in self._homeless:
                 self._house(subscription)

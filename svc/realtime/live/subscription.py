@@ -148,7 +148,7 @@ class LiveSubscription:
         self._end(Ended.FINISHED)
 
     def _begin(self) -> None:
-        if self.result is not None:
+        if self.result is not None and not self.result.is_closed:
             snapshot = self.result.begin(self)
             if snapshot is not None:
                 self._snapshot = snapshot

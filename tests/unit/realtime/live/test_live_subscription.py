@@ -37,6 +37,8 @@ class FakeSnapshot:
 
 
 class FakeResult:
+    is_closed = False
+
     def __init__(self):
         self.snapshots = []
         self.calls = []
