@@ -18,7 +18,7 @@ import socket
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,37 +142,51 @@ def main() -> None:
 
 
 def measure(directory: Path, subscribers: int, writes: int, rounds: int) -> None:
-    floor, server = Floor(directory), Svc(directory)
+    floor = Floor(directory)
     floor.prepare()
     requests = directory / "requests.txt"
+    write_requests(requests, [floor.requests()["get"](0)], f"127.0.0.1:{floor.port}")
     floor.start()
-    server.start()
     try:
-        write_requests(requests, [floor.requests()["get"](0)], f"127.0.0.1:{floor.port}")
-        writer = Writer(server)
-        writer.write()
-        for name, head in heads(server).items():
-            _, before = memory(server.pid)
-            with audience(server, subscribers, head) as listening:
-                _, after = memory(server.pid)
-                print(f"{name}: {(after - before) / subscribers / 1024:.1f} KiB of memory per idle connection")
-                figures: list[tuple[float, float, float]] = []
-                for number in range(rounds):
-                    base = load(floor.pid, floor.port, requests, seconds=FLOOR_SECONDS, connections=32).cpu
-                    used, began = cpu_seconds(server.pid), time.monotonic()
-                    for _ in range(writes):
-                        writer.write()
-                        listening.wait()
-                    wall = time.monotonic() - began
-                    cost = (cpu_seconds(server.pid) - used) * 1e6 / (writes * subscribers)
-                    figures.append((cost, base, writes * subscribers / wall))
-                    print(f"  round {number + 1}: {cost:.2f} us a message, floor {base:.2f} us an answer, {figures[-1][2]:,.0f} messages/s")
-                cost, base, rate = (statistics.median(column) for column in zip(*figures, strict=True))
-                print(f"  median: {cost:.2f} us a message, {cost / base:.2f} x floor, {rate:,.0f} messages/s")
-        writer.close()
+        for name in ("events", "websocket"):
+            server = Svc(directory / name)  # a fresh one: else the second kind would use memory that the first has left
+            server.start()
+            try:
+                measure_kind(
+                    name,
+                    server,
+                    lambda: load(floor.pid, floor.port, requests, seconds=FLOOR_SECONDS, connections=32).cpu,
+                    subscribers,
+                    writes,
+                    rounds,
+                )
+            finally:
+                server.stop()
     finally:
-        server.stop()
         floor.stop()
+
+
+def measure_kind(name: str, server: Svc, floor: Callable[[], float], subscribers: int, writes: int, rounds: int) -> None:
+    writer = Writer(server)
+    writer.write()
+    _, before = memory(server.pid)
+    with audience(server, subscribers, heads(server)[name]) as listening:
+        _, after = memory(server.pid)
+        print(f"{name}: {(after - before) / subscribers / 1024:.1f} KiB of memory per idle connection")
+        figures: list[tuple[float, float, float]] = []
+        for number in range(rounds):
+            base = floor()
+            used, began = cpu_seconds(server.pid), time.monotonic()
+            for _ in range(writes):
+                writer.write()
+                listening.wait()
+            wall = time.monotonic() - began
+            cost = (cpu_seconds(server.pid) - used) * 1e6 / (writes * subscribers)
+            figures.append((cost, base, writes * subscribers / wall))
+            print(f"  round {number + 1}: {cost:.2f} us a message, floor {base:.2f} us an answer, {figures[-1][2]:,.0f} messages/s")
+        cost, base, rate = (statistics.median(column) for column in zip(*figures, strict=True))
+        print(f"  median: {cost:.2f} us a message, {cost / base:.2f} x floor, {rate:,.0f} messages/s")
+    writer.close()
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from svc.websocket import Service, Socket, encode_frame
 from svc.websocket.handshake import offered_protocols
 
 MQTT = "mqtt"
+KEPT_FRAMES = 100  # types that clients have asked for; there are fewer, unless somebody plays with parameters
 CLOSE_CODES = {
     Ended.FINISHED: 1000,
     Ended.NO_LOGIN: 3000,
@@ -104,6 +105,8 @@ class ResourceSockets:
         self._types = types
         self._loop = loop
         self._report = report
+        self._frames: dict[ContentType, Frames] = {}
+        self._generation = types.generation
 
     def find(self, request: Request) -> Service:
         """Who serves the WebSocket that is asked for. Raises Problem."""
@@ -120,11 +123,21 @@ class ResourceSockets:
         target = parse_target(relative_url, request.query, resource.properties)
         if target.id_text is not None:
             resource.bind(target)
-        frames = Frames(self._writer(request, target))
+        frames = self._frames_of(self._writer(request, target))
         attributes = resource.table.attributes if issubclass(resource, TableResource) else None
         incoming = IncomingType.of(request, target, self._types, attributes)
         prepared = resource.prepare_connect(target, request)
         return Connecting(resource, target, request, frames, incoming, self._loop, self._report, prepared)
+
+    def _frames_of(self, kind: ContentType) -> Frames:
+        """One object for all who get this type."""
+        if self._generation != self._types.generation or len(self._frames) >= KEPT_FRAMES:
+            self._generation = self._types.generation
+            self._frames.clear()
+        frames = self._frames.get(kind)
+        if frames is None:
+            frames = self._frames[kind] = Frames(kind)
+        return frames
 
     def _writer(self, request: Request, target: RequestTarget) -> ContentType:
         if target.extension is None:
@@ -133,6 +146,29 @@ class ResourceSockets:
         if named is None:
             raise NotAcceptable(f"{target.extension} is not served here")
         return named
+
+
+class _Pushed:
+    """A source and the WebSocket it is sent to."""
+
+    __slots__ = ("_pump", "_socket")
+
+    def __init__(self, socket: Socket, source: EventSource, frames: Frames, report: Callable[[BaseException], None]) -> None:
+        self._socket = socket
+        self._pump = EventPump(source, frames.kind, frames.item, self._on_end, report)
+        socket.on("close", self._on_close)
+        socket.on("sent", self._on_sent)
+        self._pump.start(socket, socket.send_frame)
+
+    def _on_sent(self) -> None:
+        if self._pump.is_waiting:
+            self._pump.run()
+
+    def _on_close(self, code: int, reason: str) -> None:
+        self._pump.close()
+
+    def _on_end(self, why: Ended) -> None:
+        self._socket.close_soon(CLOSE_CODES[why], why.value)
 
 
 class Connecting:
@@ -180,18 +216,7 @@ class Connecting:
     def _push(self, socket: Socket, incoming: Incoming, source: EventSource) -> None:
         """Events are sent from where they happen: no task, no waiting."""
         incoming.ignore()
-
-        def on_end(why: Ended) -> None:
-            socket.close_soon(CLOSE_CODES[why], why.value)
-
-        def on_sent() -> None:
-            if pump.is_waiting:
-                pump.run()
-
-        pump = EventPump(source, self._frames.kind, self._frames.item, on_end, self._report)
-        socket.on("close", lambda *ignored: pump.close())
-        socket.on("sent", on_sent)
-        pump.start(socket, socket.send_frame)
+        _Pushed(socket, source, self._frames, self._report)
 
     async def _send(self, socket: Socket, incoming: Incoming, result: Any) -> None:
         """What an iterator yields. Raises what it raises."""
