@@ -345,7 +345,10 @@ class Forward:
         table = subscription.table
         database = table.database
         txn = database.snapshot()
-        if database.log.first_lsn(txn) > self.position + 1:
+        first = database.log.first_lsn(txn)
+        if self._since is not None:
+            self.position = max(self.position, min(first - 1, self._until))  # history goes as far back as the log does
+        if first > self.position + 1:
             subscription.finish(Ended.TOO_SLOW)  # retention has come past us: nobody can say what is missing
             return Progress.DONE
         key = subscription.target.key if subscription.target.is_record else None

@@ -132,6 +132,18 @@ def test_entries_removed_meanwhile_are_left_out(scene: Scene, small: None) -> No
     assert [event.local_time for event in scene.take(source)] == [2, 3, 5, 6]
 
 
+def test_a_history_begins_where_the_log_does(scene: Scene, small: None) -> None:
+    for number in range(6):
+        scene.put("k", a=number)
+    source = scene.subscribe(start_time=0.0)
+    writer = scene.database.writer()
+    scene.database.log.prune(writer, float("inf"), 4)
+    scene.database.env.touch()
+    scene.store.commit_turn()
+    scene.put("k", a=6)
+    assert [event.local_time for event in scene.take(source)] == [5, 6, 7] and source.ended is None
+
+
 def test_those_who_read_the_same_part_of_the_log_share_events(scene: Scene) -> None:
     for number in range(3):
         scene.put(str(number))
