@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from svc.auth.users import UserDirectory
 from svc.connection import Timeouts
-from svc.errors import ClientError
-from svc.messages import Request
+from svc.errors import ClientError, ValidationError
+from svc.messages import HeaderBlock, Request
 from svc.realtime.event import Ended
-from svc.resources import RequestTarget, Resource
+from svc.resources import RequestTarget, Resource, parse_target
 from svc.rest.event_pump import HIGH_WATER, MAX_BATCH
 from tests.support.events import FakeEvent, FakeSource, parse_stream
 from tests.support.node import Node, Wire
@@ -353,6 +354,36 @@ def test_a_stop_ends_streams_and_sockets(tmp_path: Path) -> None:
     socket.say(8, b"\x03\xe9")
     assert other.closed == 1
     node.close()
+
+
+def publish(node: Node, address: str, message: Any) -> None:
+    """As an application, or another protocol, does it."""
+    resource = node.resources["Note"].resource
+    target = parse_target(address, None, resource.properties)
+    resource.bind(target)
+    request = Request("PUBLISH", f"/Note{address}", HeaderBlock([]))
+    request.user = UserDirectory(node.store).get_user("admin")
+    assert resource.handle("publish", target, message, request) is None
+    node.settle()
+
+
+def test_messages_reach_who_follows_the_record_or_the_table(node: Node) -> None:
+    record, table, other = Stream(node, "/Note/m1"), Stream(node, "/Note/"), Stream(node, "/Note/m2")
+    publish(node, "/m1", {"text": "hello", "more": [1]})
+    publish(node, "/m1", "plain")
+    publish(node, "/", None)
+    assert [(event["type"], event["id"], event["value"]) for event in record.events] == [
+        ("message", "m1", {"text": "hello", "more": [1]}),
+        ("message", "m1", "plain"),
+    ]
+    assert [(event["id"], event["value"]) for event in table.events][-1] == (None, None) and len(table.events) == 3
+    assert not other.events
+    assert node.connect().ask("GET", "/Note/m1")[0] == 404  # no record has changed
+
+
+def test_messages_have_the_types_of_the_table(node: Node) -> None:
+    with pytest.raises(ValidationError):
+        publish(node, "/m1", {"text": 5})
 
 
 # --- WebSockets --------------------------------------------------------------------------------------------------------------------------
