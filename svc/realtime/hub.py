@@ -44,6 +44,7 @@ logger = logging.getLogger("svc.realtime")
 RECHECK = 60.0  # seconds (realtime §1 rule 7)
 KEPT_CHANGES = 1000  # that were read from the log, for the next subscription that reads the same
 KEPT_BYTES = 4 << 20
+TOLD_AT_ONCE = 32  # consumers between two looks at the clock
 _ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
 
 
@@ -77,6 +78,8 @@ class Hub:
         self._rechecking: asyncio.TimerHandle | None = None
         self._line: deque[Subscription] = deque()  # of those that are to be read for
         self._reading = False  # a slice is scheduled
+        self._to_tell: deque[Subscription] = deque()  # have something to take since their consumers last looked
+        self._is_telling = False  # a slice is scheduled
         self._changes: dict[tuple[Table, int], Change] = {}
         self._changes_bytes = 0
         store.on_drop.append(self._dropped)
@@ -264,8 +267,10 @@ class Hub:
                     audience.spread(event, ready, full)
         if unfinished:
             self._end_transactions(database, entries[-1], unfinished, ready, full)
-        for subscription in ready:
-            subscription.signal()
+        if ready:
+            self._to_tell.extend(ready)
+            if not self._is_telling:
+                self._tell()
         for subscription in dict.fromkeys(full):
             if subscription.missed > MOST_BEHIND:
                 subscription.finish(Ended.TOO_SLOW)
@@ -279,6 +284,19 @@ class Hub:
         for audience in list(followed.audiences.values()):
             for subscription in list(audience.live):
                 subscription.finish(Ended.TOO_SLOW)
+
+    def _tell(self) -> None:
+        """Tell those who wait that there is something to take, for the length of a slice; the rest in the next turn. What they take they send at
+        the end of the turn, which takes as long again."""
+        self._is_telling = False
+        line, end = self._to_tell, self.now() + SLICE
+        while line:
+            for _ in range(min(len(line), TOLD_AT_ONCE)):
+                line.popleft().signal()
+            if line and self.now() >= end:
+                self._is_telling = True
+                self.loop.call_soon_threadsafe(self._tell)
+                return
 
     @staticmethod
     def _tell_in_transaction(audience: Audience, change: Change, ready: list[Subscription], full: list[Subscription]) -> None:
