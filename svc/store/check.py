@@ -48,7 +48,20 @@ from svc.store.definitions import (
 )
 from svc.store.env import MAX_STORES, Cursor, Handle, Txn
 from svc.store.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
-from svc.store.log import DELETE, DELETED_STORE, EXPIRE, LOG_STORE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key
+from svc.store.log import (
+    DELETE,
+    DELETED_STORE,
+    EXPIRE,
+    LOG_STORE,
+    NOTES,
+    PATCH,
+    PUT,
+    LogEntry,
+    decode_entry,
+    note_key,
+    record_key,
+    table_number_of,
+)
 from svc.store.records import decode, expiry_of, has_files, lsn_of, version_of
 from svc.store.writes import same
 
@@ -58,6 +71,7 @@ PROGRESS_STEP = 20_000  # records or entries between two reports
 
 _DATA_FILE = "data.mdb"
 _LSN = Struct(">Q")
+_NEVER = 1 << 64  # an LSN after all others
 _EXPIRY_KEY = Struct(">Id")
 
 Progress = Callable[[str, int, int], None]
@@ -167,7 +181,8 @@ class _Check:
             self.txn.abort()
         try:
             cursor = self.txn.cursor(self.log)
-            self.oldest = int.from_bytes(cursor.key(), "big") if cursor.first() else 1 << 64
+            self.oldest = int.from_bytes(cursor.key(), "big") if cursor.first() else _NEVER
+            self.begins = self.first_entries()
             self.begin_blobs()
             for table in self.tables.values():
                 self.check_table(table)
@@ -179,6 +194,19 @@ class _Check:
             self.check_stores()
         finally:
             self.txn.abort()
+
+    def first_entries(self) -> dict[int, int]:
+        """Number of a table -> LSN of its oldest entry. Before that there may have been others, which were removed on demand."""
+        found: dict[int, int] = {}
+        for key, data in self.txn.cursor(self.log).iternext():
+            number = table_number_of(data)
+            if number is not None:
+                found.setdefault(number, int.from_bytes(key, "big"))
+        return found
+
+    def may_be_removed(self, lsn: int) -> bool:
+        """Whether an entry that is not there can be one of those."""
+        return any(lsn < self.begins.get(number, _NEVER) for number in (*self.begins, *self.tables))
 
     # -- opening
 
@@ -313,7 +341,7 @@ class _Check:
         if self.blobs is not None and has_files(raw):
             self.blobs.record(_record(table, stored), (table.number, stored), record)
         lsn = lsn_of(raw)
-        if lsn >= self.oldest:
+        if lsn >= self.begins.get(table.number, _NEVER):
             newest = self.check_chain(table, key, lsn)
             if newest is not None:
                 self.compare(table, newest, raw, record)
@@ -375,7 +403,7 @@ class _Check:
             self.chained += 1
             if later is not None and later.image is not None and entry.kind == PUT and later.image != entry.value:
                 self.find(f"Entry {later.lsn} of the log has another image than what entry {lsn} left of the record {_record(table, key)}.")
-            if entry.previous < self.oldest:
+            if entry.previous < self.begins.get(table.number, _NEVER):
                 return first
             if entry.previous >= lsn:
                 self.find(f"Entry {lsn} of the log names entry {entry.previous} as an earlier one.")
@@ -428,7 +456,7 @@ class _Check:
             if entry is None or entry.kind not in NOTES or note_key(entry.table_number, entry.key) != key:
                 self.find(f"The chain of messages {key.hex()} names entry {lsn} of the log, which is none of them.")
                 return
-            if entry.previous < self.oldest:
+            if entry.previous < self.begins.get(entry.table_number, _NEVER):
                 return
             if entry.previous >= lsn:
                 self.find(f"Entry {lsn} of the log names entry {entry.previous} as an earlier one.")
@@ -450,7 +478,7 @@ class _Check:
                 in_chains += 1
             if before is None:
                 continue
-            if entry.lsn != before.lsn + 1:
+            if entry.lsn != before.lsn + 1 and not self.may_be_removed(before.lsn + 1):
                 self.find(f"The log jumps from entry {before.lsn} to {entry.lsn}.")
             if entry.node == before.node and entry.version < before.version:
                 self.find(f"Entry {entry.lsn} of the log has an earlier version than the entry before.")

@@ -249,6 +249,11 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
     )
 
 
+def table_number_of(data: bytes) -> int | None:
+    """The number of the table in an encoded entry; None if that is too short to be one."""
+    return None if len(data) < _HEADER_SIZE else int.from_bytes(data[_TABLE_OFFSET : _TABLE_OFFSET + 4], "big")
+
+
 def record_key(table_number: int, key: bytes) -> bytes:
     """The key of a record in `$deleted`."""
     if len(key) > _WHOLE_KEY:

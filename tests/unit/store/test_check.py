@@ -1,5 +1,6 @@
 """svc.store.check: a sound database has no findings; each kind of damage has its sentence."""
 
+import asyncio
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from svc.store import check as check_module
 from svc.store.check import CheckReport, check_database
 from svc.store.keys import encode_key, storage_key
 from svc.store.log import decode_entry, encode_entry, note_key, record_key
+from svc.store.log_removal import remove_log_entries
 from svc.store.records import decode, encode, lsn_of, version_of
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.fakes import AtOnce
 
 DEFINITION = TableDefinition(
     "Dog",
@@ -253,6 +256,29 @@ def test_a_gap_in_the_log(path: Path) -> None:
 def test_a_log_that_does_not_reach_back(path: Path) -> None:
     report = change(path, "$log", lambda txn: [txn.delete(struct.pack(">Q", lsn)) for lsn in (1, 2)])
     assert report.ok
+
+
+def test_a_log_without_the_oldest_entries_of_one_table(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = Store(tmp_path, clock=clock, make_helper=AtOnce)
+    database = store.open_database("data")
+    tables = [database.define_table(TableDefinition(name, attributes=(Attribute("id", primary_key=True),))) for name in ("Cat", "Dog")]
+    for number in range(4):
+        for table in tables:
+            for key in ("often", str(number)):
+                transaction = store.begin("ann")
+                transaction.put(table, key, {"n": number})
+                transaction.publish(table, key, {"n": number})
+                transaction.apply()
+                store.commit_turn()
+                clock.advance(1)
+    removed = asyncio.run(remove_log_entries(tables[0], (clock.wall() - 6) * 1000))
+    store.close()
+    assert 0 < removed < 16
+    report = check_database(tmp_path / "data")
+    assert report.ok, report.findings
+    report = change(tmp_path / "data", "$log", lambda txn: txn.delete(struct.pack(">Q", report.log_entries + removed - 9)))
+    assert not report.ok
 
 
 def test_entries_that_cannot_be_read(path: Path) -> None:
