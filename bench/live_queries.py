@@ -114,14 +114,28 @@ class Run:
         self.store.close()
 
 
-def measure(work: Callable[[], None], count: int) -> list[float]:
-    """us of CPU for each, sorted, one figure for each round."""
+class Emptied:
+    """Takes what waits for the clients, and counts it."""
+
+    def __init__(self, run: Run, clients: list[object]) -> None:
+        self.run = run
+        self.clients = clients
+        self.events = 0
+
+    def __call__(self) -> None:
+        self.run.settle()
+        self.events += sum(len(client.take(1 << 20)) for client in self.clients)  # type: ignore[attr-defined]
+
+
+def measure(work: Callable[[], None], count: int, between: Callable[[], None] = lambda: None) -> list[float]:
+    """us of CPU for each, sorted, one figure for each round. `between` is called after each, and not measured."""
     found = []
     for _ in range(ROUNDS):
         began = time.process_time()
         for _ in range(count // ROUNDS):
             work()
         found.append((time.process_time() - began) / (count // ROUNDS) * 1e6)
+        between()
     return sorted(found)
 
 
@@ -140,9 +154,9 @@ def with_queries(path: Path, queries: int, writes: int) -> None:
         clients = [run.subscribe(make(source, number)) for number in range(queries)]
         each = (time.process_time() - began) / queries * 1e6
         run.settle()
-        found = measure(run.put, writes)
-        run.settle()
-        events = sum(len(client.take(1 << 20)) for client in clients)  # type: ignore[attr-defined]
+        emptied = Emptied(run, clients)
+        found = measure(run.put, writes, emptied)
+        events = emptied.events
         for client in clients:
             client.close()  # type: ignore[attr-defined]
         without = sorted(without + measure(run.put, writes))

@@ -21,7 +21,7 @@ from svc.query.plan import AllOf, AnyOf, Comparison, KeyRange, Never, Nothing, P
 from svc.query.tables import AnyTable
 from svc.query.ways import key_way, range_ends
 from svc.realtime.live.ranges import Ranges
-from svc.store.keys import NUMBER, encode_key, index_key, index_keys, index_prefix_range
+from svc.store.keys import NULL_KEY, NUMBER, encode_key, index_key, index_keys, index_prefix_range
 from svc.store.records import MISSING
 
 Item = TypeVar("Item")
@@ -194,6 +194,16 @@ class Filing(Generic[Item]):
         if emptied:
             self._name_readers()
 
+    @property
+    def always(self) -> int:
+        """How many every change concerns."""
+        return len(self._always)
+
+    def reads(self, changed: tuple[str, ...]) -> bool:
+        """Whether a change of these attributes may be one of the values that something is filed under."""
+        computed = self.table.computed
+        return any(name in changed or name in computed for name in self._by_name)
+
     def find_always(self, found: dict[Item, None]) -> None:
         """Add what every change concerns to `found`."""
         if self._always:
@@ -211,9 +221,9 @@ class Filing(Generic[Item]):
             if type(value) is str:
                 places.find(index_key(value), found)
             elif value is None or value is MISSING:
-                places.find(b"\x02", found)
+                places.find(NULL_KEY, found)
             else:
-                for key in keys_of(value):
+                for key in index_keys(value) if type(value) is float else keys_of(value):
                     places.find(key, found)
 
     def _name_readers(self) -> None:

@@ -37,7 +37,7 @@ from svc.realtime.live.chains import Chain, concerned
 from svc.realtime.live.counted import CountedResult
 from svc.realtime.live.filing import Filing
 from svc.realtime.live.kept import KeptResult
-from svc.realtime.live.record_change import WRITES, change_of, needs_snapshot
+from svc.realtime.live.record_change import WRITES, RecordChange, change_of, needs_snapshot
 from svc.realtime.live.result import LiveResult, PlainResult
 from svc.realtime.live.subscription import LiveSubscription
 from svc.realtime.live.worked import WorkedResult
@@ -332,6 +332,8 @@ class LiveQueries:
             logger.warning("live queries of %s begin anew: more than %d log entries wait for them", database.name, MAX_BACKLOG)
             self._lose(followed, entries[-1].lsn)
             return
+        if len(entries) == 1 and self._steps is None and self._tell_single(followed, entries[0]):
+            return
         followed.backlog.append(entries)
         followed.waiting += len(entries)
         if self._steps is None:
@@ -381,10 +383,61 @@ class LiveQueries:
             try:
                 yield from self._tell(followed, entries)
             except Exception as error:
-                why = error.message if isinstance(error, Problem) else "a defect"
-                logger.error("live queries of %s begin anew: %s", followed.database.name, why, exc_info=not isinstance(error, Problem))
-                self._lose(followed, entries[-1].lsn)
+                self._tell_failed(followed, entries[-1].lsn, error)
             yield
+
+    def _tell_failed(self, followed: _FollowedDatabase, lsn: int, error: Exception) -> None:
+        """Nothing is lost in silence."""
+        why = error.message if isinstance(error, Problem) else "a defect"
+        logger.error(
+            "live queries of %s begin anew: %s", followed.database.name, why, exc_info=None if isinstance(error, Problem) else error
+        )
+        self._lose(followed, lsn)
+
+    def _tell_single(self, followed: _FollowedDatabase, entry: LogEntry) -> bool:
+        """The frequent commit, of one record that few queries may concern, in one go; False if it is another one. Half the cost of `_tell`."""
+        lsn = entry.lsn
+        table = followed.tables.get(entry.table)
+        if table is not None and entry.kind in WRITES and table.table.number == entry.table_number:
+            filing = table.filing
+            if table.related or filing.always > RESULTS_AT_ONCE or not table.definitions.hold(table.table):
+                return False
+            try:
+                change = self._change_of(table.table, entry, entry)
+                if not change.is_known:
+                    return False
+                found = self._concerned_by(filing, change, entry.changed)
+                if len(found) > RESULTS_AT_ONCE:
+                    return False
+                for result in found:
+                    result.change(change)
+                followed.position = max(followed.position, lsn)
+                for result in found:
+                    if not result.is_closed:
+                        result.finish(lsn)
+            except Exception as error:
+                self._tell_failed(followed, lsn, error)
+        followed.position = max(followed.position, lsn)
+        return True
+
+    def _change_of(self, table: Table, first: LogEntry, last: LogEntry) -> RecordChange:
+        if not needs_snapshot(last):
+            return change_of(table, first, last, None)
+        with self.newest(table.database) as txn:
+            return change_of(table, first, last, txn)
+
+    @staticmethod
+    def _concerned_by(filing: Filing[LiveResult], change: RecordChange, changed: tuple[str, ...] | None) -> dict[LiveResult, None]:
+        """The results that a change may concern. `changed`: the attributes that differ, None if that is not known."""
+        found: dict[LiveResult, None] = {}
+        filing.find_always(found)
+        filing.find_by_key(change.key, found)
+        raws = change.raws
+        if len(raws) == 2 and changed is not None and not filing.reads(changed):
+            del raws[0]  # it would be found in the same places
+        for raw in raws:
+            filing.find_by_values(raw, found)
+        return found
 
     def _tell(self, followed: _FollowedDatabase, entries: list[LogEntry]) -> Generator[None, None, None]:
         """One commit, or a piece of a long one."""
@@ -417,21 +470,10 @@ class LiveQueries:
         self, followed: _FollowedTable, first: LogEntry, last: LogEntry, told: dict[LiveResult, None]
     ) -> Generator[None, None, None]:
         table = followed.table
-        if needs_snapshot(last):
-            with self.newest(table.database) as txn:
-                change = change_of(table, first, last, txn)
-        else:
-            change = change_of(table, first, last, None)
+        change = self._change_of(table, first, last)
         filing = followed.filing
         if len(filing):
-            found: dict[LiveResult, None] = {}
-            if not change.is_known:
-                found.update(dict.fromkeys(filing))
-            else:
-                filing.find_always(found)
-                filing.find_by_key(change.key, found)
-                for raw in change.raws:
-                    filing.find_by_values(raw, found)
+            found = self._concerned_by(filing, change, None) if change.is_known else dict.fromkeys(filing)
             told.update(found)
             for at, result in enumerate(found, 1):
                 if not result.is_closed:

@@ -80,24 +80,28 @@ class Ranges(Generic[Item]):
         if not end:
             return
         highest, size, tree = self._highest, self._size, self._tree
-        # The nodes that together are the first `end` leaves.
+        # The nodes that together are the first `end` leaves; of these, and of what is below them, only those that reach behind the key.
         waiting: list[int] = []
         left, right = size, size + end
         while left < right:
             if left & 1:  # only the root is odd on the left side
-                waiting.append(left)
+                if highest[left] > key:
+                    waiting.append(left)
                 break
             if right & 1:
                 right -= 1
-                waiting.append(right)
+                if highest[right] > key:
+                    waiting.append(right)
             left >>= 1
             right >>= 1
         while waiting:
             node = waiting.pop()
-            if highest[node] <= key:
-                continue
             if node < size:
-                waiting += (2 * node, 2 * node + 1)
+                node += node
+                if highest[node] > key:
+                    waiting.append(node)
+                if highest[node + 1] > key:
+                    waiting.append(node + 1)
                 continue
             here = items.get(tree[node - size])
             if here is not None:
