@@ -34,7 +34,7 @@ class SocketConnection:
         self.peer_certificate: Any = None  # of a TLS client that showed one
         self.deadline = deadline  # `on_deadline` follows when it has passed
         self.closed = False
-        self._out: list[bytes] = []  # output not yet taken by the socket
+        self._out: list[bytes | memoryview] = []  # output not yet taken by the socket
         self._pending = 0  # bytes in _out
         self._flush_queued = False
         self._reading = False  # registered for readability
@@ -114,7 +114,7 @@ class SocketConnection:
             self._pending = 0
             self._on_all_sent(shared.now())
             return True
-        self._out = [data[sent:]]
+        self._out = [memoryview(data)[sent:]]  # no copy: of a large output the rest is offered many times
         self._pending = len(data) - sent
         if not self._writing:
             self._writing = True
