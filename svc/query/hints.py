@@ -164,7 +164,7 @@ def for_call(name: str) -> str:
     """For a call that does not exist.
 
     >>> for_call("order-by"), for_call("selekt"), for_call("x")
-    ('did you mean sort(...)?', 'did you mean select(...)?', 'calls are select, sort, limit, count, facet, group, after')
+    ('did you mean sort(...)?', 'did you mean select(...)?', 'calls are select, sort, limit, count, facet, group, after, live')
     """
     folded = _folded(name)
     phrase = _CALL_PHRASES.get(folded)

@@ -46,7 +46,9 @@ class Secure(Process):
     def start(self) -> Secure:
         """Returns when the log tells that all ports are open: the plain one is the first of them."""
         super().start()
-        until(lambda: "successfully started" in self.logged())
+        assert self.process is not None
+        until(lambda: "successfully started" in self.logged() or self.process.poll() is not None)  # type: ignore[union-attr]
+        assert self.process.poll() is None, f"did not start: {self.output()}"
         return self
 
     @property
