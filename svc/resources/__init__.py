@@ -1,5 +1,6 @@
 """The resource interface: what answers under an address, the same for every protocol (contract: applications §2-§4)."""
 
+from svc.resources.addressing import addressed
 from svc.resources.registry import Match, Registration, Resources
 from svc.resources.resource import VERBS, Created, Resource, Rows, StoredRecord
 from svc.resources.table_resource import TableResource, table_resource
@@ -16,6 +17,7 @@ __all__ = [
     "Rows",
     "StoredRecord",
     "TableResource",
+    "addressed",
     "parse_target",
     "table_resource",
 ]

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, NotAcceptable, NotFound, Problem, ServerError
+from svc.errors import ClientError, NotAcceptable, NotFound, Problem
 from svc.messages import Request, Response
-from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, parse_target
+from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed, parse_target
 from svc.rest.answers import Answers, RestOptions
 from svc.rest.bodies import Bodies, accept_patch, one_row
 from svc.rest.compression import Compression
@@ -85,22 +85,14 @@ class Rest:
             return self._answers.answer(request, RequestTarget(), self._openapi.handle(request))
         if self._login is not None and self._is_login(request):
             return self._login.handle(request)
-        found = self._resources.find(request.pathname, "rest")
+        found = addressed(self._resources, request, "rest")
         if found is None:
             if request.method in READS and self._answers.wishes(request).events:
                 stream = self._stream(request)  # an address may be one of events only
                 if stream is not None:
                     return stream
             raise NotFound("Not found")
-        registration, relative_url = found
-        request.handler_path = registration.path
-        if registration.fault:
-            raise ServerError(registration.fault)
-        resource = registration.resource
-        target = parse_target(relative_url, request.query, resource.properties)
-        if target.id_text is not None:
-            resource.bind(target)
-        return method(request, resource, target)
+        return method(request, *found)
 
     def receive(self, request: Request) -> Any:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
@@ -168,17 +160,10 @@ class Rest:
 
     def _stream(self, request: Request) -> Any:
         """The events of a resource, or an awaitable of that answer; None if it has none to show (realtime §3)."""
-        found = self._resources.find(request.pathname, "sse")
+        found = addressed(self._resources, request, "sse")
         if found is None:
             return None
-        registration, relative_url = found
-        request.handler_path = registration.path
-        if registration.fault:
-            raise ServerError(registration.fault)
-        resource = registration.resource
-        target = parse_target(relative_url, request.query, resource.properties)
-        if target.id_text is not None:
-            resource.bind(target)
+        resource, target = found
         result = resource.handle("connect", target, None, request)
         return self._streams_later(request, target, result) if inspect.isawaitable(result) else self._streamed(request, target, result)
 

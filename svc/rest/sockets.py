@@ -18,10 +18,10 @@ from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType
 from svc.content.registry import ContentTypes
 from svc.content.values import whole_text
-from svc.errors import NotAcceptable, NotFound, Problem, ServerError
+from svc.errors import NotAcceptable, NotFound, Problem
 from svc.messages import Request
 from svc.realtime.event import Ended, Event, EventSource
-from svc.resources import RequestTarget, Resource, Resources, TableResource, parse_target
+from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed
 from svc.rest.bodies import media_type_of
 from svc.rest.event_blocks import event_json, is_event
 from svc.rest.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
@@ -112,17 +112,10 @@ class ResourceSockets:
         """Who serves the WebSocket that is asked for. Raises Problem."""
         if MQTT in offered_protocols(request):
             raise Problem("MQTT over WebSocket is not available in this version of svc", 501)
-        found = self._resources.find(request.pathname, "ws")
+        found = addressed(self._resources, request, "ws")
         if found is None:
             raise NotFound("Not found")
-        registration, relative_url = found
-        request.handler_path = registration.path
-        if registration.fault:
-            raise ServerError(registration.fault)
-        resource = registration.resource
-        target = parse_target(relative_url, request.query, resource.properties)
-        if target.id_text is not None:
-            resource.bind(target)
+        resource, target = found
         frames = self._frames_of(self._writer(request, target))
         attributes = resource.table.attributes if issubclass(resource, TableResource) else None
         incoming = IncomingType.of(request, target, self._types, attributes)
