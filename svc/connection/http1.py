@@ -255,6 +255,7 @@ class Http1Connection(SocketConnection):
         self.protocol.begin_response(
             exchange.stream_id, response.status, response.pairs, shared.date(), int(length) if length is not None else None
         )
+        self._collect()  # the head; the pieces of the body are put behind it by `send_body`
         self._sending = sending
         self._enter(State.SENDING, shared.timeouts.request)
         self.touch()
@@ -281,8 +282,10 @@ class Http1Connection(SocketConnection):
         return self._pending
 
     def send_body(self, exchange: Exchange, data: bytes) -> None:
-        self.protocol.send_body(exchange.stream_id, data)
-        self._collect()
+        piece = self.protocol.body_piece(exchange.stream_id, data)
+        if piece:
+            self._out.append(piece)
+            self._pending += len(piece)
 
     def end_body(self, exchange: Exchange) -> None:
         if self._current is exchange:

@@ -363,17 +363,22 @@ class Http1:
 
     def send_body(self, stream_id: int, data: bytes) -> None:
         """A piece of the answer's body. Raises ValueError, and sends nothing, if the announced length is exceeded."""
+        piece = self.body_piece(stream_id, data)
+        if piece:
+            self._out.append(piece)
+
+    def body_piece(self, stream_id: int, data: bytes) -> bytes:
+        """The same, for a caller who has taken all output before and sends this himself: what is to be sent, which may be nothing."""
         self._check_begun(stream_id)
         if not data or self._is_silent:
-            return
+            return b""
         if self._writes_chunks:
-            self._out += (b"%x\r\n" % len(data), data, b"\r\n")
-            return
+            return b"%x\r\n%b\r\n" % (len(data), data)
         if self._to_send is not None:
             if len(data) > self._to_send:
                 raise ValueError(f"{len(data) - self._to_send} bytes more than the announced Content-Length")
             self._to_send -= len(data)
-        self._out.append(data)
+        return data
 
     def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
         """The answer's body is complete. Trailers go only with chunks, else they are dropped (RFC 9110 §6.5).
