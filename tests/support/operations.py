@@ -48,7 +48,7 @@ class OperationsNode:
         assert admin is not None
         self.admin: User = admin
         self.logs = Logs(self.clock)
-        verifier = Verifier(self.directory, clock=self.clock)
+        verifier = Verifier(self.directory, clock=self.clock, failure_delay=False)  # wrong passwords are answered at once
         sessions = Sessions.from_config(self.config, self.store, self.directory, self.clock, verifier=verifier, executor=self.executor)
         self.node = Node(
             store=self.store,
