@@ -110,11 +110,11 @@ class Connections:
             lasting.sweep(now)
 
     def drain(self) -> None:
-        """Graceful stop: idle connections go now, the others after their current answer."""
-        for connection in list(self.open):
-            connection.drain()
+        """Graceful stop: idle connections go now, the others after their current answer; what lasts is ended first."""
         for lasting in list(self.lasting):
             lasting.drain()
+        for connection in list(self.open):
+            connection.drain()
 
     def close_all(self) -> None:
         for connection in list(self.open):

@@ -570,13 +570,35 @@ def test_a_drain_finishes_what_is_under_way(world: World2) -> None:
     assert world.sock.closed
 
 
-def test_a_drain_of_an_idle_connection_whose_peer_says_nothing(world: World2) -> None:
+def test_a_drain_of_a_peer_who_says_nothing(world: World2) -> None:
+    world.later()
+    world.ask()
     world.connections.drain()
     world.turn()
-    assert not world.sock.closed
+    world.sock.sent = b""
     world.pass_time(DRAIN_SECONDS)
     world.turn()
+    assert world.sock.sent == encode_goaway(1, NO_ERROR)
+
+
+def test_a_drain_of_an_idle_connection(world: World2) -> None:
+    world.ask()
+    world.sock.sent = b""
+    world.connections.drain()
+    world.turn()
+    assert world.sock.sent == encode_goaway(1, NO_ERROR)
     assert world.sock.closed
+
+
+def test_a_drain_answers_what_has_just_come(world: World2) -> None:
+    answer = world.client.answers[world.client.request("GET", "/late")]
+    world.sock.incoming.append(world.client.h2.data_to_send())
+    world.connections.drain()
+    while world.turn():
+        pass
+    world.client.receive(world.sock.sent)
+    assert answer.is_complete
+    assert answer.body == b"/late"
 
 
 def test_early_hints(world: World2) -> None:
