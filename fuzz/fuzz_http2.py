@@ -45,7 +45,7 @@ LIMITS = Limits(max_header_size=600, max_body_size=2000)
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 MANY_STREAMS = 1000  # more than fit into an input: refusals depend on when answers are given
 HELD_MAX = 1 << 20  # bytes: far more than any input
-LANES_DIFFER = ("StreamIDTooLowError", "StreamClosedError", "HEADERS after the end of a request")
+LANES_DIFFER = ("StreamIDTooLowError", "StreamClosedError", "HEADERS after the end of a request", "HEADERS on a closed stream")
 
 Item = tuple[object, ...]
 

@@ -1,8 +1,26 @@
 """`python -m svc` and the `svc` command: arguments, environment and file become a Config, that a Server, and its result the exit status."""
 
+import os
 import sys
 
-from svc.cli import main
+
+def _forget_current_directory() -> None:
+    """Take the directory that the command was given in off the module path, where `python -m` puts it: whatever lies there (`yaml.py`) would be
+    imported as a part of svc, by whoever may write there. It stays if svc itself comes from there, as from its source tree."""
+    if sys.flags.safe_path or not sys.path:
+        return
+    first = os.path.abspath(sys.path[0])
+    if first == os.path.abspath(os.curdir) and first != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+        del sys.path[0]
+
+
+def main() -> int:
+    """The exit status of the command line that this process was given."""
+    _forget_current_directory()
+    from svc.cli import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

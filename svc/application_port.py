@@ -10,11 +10,12 @@ from typing import Any
 from svc.analytics import Recorder
 from svc.apps import App
 from svc.auth.identify import Identifier
+from svc.auth.origin_policy import OriginPolicy
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher
-from svc.listener import Listener, listen_on
+from svc.listener import RESERVED_BY_APPLICATION, Listener, listen_on
 from svc.logs import AccessLog, Logs
 from svc.protocol.http1 import Limits
 from svc.resources import Resources
@@ -36,6 +37,7 @@ class ApplicationPort:
         resources: Resources,
         apps: Sequence[App],
         identifier: Identifier,
+        origins: OriginPolicy,
         recorder: Recorder,
         *,
         clock: Clock,
@@ -71,12 +73,7 @@ class ApplicationPort:
         self.sockets = WebSockets(loop, clock, recorder, log_error)
         self.upgrades = UpgradeListeners(WsListeners(self.sockets))
         self.upgrades.serve_with(ResourceSockets(resources, self.rest.types, loop, report))
-        cors = Cors.from_list(
-            config["http.cors"],
-            config["http.corsAccessList"],
-            config["http.corsAccessControlAllowHeaders"],
-            config["authentication.enableSessions"],
-        )
+        cors = Cors(origins, config["http.corsAccessControlAllowHeaders"], credentials=config["authentication.enableSessions"])
         dispatcher = Dispatcher(
             self.rest,
             identifier,
@@ -113,8 +110,10 @@ class ApplicationPort:
                     sock = listen_on(self._port)
                 except OSError as error:
                     raise OSError(error.errno, f"http.port {self._port}: {error.strerror}") from None
-                self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn))
-            secure = self.secure_port.listen(self.connections, self._loop, self._routed, self._record)
+                self.listeners.append(
+                    Listener(sock, self.connections, self._loop, self._routed, self._warn, reserved=RESERVED_BY_APPLICATION)
+                )
+            secure = self.secure_port.listen(self.connections, self._loop, self._routed, self._record, RESERVED_BY_APPLICATION)
             if secure is not None:
                 self.listeners.append(secure)
         except OSError:

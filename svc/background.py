@@ -26,10 +26,12 @@ STREAMS_FILE = "svc-streams.log"
 
 def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[str, str]) -> int:
     """Start the server, wait until it answers or fails, and show what it says. Returns the exit status."""
+    from svc.cli.secrets import erase_secrets
+
     reader, writer = os.pipe()
     secret = {name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"}  # not for everybody's `ps`
     shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
-    command = [sys.executable, "-m", "svc", "start-in-session", *apps, *shown]
+    command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown]
     streams = os.open(place.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         child = subprocess.Popen(
@@ -41,6 +43,7 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
             env={**os.environ, **secret, PIPE_VARIABLE: str(writer)},
             start_new_session=True,
         )
+        erase_secrets()  # of this command, which lives until the server answers
     finally:
         os.close(writer)
         os.close(streams)
@@ -57,6 +60,15 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
     if not said:
         print(f"svc could not be started, see {place.root / 'log'}", file=sys.stderr)
     return status or 1
+
+
+def python_command() -> list[str]:
+    """The beginning of a command that runs this Python without the current directory on the module path.
+
+    Where svc itself comes from there, as from its source tree, it could not be found without.
+    """
+    source = Path(__file__).resolve().parent.parent
+    return [sys.executable] if source == Path.cwd() else [sys.executable, "-P"]
 
 
 class _Terminal(io.TextIOBase):

@@ -15,8 +15,9 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge
+from svc.auth.origin_policy import explained
 from svc.clock import Clock
-from svc.errors import PeerError, Problem, ServerError
+from svc.errors import PeerError, Problem, ServerError, release_frames
 from svc.messages import Abort, HeaderPairs, Request, Response
 from svc.rest.cors import Cors
 
@@ -128,6 +129,9 @@ class Dispatcher:
     def upgrade(self, exchange: Exchange) -> Response | None:
         """A request that asks to go on with another protocol."""
         request = exchange.request
+        if request.http_version[:1] == "2" and (self._upgrades is None or request.offers != "websocket"):
+            # An extended CONNECT (RFC 8441): any success would say that the tunnel is open, so it cannot be answered as if it had asked for nothing.
+            return self.error_response(Problem(f"The protocol {request.offers[:40]} is not available here", 501), request)
         if self._upgrades is None:
             return self.handle(exchange)
         try:
@@ -202,6 +206,8 @@ class Dispatcher:
                 request.transaction.abort()
                 request.transaction = None
             return error.response if request is None else self._finished(request, error.response)
+        if request is not None and request.foreign is not None:
+            error = explained(error, request)
         problem = self._as_problem(error)
         if problem is None:
             self._defects += 1
@@ -210,6 +216,8 @@ class Dispatcher:
             response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
         else:
             response = self._handler.problem(problem, request)
+            if problem is error:
+                release_frames(error)
             if problem.status_code == 401 and request is not None:
                 response = challenge(request, response, self._identifier.login_path)
         if request is None or isinstance(error, PeerError):
@@ -317,7 +325,7 @@ class Dispatcher:
         if request.added_headers is not None:
             pairs.extend(request.added_headers.pairs())
         if "origin" in request.block.fields:
-            self._cors.decorate(request.block, pairs)
+            self._cors.decorate(request, pairs)
         request.answered = now = self._now()
         hundredths = int((now - request.arrived) * 100_000.0)
         pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))

@@ -50,6 +50,18 @@ class Problem(Exception):
         super().__init__(self.message)
 
 
+def release_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that has been answered, and of those in whose course it was raised.
+
+    A frame in a traceback may name the error: then frame and error are a reference cycle, which keeps all that the frame refers to, a read
+    transaction with its reader slot for instance, until a garbage collection.
+    """
+    found: BaseException | None = error
+    while found is not None and found.__traceback__ is not None:
+        found.__traceback__ = None
+        found = found.__context__
+
+
 class ClientError(Problem):
     """The caller did something wrong (4xx)."""
 
@@ -101,7 +113,8 @@ _SHOWN_QUERY = 200  # characters of a query in a message
 
 
 class QueryError(ClientError):
-    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR` or `BAD_VALUE`.
+    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR`, `BAD_VALUE` or
+    `QUERY_TOO_LARGE`.
 
     `position` counts characters from 0 in the text of the query, None if there is no text or the fault has no place in it.
     """
@@ -109,6 +122,14 @@ class QueryError(ClientError):
     def __init__(self, message: str, *, code: str, position: int | None = None) -> None:
         super().__init__(message, code=code)
         self.position = position
+
+
+class QueryTooLarge(QueryError):
+    """A query costs more than one may (`svc.query.budget`). `budget`: what it has used up, `rows`, `bytes` or `seconds`."""
+
+    def __init__(self, message: str, *, budget: str) -> None:
+        super().__init__(message, code="QUERY_TOO_LARGE")
+        self.budget = budget
 
 
 class QuerySyntaxError(QueryError):
@@ -181,7 +202,7 @@ class Overloaded(ServerError):
 
 
 class SnapshotLost(ServerError):
-    """A result was not read for so long that it cannot be continued (schema-and-store §8.11)."""
+    """A result was read so slowly that its snapshot was taken away, and it cannot be continued on another (schema-and-store §8.11)."""
 
     status_code = 503
     code = "SNAPSHOT_LOST"

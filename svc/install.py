@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from svc import __version__
+from svc.auth.system import SYSTEM
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.config.build import CONFIG_FILE
@@ -28,8 +29,10 @@ DIRECTORIES = ("database", "blobs", "components", "log", "keys", "backup", "impo
 LOCK_FILE = "svc.lock"
 PID_FILE = "svc.pid"
 PASSWORD_FILE = "initial-admin-password"
+INSTALLING = "svc.installing"
+"""Exists from the beginning of an installation until the system database is there: its absence is the beginning, and not a loss."""
 _SOCKET_LINE = "operations_socket"
-_OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, "operations-server", "lost+found"})
+_OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, INSTALLING, "operations-server", "lost+found"})
 """What an installation may find in its root: its own beginnings, and what a file system puts there."""
 
 TEMPLATE = (
@@ -91,17 +94,30 @@ def find_place(environ: Mapping[str, str], options: Mapping[str, str]) -> Place:
     if given:
         root = absolute(given)
     elif template is not None:
-        stated = lookup(read_document(template), ("rootPath",))
-        root = absolute(str(stated)) if stated else template.parent if template.name == CONFIG_FILE else absolute("~/svc")
+        root = root_of(template) if template.name == CONFIG_FILE or stated_root(template) else absolute("~/svc")
     else:
         booted = _booted_file(environ)
         if booted is not None:
-            stated = lookup(read_document(booted), ("rootPath",))
-            return Place(absolute(str(stated)) if stated else booted.parent, booted, True)
+            return Place(root_of(booted), booted, True)
         root = absolute("~/svc")
     file = root / CONFIG_FILE
     installed = file.is_file()
     return Place(root, template if template is not None and installed else file, installed, None if installed else template)
+
+
+def stated_root(file: Path) -> Path | None:
+    """What a configuration file says of its root."""
+    stated = lookup(read_document(file), ("rootPath",))
+    return absolute(str(stated)) if stated else None
+
+
+def root_of(file: Path) -> Path:
+    """The root that a configuration file belongs to: what it states, else its directory. A file that lies in a root belongs to that one: if it
+    states another, the root was copied or moved."""
+    directory = absolute(str(file.parent))
+    if file.name == CONFIG_FILE and (directory / "database").is_dir():
+        return directory
+    return stated_root(file) or directory
 
 
 def absolute(path: str) -> Path:
@@ -182,10 +198,34 @@ def install(place: Place, environ: Mapping[str, str], options: Mapping[str, str]
         )
     document = first_document(root, environ, options, place.template)
     make_directories(root)
+    begin_database(root)
     write_document(root / CONFIG_FILE, document)
     write_boot_file(environ, root / CONFIG_FILE)
     _record(root, f"svc {__version__} installed in {root}", clock)
     return Place(root, root / CONFIG_FILE, True)
+
+
+def begin_database(root: Path) -> None:
+    """The next start may make a new system database."""
+    write_private(root / INSTALLING, b"")
+
+
+def has_database(config: Config) -> bool:
+    return (Path(config["storage.path"]) / SYSTEM / "data.mdb").is_file()
+
+
+def require_database(config: Config) -> None:
+    """Raise ConfigError if the data of an installed root is not there: a volume that is not mounted looks so, and a start would begin anew."""
+    if not has_database(config) and not (config.root / INSTALLING).exists():
+        raise ConfigError(
+            f"There is no system database in {config['storage.path']}: is its volume mounted? If there is no data that could come back,"
+            f" svc install --new-database begins with an empty database and a new first super user"
+        )
+
+
+def end_installation(root: Path) -> None:
+    """The system database is there."""
+    (root / INSTALLING).unlink(missing_ok=True)
 
 
 def _entries(root: Path) -> list[Path]:
@@ -204,7 +244,7 @@ def first_document(root: Path, environ: Mapping[str, str], options: Mapping[str,
     mode = (_first(options, environ, "defaults_mode", "default_mode") or "prod").lower()
     if mode not in ("dev", "prod"):
         raise ConfigError("DEFAULTS_MODE must be one of [dev, prod]")
-    values: dict[str, object] = {name: _written_default(name, root) for name in TEMPLATE}
+    values: dict[str, object] = {name: BY_NAME[name].default for name in TEMPLATE}  # paths stay relative: a copy serves itself
     values["rootPath"] = str(root)
     values["http.corsAccessList"] = [None]
     if mode == "dev":
@@ -212,13 +252,6 @@ def first_document(root: Path, environ: Mapping[str, str], options: Mapping[str,
     values["node.hostname"] = _first(options, environ, "node_hostname", "replication_hostname") or values["node.hostname"]
     document = changed({}, values)
     return merged(document, {**read_document(template), "rootPath": str(root)}) if template is not None else document
-
-
-def _written_default(name: str, root: Path) -> object:
-    setting = BY_NAME[name]
-    if setting.kind == "path":
-        return str(root / str(setting.default))
-    return setting.default
 
 
 def _first(options: Mapping[str, str], environ: Mapping[str, str], *names: str) -> str:
@@ -267,7 +300,8 @@ def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLO
 
 
 def _record(root: Path, message: str, clock: Clock) -> None:
-    with (root / "log" / "install.log").open("a", encoding="utf-8") as stream:
+    descriptor = os.open(root / "log" / "install.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "a", encoding="utf-8") as stream:
         stream.write(f"{timestamp(clock.wall())} {prefix('main', 0, 'notify', ())}{message}\n")
 
 
@@ -346,7 +380,26 @@ def running_pid(root: Path) -> int | None:
         return pid
     except psutil.Error:
         return None
-    return pid if any(Path(part).name == "svc" or part.endswith("svc/__main__.py") for part in command[:4]) else None
+    if not any(Path(part).name == "svc" or part.endswith("svc/__main__.py") for part in command[:6]) or _serves_another(pid, root):
+        return None
+    return pid
+
+
+def _serves_another(pid: int, root: Path) -> bool:
+    """Whether this server has locked another root: a copy of a directory has the pid file of the original too (Linux; elsewhere nobody tells).
+
+    One that has locked none is being renewed.
+    """
+    locked = []
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            if os.readlink(entry.path).endswith(f"/{LOCK_FILE}"):
+                found = entry.stat()
+                locked.append((found.st_dev, found.st_ino))
+        own = (root / LOCK_FILE).stat()
+    except OSError:
+        return False
+    return bool(locked) and (own.st_dev, own.st_ino) not in locked
 
 
 # the first super user

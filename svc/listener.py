@@ -1,10 +1,17 @@
-"""A listening socket, of a port or of a path: accepts in batches and backs off at the descriptor limit."""
+"""A listening socket, of a port or of a path: accepts in batches, and leaves the last descriptors of the process to those that need them more.
+
+A new descriptor is always the lowest that is free, so the number of an accepted socket says how many the process has open at least. When that comes
+to what is reserved, the listener accepts nothing more until there is room again; who wants to connect waits in the backlog. Connections of the
+application's ports leave more than those of the operations port, and these more than the Unix socket's: whatever is done to the application, it can
+still be administered, and there are descriptors for files.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
+import resource
 import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -14,7 +21,13 @@ from svc.messages import UNIX_PEER
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
 BACKLOG = 1024
-BACK_OFF = 0.25  # seconds without accepting after the process ran out of descriptors or memory
+BACK_OFF = 0.25  # seconds until a listener looks whether the process has descriptors and memory again
+WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together
+
+RESERVED_BY_APPLICATION = 96  # descriptors that connections of a kind leave to others
+RESERVED_BY_OPERATIONS = 48
+RESERVED_BY_SOCKET = 24
+RESERVED_SHARE_MAX = 4  # with a low limit: RESERVED_BY_APPLICATION is at most a quarter of it, the others in proportion
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -73,11 +86,28 @@ class Acceptor(Protocol):
     def accept(self, sock: socket.socket, peer: str, scheme: str, /) -> object: ...
 
 
+def last_descriptor(reserved: int) -> int:
+    """The highest descriptor that a connection may have which leaves `reserved` to others, under the limit of the process as it is now."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        limit = 1 << 31
+    return limit - 1 - min(reserved, limit * reserved // (RESERVED_SHARE_MAX * RESERVED_BY_APPLICATION))
+
+
+def free_descriptor(sock: socket.socket) -> int:
+    """The lowest that is free. `sock`: any that is open. Raises OSError."""
+    probe = os.dup(sock.fileno())
+    os.close(probe)
+    return probe
+
+
 class Listener:
     """Feeds accepted sockets of one port or path to `connections`.
 
     `routed(at_once)` is told of each: True if it was taken in the first turn it was seen in, False if an earlier batch left it waiting.
     """
+
+    _warned_at = float("-inf")  # of all listeners
 
     def __init__(
         self,
@@ -89,9 +119,11 @@ class Listener:
         scheme: str = "http",
         *,
         path: Path | None = None,
+        reserved: int = RESERVED_BY_SOCKET,
     ) -> None:
-        """`path`: of a Unix socket, which is removed with the listener."""
+        """`path`: of a Unix socket, which is removed with the listener. `reserved`: descriptors that its connections leave to others."""
         self.sock = sock
+        self._reserved = reserved
         self.path = path
         self.port: int = sock.getsockname()[1] if path is None else 0
         self._connections = connections
@@ -107,6 +139,7 @@ class Listener:
         self._loop.add_reader(self.sock, self.on_acceptable)
 
     def on_acceptable(self) -> None:
+        last = last_descriptor(self._reserved)
         for _ in range(ACCEPT_BATCH):
             try:
                 sock, address = self.sock.accept()
@@ -115,27 +148,47 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    self._back_off(error)
+                    self._back_off(error.strerror or "out of resources")
                     return
                 continue  # the peer gave up while it waited (ECONNABORTED)
             sock.setblocking(False)
             if self.path is None:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            is_last = sock.fileno() >= last
             self._connections.accept(sock, peer_address(address), self._scheme)
             self._routed(not self._waited)
+            if is_last:
+                self._back_off("The last descriptors are reserved")
+                return
         self._waited = True
 
-    def _back_off(self, error: OSError) -> None:
-        self._warn(
-            f"{self.path or f'port {self.port}'}: {error.strerror}; no new connections for {BACK_OFF} s, {len(self._connections.open)} are open"
-        )
+    def _back_off(self, reason: str) -> None:
+        self._say(reason)
         self._waited = True
         self._loop.remove_reader(self.sock)
         self._loop.call_later(BACK_OFF, self._resume)
 
+    def _say(self, reason: str) -> None:
+        now = self._loop.time()
+        if now - Listener._warned_at >= WARNING_PAUSE:
+            Listener._warned_at = now
+            where = self.path or f"port {self.port}"
+            self._warn(f"{where}: {reason}; no new connections until there is room, {len(self._connections.open)} are open")
+
     def _resume(self) -> None:
-        if self._listening:
-            self._loop.add_reader(self.sock, self.on_acceptable)
+        if not self._listening:
+            return
+        try:
+            free = free_descriptor(self.sock)
+        except OSError as error:
+            reason = error.strerror or "out of resources"
+        else:
+            if free <= last_descriptor(self._reserved):
+                self._loop.add_reader(self.sock, self.on_acceptable)
+                return
+            reason = "The last descriptors are reserved"
+        self._say(reason)
+        self._loop.call_later(BACK_OFF, self._resume)
 
     def stop(self) -> None:
         if self._listening:

@@ -26,6 +26,7 @@ class TurnSelector(selectors.BaseSelector):
         self._now = clock.monotonic
         self._poll = self._inner.select
         self.end_turn: Callable[[], bool] = lambda: False
+        self.begin_turn: Callable[[], None] | None = None  # called after each poll
         self.turn_started = self._now()  # when the last poll returned: a time stamp that costs nothing
         self.idle = 0.0  # seconds, cumulated
         self.active = 0.0  # seconds, cumulated
@@ -41,6 +42,8 @@ class TurnSelector(selectors.BaseSelector):
         self.idle += woken - polling
         self.turn_started = woken
         self.turns += 1
+        if self.begin_turn is not None:
+            self.begin_turn()
         return ready
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:

@@ -218,6 +218,7 @@ class Request:
         "block",
         "content",
         "exchange",
+        "foreign",
         "handler_path",
         "http_version",
         "is_decoded",
@@ -231,6 +232,7 @@ class Request:
         "precondition",
         "query",
         "refresh_token",
+        "restore",
         "scheme",
         "sessions",
         "target",
@@ -258,6 +260,7 @@ class Request:
         self.arrived = 0.0  # clock.monotonic() when the head was complete
         self.answered = 0.0  # ... and when its answer's head was ready
         self.exchange: Transport | None = None
+        self.foreign: str | None = None  # of a page of a foreign origin: why what its browser adds does not identify it
         self.user: Any = None  # auth.User, None = anonymous
         self.sessions: Any = None  # auth.Sessions; None: the server has none
         self.refresh_token: str | None = None  # a valid one that came as `Bearer`, which makes nobody a user
@@ -267,6 +270,7 @@ class Request:
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
+        self.restore: Any = None  # content.unchanged.Restore: keeps what the decoded body says just as the stored record is shown
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
         self._session: Any = None

@@ -11,12 +11,14 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from svc.analytics import Recorder
+from svc.analytics.recorder import OPERATION_METHOD
 from svc.auth.identify import Identifier
+from svc.auth.origin_policy import OriginPolicy
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection import Connections, Timeouts
 from svc.dispatch import Dispatcher, RequestLog
-from svc.listener import Listener, listen_at, listen_on
+from svc.listener import RESERVED_BY_OPERATIONS, Listener, listen_at, listen_on
 from svc.operations.endpoint import Endpoint
 from svc.operations.node import Node
 from svc.operations.service import Operations
@@ -27,8 +29,6 @@ from svc.rest.cors import OPERATIONS_METHODS, Cors
 from svc.rest.decoding import RequestDecoder
 from svc.secure_port import SecurePort
 
-RECORDED_METHOD = "operation"  # of every request here, in the figures (analytics §3)
-
 
 class OperationsPort:
     """`operations`: for calls from code. `ports`: the listening ones, as opened."""
@@ -37,6 +37,7 @@ class OperationsPort:
         self,
         node: Node,
         identifier: Identifier,
+        origins: OriginPolicy,
         recorder: Recorder,
         *,
         date: Callable[[], str],
@@ -65,14 +66,13 @@ class OperationsPort:
             report=lambda error: log_error("while streaming an answer", error),
             is_ready=lambda: self._is_ready,
         )
-        cors = Cors.from_list(
-            config["operationsApi.network.cors"],
-            config["operationsApi.network.corsAccessList"],
+        cors = Cors(
+            origins,
             config["http.corsAccessControlAllowHeaders"],
-            config["authentication.enableSessions"],
-            OPERATIONS_METHODS,
+            credentials=config["authentication.enableSessions"],
+            methods=OPERATIONS_METHODS,
         )
-        dispatcher = Dispatcher(endpoint, identifier, cors, recorder, clock, loop, executor, log_error, access, RECORDED_METHOD)
+        dispatcher = Dispatcher(endpoint, identifier, cors, recorder, clock, loop, executor, log_error, access, OPERATION_METHOD)
         network = "operationsApi.network"
         self.connections = Connections(
             loop,
@@ -102,9 +102,11 @@ class OperationsPort:
         what = f"operationsApi.network.port {port}: "
         try:
             if port is not None:
-                self._add(Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn))
+                self._add(
+                    Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn, reserved=RESERVED_BY_OPERATIONS)
+                )
             what = ""
-            secure = self._secure_port.listen(self.connections, self._loop, self._routed, self._record)
+            secure = self._secure_port.listen(self.connections, self._loop, self._routed, self._record, RESERVED_BY_OPERATIONS)
             if secure is not None:
                 self._add(secure)
             what = f"operationsApi.network.domainSocket {path}: "

@@ -54,6 +54,7 @@ class SecurePort:
         loop: asyncio.AbstractEventLoop,
         routed: Callable[[bool], None],
         record: Callable[[Any, str], None],
+        reserved: int,
     ) -> Listener | None:
         """The listener, not started; None if the port is not configured, or nothing can be shown there: then the log says why. Raises OSError."""
         if self.port is None:
@@ -78,7 +79,7 @@ class SecurePort:
         self._contexts = contexts
         revocations = None if self.clients is None else self.clients.revocations
         acceptor = TlsAcceptor(connections, TlsPort(contexts, record, self._logger, revocations))
-        return Listener(sock, acceptor, loop, routed, self._logger.warn, "https")
+        return Listener(sock, acceptor, loop, routed, self._logger.warn, "https", reserved=reserved)
 
     @property
     def is_open(self) -> bool:

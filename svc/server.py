@@ -19,13 +19,15 @@ from svc.apps import App, load_app
 from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier
 from svc.auth.install import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
+from svc.auth.origin_policy import OriginPolicy
 from svc.auth.sessions import Sessions
-from svc.auth.system import ensure_system
+from svc.auth.system import SYSTEM, ensure_system
 from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
+from svc.errors import Problem
 from svc.install import make_keys
 from svc.logs import CHECK_SECONDS, LoggingWatch, Logs, capture_logging, capture_output
 from svc.loop import new_loop
@@ -34,6 +36,7 @@ from svc.operations.operation_lists import known_entries
 from svc.operations.status import StatusBoard
 from svc.operations_port import OperationsPort
 from svc.query import QueryCache
+from svc.query.budget import QueryLimits, set_limits
 from svc.realtime.feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
@@ -42,7 +45,9 @@ from svc.rest.login import LOGIN_PATH
 from svc.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
+from svc.store.reclamation import ReclamationSettings
 from svc.store.schema import TableDefinition
+from svc.store.snapshots import SnapshotLimits
 from svc.store.write_queue import QueueLimits
 from svc.tls.entries import StoredCertificates
 from svc.upgrade import ensure_version
@@ -55,6 +60,7 @@ MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 HELPER_THREADS = 2
 GC_THRESHOLD = 20_000  # objects more than before until the collector looks: requests leave no cycles, and a large body alone makes thousands of objects
+LASTING = 60.0  # seconds: a database that stops working sooner after the start would do so again
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 UNSERVED_PORTS = (
     "mqtt.network.port",
@@ -108,11 +114,13 @@ class Server:
         self._commit_deferred = False
         self._socket_bytes = (0, 0)  # received, sent: as of the last second
         self._exit_status = 0
+        self._started = clock.monotonic()
         self.loop, self._selector = new_loop(clock)
         self.loop.set_exception_handler(self._on_loop_error)
         self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
         self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: nobody's login waits for a disk
 
+        set_limits(QueryLimits(config["query.maxRelatedRows"], config["query.maxBytes"], config["query.maxTime"]))
         self.store = Store(
             Path(config["storage.path"]),
             node=config["node.hostname"],
@@ -120,6 +128,8 @@ class Server:
             audit=config["logging.auditLog"],
             log_retention=config["logging.auditRetention"],
             queue_limits=QueueLimits(config["http.requestQueueLimit"], config["storage.maxTransactionQueueTime"]),
+            snapshot_limits=SnapshotLimits(config["storage.maxSnapshotAge"], config["storage.maxSnapshotGrowth"]),
+            reclamation=ReclamationSettings(config["storage.reclamation.threshold"], config["storage.reclamation.interval"]),
             blob_paths=tuple(config["storage.blobPaths"]),
             compression=config["storage.compression"],
             clock=clock,
@@ -150,7 +160,21 @@ class Server:
             self.logger.warn(warning)
         self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
         self._executor.submit(self.tokens.make_keys)  # beside the rest of the start
-        self.sessions = Sessions.from_config(config, self.store, self.directory, clock, verifier=self.verifier, executor=self._executor)
+        self._page_origins = OriginPolicy(
+            config["http.corsAccessList"],
+            enabled=config["http.cors"],
+            page_ports={"http": config["operationsApi.network.port"], "https": config["operationsApi.network.securePort"]},
+        )
+        self._warn_of_origins(self._page_origins)
+        self.sessions = Sessions.from_config(
+            config,
+            self.store,
+            self.directory,
+            clock,
+            verifier=self.verifier,
+            executor=self._executor,
+            has_other_sites=self._page_origins.has_other_sites,
+        )
 
         self.resources = Resources()
         self.store.on_drop.append(self.resources.remove_table)
@@ -183,6 +207,7 @@ class Server:
             events=self.events,
             login_path=LOGIN_PATH if has_login else None,
             certificates=secure_port.clients,
+            origins=self._page_origins,
         )
         date = HttpDate(clock)
         self.application_port = ApplicationPort(
@@ -190,6 +215,7 @@ class Server:
             self.resources,
             self.apps,
             identifier,
+            self._page_origins,
             self.analytics.recorder,
             clock=clock,
             loop=self.loop,
@@ -248,6 +274,12 @@ class Server:
         )
         self.node = node
         node.jobs.recover()
+        origins = OriginPolicy(
+            self.config["operationsApi.network.corsAccessList"],
+            enabled=self.config["operationsApi.network.cors"],
+            setting="operationsApi.network.corsAccessList",
+        )
+        self._warn_of_origins(origins)
         identifier = Identifier(
             self.directory,
             clock=self.clock,
@@ -258,10 +290,12 @@ class Server:
             accept_refresh=True,
             admit_socket=True,
             certificates=secure_port.clients,
+            origins=origins,
         )
         return OperationsPort(
             node,
             identifier,
+            origins,
             self.analytics.recorder,
             date=date,
             log_error=self._log_error,
@@ -269,6 +303,11 @@ class Server:
             routed=self._routed,
             secure_port=secure_port,
         )
+
+    def _warn_of_origins(self, origins: OriginPolicy) -> None:
+        for entry in origins.invalid:
+            text = f"{origins.setting}: {entry!r} is not an origin such as https://shop.example or http://localhost:*, and lists nothing"
+            self.logger.warn(text)
 
     def listen(self) -> None:
         """Open every port or raise OSError with none open."""
@@ -278,7 +317,7 @@ class Server:
         if self.config["authentication.authorizeLocal"]:
             self.logger.warn(
                 "authentication.authorizeLocal is on: requests from this machine are made as super user,",
-                "also those of a proxy on it that adds no X-Forwarded-For",
+                "also those of a proxy on it that adds no header of its own",
             )
         self.application_port.listen()
         try:
@@ -315,6 +354,7 @@ class Server:
             gc.freeze()  # what start-up built lives for ever: the collector need not look at it again
             gc.set_threshold(GC_THRESHOLD, 10, 10)
             self.logger.notify(f"svc {__version__} successfully started.")
+            self._end_restarts()
             self.logs.thread = "http"
             if self._on_ready is not None:
                 self._on_ready(self)
@@ -322,6 +362,13 @@ class Server:
             return self._exit_status
         finally:
             self._close()
+
+    def _end_restarts(self) -> None:
+        """The ports are open: whoever follows the job that has restarted us finds it done."""
+        try:
+            self.node.jobs.end_restarts()
+        except Problem as problem:
+            self.logger.error("the end of a restart could not be written:", problem.message)
 
     def stop(self) -> None:
         """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
@@ -346,6 +393,21 @@ class Server:
         self.logger.notify("Restarting svc.")
         self.restart_wanted = True
         self.loop.call_soon(self.stop)
+
+    def _end_with_store(self, databases: Sequence[str]) -> None:
+        """These databases cannot be used any more by this process (`store.env`, rule 6): start anew, or end for a supervisor to see it."""
+        if self._signals:
+            return
+        again = self.clock.monotonic() - self._started >= LASTING and not os.environ.get("SVC_EXIT_ON_RESTART")
+        self.logger.fatal(
+            f"a disk write of the database {', '.join(databases)} failed, after which this process can neither read nor write it;",
+            "starting again" if again else "ending with status 1",
+        )
+        if again:
+            self.restart()
+        else:
+            self._exit_status = 1
+            self.stop()
 
     def _wait_until_drained(self, deadline: float) -> None:
         """The application's connections end first: until then the operations port tells load balancers that this instance is leaving."""
@@ -415,12 +477,24 @@ class Server:
 
     # --- clockwork -----------------------------------------------------------------------------------------------------------------
 
+    def _hear_of_siblings(self) -> None:
+        """What another process has changed of users and roles counts for the requests of the turn that begins."""
+        try:
+            self.directory.refresh()
+        except Problem as problem:
+            self._log_error(f"users and roles cannot be read: {problem.message}", None)
+
     def _sweep(self) -> None:
         self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._selector.begin_turn = self._hear_of_siblings if self.store.databases[SYSTEM].env.has_siblings() else None
         now = self.clock.monotonic()
+        if stopped := self.store.stopped:
+            self._end_with_store(stopped)
         self.application_port.sweep(now)
         self.operations_port.sweep(now)
-        self.store.snapshots.abort_idle()
+        self.store.snapshots.abort_due()
+        if self.config["storage.debugLongTransactions"]:
+            self.store.report_long_transactions()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):
             self.loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
@@ -440,7 +514,7 @@ class Server:
 
     def _rotate_logs(self) -> None:
         self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
-        self.logs.maintain()
+        self.logs.maintain(self.store.reclamation.divisor)
 
     def _watch_logging(self, watch: LoggingWatch) -> None:
         self.loop.call_later(CHECK_SECONDS, self._watch_logging, watch)

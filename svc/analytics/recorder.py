@@ -15,8 +15,11 @@ from svc.analytics.statistics import Key, labels, numeric_entry, whole, yes_no_e
 MAX_GROUPS = 10_000  # per period (analytics §5)
 _METRICS_OF_A_REQUEST = 4
 
+OPERATION_METHOD = "operation"
+"""What is recorded as the method of operations (contract: primary, metrics of requests)."""
+
 # Anything else a client calls a method is one group: the number of groups is not for clients to choose.
-_METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE"))
+_METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE", OPERATION_METHOD))
 UNKNOWN_METHOD = "unknown"
 
 _log = logging.getLogger("svc.analytics")

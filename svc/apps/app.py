@@ -5,7 +5,7 @@ A failing entry gets status `error` and a log line; everything else of the appli
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from svc.apps.roles_file import DEFAULT_FILE, apply_roles, read_roles
 from svc.apps.schema_files import load_schema_files
 from svc.errors import SchemaError
 from svc.query import QueryCache
-from svc.resources import Resources, table_resource
+from svc.resources import Resources, TableResource, table_resource
 from svc.store import Store
 from svc.store.schema import TableDefinition
 
@@ -70,14 +70,14 @@ def load_app(
     queries: QueryCache,
     known: Mapping[str, Mapping[str, TableDefinition]],
     *,
-    operations: Collection[str] | None = None,
+    operations: Mapping[str, bool] | None = None,
     hub: Hub | None = None,
     live: LiveQueries | None = None,
 ) -> App:
     """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
-    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: what the list of
-    operations of a role may hold, None: anything. `hub`, `live`: where the events of its tables come from.
+    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: each
+    operation and group -> whether the list of a role may hold it, None: it may hold anything. `hub`, `live`: where the events of its tables come from.
     """
     app = App(directory.resolve().name, directory, {})
     status = app.entries["config"] = EntryStatus()
@@ -132,7 +132,7 @@ def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
     return sorted(found.items())
 
 
-def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Collection[str] | None) -> None:
+def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Mapping[str, bool] | None) -> None:
     pattern = entry.get("files", DEFAULT_FILE) if isinstance(entry, dict) else entry if isinstance(entry, str) else DEFAULT_FILE
     try:
         files = matching_files(app.directory, pattern)
@@ -201,4 +201,17 @@ def _load_schema(
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:
                 protocols["ws"] = False
-            resources.set(definition.export.path, resource, protocols)
+            if resources.set(definition.export.path, resource, protocols).fault:
+                status.fail(_conflict(resources, definition))
+
+
+def _conflict(resources: Resources, definition: TableDefinition) -> str:
+    """What is wrong with an address that several tables want."""
+    assert definition.export is not None
+    path = definition.export.path
+    others = [claim.resource for claim in resources.claims(path)[:-1]]
+    names = [f"{each.table.database.name}.{each.table.name}" if issubclass(each, TableResource) else each.__qualname__ for each in others]
+    return (
+        f"table {definition.database}.{definition.name} is exported as /{path}, and so is {' and '.join(names)}:"
+        " every request there is answered 500 until one of them has another @export(name: ...)"
+    )

@@ -131,10 +131,10 @@ def _attributes(value: Any) -> Any:
 # --- bringing the store to it -------------------------------------------------------------------------------------------------------------
 
 
-def apply_roles(roles: Collection[FileRole], store: Store, operations: Collection[str] | None = None) -> list[str]:
+def apply_roles(roles: Collection[FileRole], store: Store, operations: Mapping[str, bool] | None = None) -> list[str]:
     """Make or change these roles, and commit. Returns a sentence per role that is at fault.
 
-    `operations`: what a list of operations may hold, None: anything.
+    `operations`: each operation and group -> whether a list of operations may hold it; None: it may hold anything.
     """
     faults: list[str] = []
     failures: list[Problem | None] = []
@@ -155,7 +155,7 @@ class _Invalid(Exception):
         self.sentences = sentences
 
 
-def _apply(role: FileRole, store: Store, operations: Collection[str] | None, failures: list[Problem | None]) -> None:
+def _apply(role: FileRole, store: Store, operations: Mapping[str, bool] | None, failures: list[Problem | None]) -> None:
     if role.fault:
         raise _Invalid([role.fault])
     found = check_permission(role.permission, store.databases, operations)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from svc.auth.sessions import SHOWN_ID, cookie_id
+from svc.auth.sessions import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
 from svc.clock import Clock
 from svc.config import Config
 from svc.errors import Problem
@@ -101,7 +101,7 @@ def _text(request: Request | None, status: str, strategy: str, username: str | N
         event["path"] = request.pathname[:MAX_TEXT]
     event["auth_strategy"] = strategy
     if request is not None:
-        session_id = cookie_id(request.block)
+        session_id = cookie_id(request.block, HOST_COOKIE) or cookie_id(request.block, COOKIE)
         if session_id is not None:
             event["session_id"] = session_id[:SHOWN_ID]
         for name in ("referer", "origin"):

@@ -2,7 +2,10 @@
 
 Asked once per request, so the usual answer is a look into the header block's memo: blocks repeat byte for byte, and with them the user.
 The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
-credentials in the header; a session may change from one request to the next, and is looked up each time.
+credentials in the header; a session may change from one request to the next, and is looked up each time. Blocks of pages are not remembered:
+what their origin is to the server depends on more than the block.
+
+A request of a page of a foreign origin (`auth.origin_policy`) is anonymous, whatever its browser added, unless it brings a Bearer token.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from svc.auth.events import BASIC, CERTIFICATE, TOKEN, AuthEvents
+from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION
-from svc.auth.sessions import Sessions
+from svc.auth.sessions import ForeignSessions, Sessions
 from svc.auth.tokens import Tokens, invalid_token
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Pending, Verifier, login_failed
@@ -30,8 +34,16 @@ UNIX_PEER = "unix"
 
 _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
-_FORWARDED = ("x-forwarded-for", "forwarded", "via")
-_CHALLENGE = (("WWW-Authenticate", 'Basic realm="svc", Bearer'),)
+_PROXY_FIELDS = frozenset(
+    (
+        "forwarded", "via", "client-ip", "cdn-loop", "fastly-client-ip", "fastly-ff", "incap-client-ip", "max-forwards", "proxy-connection",
+        "true-client-ip", "x-amzn-trace-id", "x-client-ip", "x-cloud-trace-context", "x-cluster-client-ip", "x-host", "x-originating-ip",
+        "x-proxyuser-ip", "x-real-ip", "x-remote-addr", "x-remote-ip", "x-rewrite-url", "x-scheme", "x-url-scheme", "x-varnish",
+    )
+)  # fmt: skip
+_PROXY_PREFIXES = ("x-forward", "x-original-", "x-envoy-", "x-azure-", "x-appengine-", "x-arr-", "x-vercel-", "cf-", "fly-", "tailscale-")
+_CHALLENGE = (("WWW-Authenticate", 'Basic realm="svc", charset="UTF-8"'), ("WWW-Authenticate", 'Bearer realm="svc"'))
+_TOKEN_CHALLENGE = _CHALLENGE[1:]
 
 
 class Certificates(Protocol):
@@ -62,13 +74,14 @@ class Identifier:
         admit_socket: bool = False,
         login_path: str | None = None,
         certificates: Certificates | None = None,
+        origins: OriginPolicy | None = None,
     ) -> None:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
         `verifier`: share another identifier's verified credentials; the settings about passwords are then its own. `tokens`, `sessions`: None where
         there are none. `accept_refresh`: a refresh token as `Bearer` makes nobody a user, but is let through as `request.refresh_token`.
         `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
-        `certificates`: None where clients are asked for none.
+        `certificates`: None where clients are asked for none. `origins`: of the pages that are trusted; None: the server's own alone.
         """
         self._directory = directory
         self._now = clock.monotonic
@@ -87,6 +100,7 @@ class Identifier:
         self._admit_socket = admit_socket
         self.login_path = login_path
         self._certificates = certificates
+        self._origins = OriginPolicy() if origins is None else origins
 
     def identify(self, request: Request) -> User | Pending | None:
         """The user; None for an anonymous caller; a Pending where a password has to be verified first.
@@ -95,7 +109,7 @@ class Identifier:
         """
         block = request.block
         request.sessions = self._sessions
-        if request.peer_certificate is not None and self._certificates is not None:
+        if request.peer_certificate is not None and self._certificates is not None and not self._origins.is_foreign(request):
             # Before the memo: connections share header blocks, not certificates.
             user = self._by_certificate(self._certificates, request)
             if user is not None:
@@ -105,12 +119,14 @@ class Identifier:
             return memo[2]  # type: ignore[no-any-return]
         fields = block.fields
         authorization = fields.get("authorization")
+        if ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
+            return self._of_foreign_page(authorization, request)
         if authorization is not None:
             who = self._by_header(authorization, request)
             if who is not None or request.refresh_token is not None:
                 return who
         if self._sessions is not None and "cookie" in fields:
-            user = self._sessions.user(block)
+            user = self._sessions.user(request)
             if user is not None:
                 return user
         if self._admit_socket and request.peer == UNIX_PEER:
@@ -118,6 +134,16 @@ class Identifier:
         if self._authorize_local and is_loopback(request.peer) and self._is_local(block):
             return self._directory.first_super_user()
         return None
+
+    def _of_foreign_page(self, authorization: str | None, request: Request) -> User | Pending | None:
+        """Only a Bearer token counts: browsers add none on their own."""
+        reason = self._origins.refusal(request)
+        if self._sessions is not None:
+            request.sessions = ForeignSessions(reason)
+        if authorization is None or authorization.partition(" ")[0].lower() != "bearer":
+            request.foreign = reason
+            return None
+        return self._by_header(authorization, request, is_foreign=True)
 
     def _by_certificate(self, certificates: Certificates, request: Request) -> User | None:
         """None: other credentials tell. A success is told once for a connection and user."""
@@ -141,7 +167,7 @@ class Identifier:
             self._events.success(request, CERTIFICATE, username)
         return user
 
-    def _by_header(self, authorization: str, request: Request) -> User | Pending | None:
+    def _by_header(self, authorization: str, request: Request, *, is_foreign: bool = False) -> User | Pending | None:
         """None: the header holds no credentials that concern us, or a refresh token."""
         scheme, _, rest = authorization.partition(" ")
         scheme = scheme.lower()
@@ -151,7 +177,8 @@ class Identifier:
         digest = verifier.digest(authorization)
         verified = verifier.known(digest)
         if verified is not None:
-            request.block.memo[_MEMO] = (verified.generation, verified.expires, verified.user)
+            if not is_foreign and "origin" not in request.block.fields:
+                request.block.memo[_MEMO] = (verified.generation, verified.expires, verified.user)
             return verified.user
         if scheme == "bearer":
             return self._by_token(rest.strip(), digest, request)
@@ -189,7 +216,7 @@ class Identifier:
             request.refresh_token = token
             return None
         found = tokens.verify(token)
-        self.verifier.remember(digest, found.user, None, found.expires - self._wall())
+        self.verifier.remember(digest, found.user, None, found.expires - self._wall(), token=(found.account, found.token_id))
         return found.user
 
     def _is_local(self, block: HeaderBlock) -> bool:
@@ -203,7 +230,7 @@ class Identifier:
             fields = block.fields
             host, origin = host_name(fields.get("host", "")), fields.get("origin")
             local = (
-                not any(name in fields for name in _FORWARDED)
+                not any(name in _PROXY_FIELDS or name.startswith(_PROXY_PREFIXES) for name in fields)
                 and (host == "" or host in self._local_names or host.endswith(".localhost") or is_loopback(host))
                 and (origin is None or host_name(origin.partition("://")[2]) == host)
             )
@@ -273,8 +300,12 @@ class _WhenKeysAreRead:
 
 
 def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
-    """`WWW-Authenticate` for a 401 (http §11.1). None for a script that says it is one: the browser would ask its user instead."""
-    return () if "x-requested-with" in request.block.fields else _CHALLENGE
+    """`WWW-Authenticate` for a 401 (http §11.1), a line for each scheme: Chromium ignores both on one. None for a script that says it is one: the
+    browser would ask its user instead. No Basic for a foreign page: what its visitor then entered would not count either, and Chromium asks for ever.
+    """
+    if "x-requested-with" in request.block.fields:
+        return ()
+    return _CHALLENGE if request.foreign is None else _TOKEN_CHALLENGE
 
 
 def challenge(request: Request, response: Response, login_path: str | None) -> Response:

@@ -6,7 +6,7 @@ another object than it was, and a changed role is another `Role`. So asking cost
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +53,39 @@ class TableRights:
     readable: frozenset[str] = frozenset()
     managed: frozenset[str] = _MANAGED_TIMES
 
-    def check_write(self, record: Mapping[str, Any], *, insert: bool, user: User | None = None) -> None:
-        """Whether the properties of a record sent by a caller may be written. Raises 403 (401 without a user) for the first that may not.
+    @property
+    def any(self) -> bool:
+        """Whether something at all is allowed. Without it nobody gets to know anything of the table."""
+        return self.read or self.insert or self.update or self.delete
 
-        `insert`: the record is new, else it exists. The rights on the table itself are the caller's business.
+    @property
+    def writes_all(self) -> bool:
+        """Whether any property may be written, whether there is a record or not."""
+        return self.all or (self.attributes is None and self.insert and self.update)
+
+    def check_write(self, names: Iterable[str], *, insert: bool | None, user: User | None = None) -> None:
+        """Whether properties of these names, sent by a caller, may be written. Raises 403 (401 without a user) for the first that may not.
+
+        `insert`: the record is new, else it exists; None: one of both. The rights on the table itself are the caller's business.
         """
         attributes = self.attributes
         if attributes is None:
             return
-        for name in record:
+        for name in names:
             if name in self.managed:
                 raise Problem(MANAGED_TIME_WRITTEN, 403)
             right = attributes.get(name)
-            if right is None or not (right.insert if insert else right.update):
+            if right is None or not ((insert is not False and right.insert) or (insert is not True and right.update)):
                 raise AccessViolation(user)
+
+    def check_over(self, names: Iterable[str], stored: Mapping[str, Any] | None, user: User | None = None) -> None:
+        """Whether properties of these names may be written over the record `stored`, None: where there is none. Raises as `check_write`.
+
+        To be asked inside the transaction that writes, of the record it finds.
+        """
+        if not (self.insert if stored is None else self.update):
+            raise AccessViolation(user)
+        self.check_write(names, insert=stored is None, user=user)
 
     def keep_forbidden(self, record: dict[str, Any], stored: bytes | Mapping[str, Any] | None) -> dict[str, Any]:
         """What a PUT of `record` over `stored` may store: attributes without the right to update stay as they are. Changes `record`.

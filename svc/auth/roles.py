@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,10 @@ class PermissionFaults:
         }
 
 
-def check_permission(permission: Any, databases: Mapping[str, Database], operations: Collection[str] | None = None) -> PermissionFaults:
+def check_permission(permission: Any, databases: Mapping[str, Database], operations: Mapping[str, bool] | None = None) -> PermissionFaults:
     """All faults of a permission object against the definitions there are now.
 
-    `operations`: the names and groups that an `operations` list may hold; None: names are not checked.
+    `operations`: each operation and group -> whether an `operations` list may hold it; None: names are not checked.
     """
     faults = PermissionFaults()
     if not isinstance(permission, Mapping):
@@ -83,13 +83,17 @@ def _check_structure(value: Any, databases: Mapping[str, Database], faults: Perm
         faults.main.append("Value for 'structure_user' permission must be a boolean or Array")
 
 
-def _check_operations(value: Any, known: Collection[str] | None, faults: PermissionFaults) -> None:
+def _check_operations(value: Any, known: Mapping[str, bool] | None, faults: PermissionFaults) -> None:
     if not isinstance(value, list):
         faults.main.append("Value for 'operations' permission must be an array")
         return
     for name in value:
         if not isinstance(name, str) or (known is not None and name not in known):
             faults.main.append(f"Invalid operation '{_shown(name)}' in 'operations'")
+        elif known is not None and not known[name]:
+            faults.main.append(
+                f"Operation '{name}' in 'operations' cannot be granted: it needs a super user, and its callers could become one"
+            )
 
 
 def _check_database(name: str, value: Any, database: Database, faults: PermissionFaults) -> None:
@@ -128,7 +132,7 @@ def _table_faults(database: str, given: Any, definition: TableDefinition) -> lis
     for entry in listed:
         faults.extend(_attribute_faults(entry, definition))
     entries = [entry for entry in listed if isinstance(entry, Mapping)]
-    if any(given.get(right) is not True and any(entry.get(right) is True for entry in entries) for right in _ATTRIBUTE_RIGHTS):
+    if any(given.get(right) is False and any(entry.get(right) is True for entry in entries) for right in _ATTRIBUTE_RIGHTS):
         faults.append(
             f"You have a conflict with TABLE permissions for '{database}.{definition.name}' being false and ATTRIBUTE permissions being true"
         )

@@ -1,41 +1,48 @@
 """Sessions: properties kept for whoever shows the cookie, the user among them (contract: http §11.3, security §3).
 
-    Set-Cookie: <host>-svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax          over HTTPS: SameSite=None; Secure
+    Set-Cookie: svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax
+    Set-Cookie: __Host-svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax; Secure         over HTTPS
 
-`<host>` is that of `Origin`, else `Host`: a page of another origin asks under another cookie name, so what it sends is anonymous.
+Over HTTPS it is `SameSite=None` where the access list has origins of other sites, and `svc-session` with a `Domain` where one is configured (a
+`__Host-` cookie has none, RFC 6265bis §4.1.3.2). What a page of a foreign origin sends has no session at all: `ForeignSessions`.
 
 Nothing of a session is kept in memory. A request with a cookie costs one look-up in `svc_session` and one in the directory of users: what another
 request, operation or process did to session or user shows with the next request. A session is made by its first `update` or by a login,
 never by reading; both are on the disk when they return.
+
+`__login__` of a session with a user is the `User.login_id` that the user had at the login. As soon as the user has another one (dropped and added
+again, password changed, deactivated) the session has ended. A session lives for 30 days, and for 30 more from the first use of each day; with
+`authentication.cookie.expires` for that time and no longer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from email.utils import formatdate
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
-from svc.auth.system import SESSION_TABLE, SYSTEM
+from svc.auth.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
 from svc.clock import Clock
 from svc.config import Config
-from svc.errors import ClientError, PreconditionFailed
+from svc.errors import ClientError, PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
-from svc.store import Store, Table
-from svc.store.records import decode
+from svc.store import Store, Table, WriterBusy
+from svc.store.records import decode, expiry_of
 
-FOR_EVER = "Tue, 01 Oct 8307 19:33:20 GMT"
-LONGEST_LIFE = 1000 * 365 * 86_400  # seconds; more is for ever, and may be beyond what a date can say
+DAY = 86_400.0  # seconds
+DEFAULT_LIFE = 30 * DAY
+LONGEST_LIFE = 100 * 365 * DAY
 SHOWN_ID = 8  # characters of an id that a log may show: the whole is a credential
+COOKIE = "svc-session"
+HOST_COOKIE = "__Host-svc-session"
 
-_SUFFIX = "-svc-session"
-_MEMO = "auth.session"
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_]")
+_MEMOS = {COOKIE: "auth.session", HOST_COOKIE: "auth.host_session"}
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -53,16 +60,21 @@ class Sessions:
         life: float | None = None,
         domains: Sequence[str] = (),
         executor: Executor | None = None,
+        has_other_sites: Callable[[str], bool] = lambda host: False,
     ) -> None:
-        """`life` in seconds, None: for ever. `domains`: that cookies are set for, where the host is below one. `executor`: for what blocks."""
+        """`life` in seconds, None: 30 days, renewed by use. `domains`: that cookies are set for, where the host is below one. `executor`: for what
+        blocks. `has_other_sites`: whether pages of other sites than that of this host name use the sessions (`OriginPolicy`)."""
         self.enabled = enabled
         self.verifier = verifier or Verifier(directory, clock=clock)
         self._directory = directory
         self._store = store
         self._wall = clock.wall
-        self._life = life if life is not None and life < LONGEST_LIFE else None
+        self._is_renewed = life is None
+        self._life = DEFAULT_LIFE if life is None else min(life, LONGEST_LIFE)
         self._domains = tuple(domain.lstrip(".").lower() for domain in domains if domain and domain.lstrip("."))
         self._executor = executor
+        self._has_other_sites = has_other_sites
+        self._renewing: set[str] = set()  # ids whose renewal is being committed
 
     @classmethod
     def from_config(
@@ -74,6 +86,7 @@ class Sessions:
         *,
         verifier: Verifier | None = None,
         executor: Executor | None = None,
+        has_other_sites: Callable[[str], bool] = lambda host: False,
     ) -> Sessions:
         return cls(
             store,
@@ -84,25 +97,45 @@ class Sessions:
             life=config["authentication.cookie.expires"],
             domains=config["authentication.cookie.domains"] or (),
             executor=executor,
+            has_other_sites=has_other_sites,
         )
 
     # --- what a request has ----------------------------------------------------------------------------------------------------------
 
     def of(self, request: Request) -> Session | None:
         """`request.session`."""
-        return Session(self, request) if self.enabled else None
+        if not self.enabled:
+            return None
+        session_id = self._cookie_id(request)
+        return Session(self, request, session_id if session_id is not None and self.record(session_id) is not None else None)
 
-    def user(self, block: HeaderBlock) -> User | None:
-        """The user of the session that these fields name; None without one, and for a user who is gone or inactive."""
-        record = self.record(cookie_id(block))
-        username = None if record is None else record.get("user")
-        user = self._directory.get_user(username) if isinstance(username, str) else None
+    def user(self, request: Request) -> User | None:
+        """The user of the session that the request names; None without one, and for a user who is gone or inactive. Use renews the session."""
+        session_id = self._cookie_id(request)
+        raw = None if session_id is None else self.table.get_raw(session_id)
+        if raw is None:
+            return None
+        record = decode(raw)
+        user = self._user(record)
+        if user is None and record.get(SESSION_LOGIN) is not None:
+            return None  # it has ended
+        if self._is_renewed:
+            expiry = expiry_of(raw)
+            if expiry is None or expiry - self._wall() * 1000 < (self._life - DAY) * 1000:
+                self._renew(request, record["id"])
         return user if user is not None and user.active else None
 
     def record(self, session_id: str | None) -> dict[str, Any] | None:
-        """The stored session; None if there is none, or it has expired."""
+        """The stored session; None if there is none, or it has ended."""
         raw = None if session_id is None else self.table.get_raw(session_id)
-        return None if raw is None else decode(raw)
+        record = None if raw is None else decode(raw)
+        return None if record is None or (record.get(SESSION_LOGIN) is not None and self._user(record) is None) else record
+
+    def _user(self, record: Mapping[str, Any]) -> User | None:
+        """The user who logged in to a session, if that login still counts."""
+        username, login_id = record.get("user"), record.get(SESSION_LOGIN)
+        user = self._directory.get_user(username) if isinstance(username, str) and login_id is not None else None
+        return user if user is not None and user.login_id == login_id else None
 
     @property
     def table(self) -> Table:
@@ -125,14 +158,22 @@ class Sessions:
         if not isinstance(session, Session):
             raise ClientError("No session for login")
         old = self.record(session.id)
-        await self._make(session, {**(old or {}), "user": user.username}, None if old is None else old["id"])
+        properties = {**(old or {}), "user": user.username, SESSION_LOGIN: user.login_id}
+        await self._make(session, properties, None if old is None else old["id"])
 
     async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
         if "id" in changes and changes["id"] != session.id:
             raise ClientError("The id of a session cannot be changed")
+        if SESSION_LOGIN in changes:
+            raise ClientError(f"{SESSION_LOGIN} of a session cannot be changed")
         properties = {name: value for name, value in changes.items() if name != "id"}
-        if isinstance(properties.get("user"), User):
-            properties["user"] = properties["user"].username
+        if "user" in properties:
+            user = properties["user"]
+            if not isinstance(user, User):
+                user = self._directory.get_user(user) if isinstance(user, str) else None
+            else:
+                properties["user"] = user.username
+            properties[SESSION_LOGIN] = None if user is None else user.login_id
         if session.id is not None and self.record(session.id) is not None:
             transaction = self._store.begin(session.username)
             transaction.patch(self.table, session.id, self.table.validator.changes(properties, source="native"), MUST_EXIST)
@@ -159,36 +200,95 @@ class Sessions:
         """Store a session under a new id and set its cookie."""
         session_id = str(uuid4())
         wall = self._wall()
-        expires_at = None if self._life is None else (wall + self._life) * 1000
         record = self.table.validator.record({**properties, "id": session_id}, source="native")
         transaction = self._store.begin(session.username)
-        transaction.put(self.table, session_id, record, expires_at=expires_at)
+        transaction.put(self.table, session_id, record, expires_at=(wall + self._life) * 1000)
         if replaced is not None:
             transaction.delete(self.table, replaced)
         await write(transaction)
         session.id = session_id
-        expires = FOR_EVER if self._life is None else formatdate(wall + self._life, usegmt=True)
-        session.request.response_headers.append("Set-Cookie", self._cookie(session.request, session_id, expires))
+        self._set_cookie(session.request, session_id, wall)
         self._tell_written(session)
+
+    def _renew(self, request: Request, session_id: str) -> None:
+        """Let the session and its cookie live for another term. The request does not wait for it: what fails is tried again at the next use."""
+        if session_id in self._renewing:
+            return
+        wall = self._wall()
+        transaction = self._store.begin()
+        transaction.update(self.table, session_id, {}, expires_at=(wall + self._life) * 1000)
+        try:
+            transaction.apply(wait=False)
+        except (WriterBusy, Problem):
+            return
+
+        def committed(problem: Problem | None) -> None:
+            self._renewing.discard(session_id)
+
+        self._renewing.add(session_id)
+        transaction.on_done = committed
+        self._set_cookie(request, session_id, wall)
 
     def _tell_written(self, session: Session) -> None:
         if session.request.scheme == "https":
             session.request.response_headers.set("X-Svc-Session", "Secure")
 
+    # --- the cookie ----------------------------------------------------------------------------------------------------------------
+
+    def _cookie_id(self, request: Request) -> str | None:
+        """The session id that the request brings, whether or not there is such a session."""
+        block = request.block
+        return cookie_id(block, self._name(request)) if "cookie" in block.fields else None
+
+    def _name(self, request: Request) -> str:
+        return HOST_COOKIE if request.scheme == "https" and self._domain(request.host) is None else COOKIE
+
+    def _set_cookie(self, request: Request, value: str, wall: float) -> None:
+        request.response_headers.append("Set-Cookie", self._cookie(request, value, formatdate(wall + self._life, usegmt=True)))
+
     def _cookie(self, request: Request, value: str, expires: str) -> str:
-        host = cookie_host(request.block)
-        parts = [f"{cookie_name(host)}={value}", "Path=/", f"Expires={expires}"]
-        domain = self._domain(host)
+        parts = [f"{self._name(request)}={value}", "Path=/", f"Expires={expires}"]
+        domain = self._domain(request.host)
         if domain is not None:
             parts.append(f"Domain={domain}")
-        parts += ["HttpOnly", "SameSite=None", "Secure"] if request.scheme == "https" else ["HttpOnly", "SameSite=Lax"]
+        parts.append("HttpOnly")
+        if request.scheme == "https":
+            parts += ["SameSite=None" if self._has_other_sites(_name_of(request.host)) else "SameSite=Lax", "Secure"]
+        else:
+            parts.append("SameSite=Lax")
         return "; ".join(parts)
 
     def _domain(self, host: str) -> str | None:
-        name = host.lower()
-        if not name.startswith("["):
-            name = name.partition(":")[0]
+        if not self._domains:
+            return None
+        name = _name_of(host)
         return next((domain for domain in self._domains if name == domain or name.endswith("." + domain)), None)
+
+
+class ForeignSessions:
+    """`request.sessions` of a foreign page's request: no session, whatever cookie came, and none can be begun. `reason`: why."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def of(self, request: Request) -> Session:
+        return Session(self, request, None)
+
+    def record(self, session_id: str | None) -> None:
+        return None
+
+    async def login(self, request: Request, username: str, password: str) -> User:
+        self._refuse()
+
+    async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
+        self._refuse()
+
+    async def end(self, session: Session, session_id: str) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        # Else a page could log its visitor in as somebody else, or end a session whose id it knows.
+        raise Problem(f"A page of a foreign origin can neither begin nor change a session: {self._reason}", 403)
 
 
 class Session:
@@ -196,16 +296,16 @@ class Session:
 
     __slots__ = ("_sessions", "id", "request")
 
-    def __init__(self, sessions: Sessions, request: Request) -> None:
+    def __init__(self, sessions: Sessions | ForeignSessions, request: Request, session_id: str | None) -> None:
+        """`session_id`: of a session that exists."""
         self._sessions = sessions
         self.request = request
-        self.id: str | None = cookie_id(request.block)
-        if self.id is not None and sessions.record(self.id) is None:
-            self.id = None
+        self.id = session_id
 
     async def get(self) -> dict[str, Any]:
         """The stored properties, `id` and `user` among them; empty if there is no session."""
-        return self._sessions.record(self.id) or {}
+        record = self._sessions.record(self.id) or {}
+        return {name: value for name, value in record.items() if name != SESSION_LOGIN}
 
     async def update(self, properties: Mapping[str, Any]) -> None:
         """Set these properties and keep the others. `{"user": None}` logs out."""
@@ -232,28 +332,14 @@ class Session:
         return f"<Session {self.id[:SHOWN_ID] if self.id else None}>"
 
 
-def cookie_host(block: HeaderBlock) -> str:
-    """The host that a request's cookie is named after: of the page that sends it, else the one it is sent to."""
-    origin = block.fields.get("origin")
-    return block.fields.get("host", "") if origin is None else origin.partition("://")[2] or origin
-
-
-def cookie_name(host: str) -> str:
-    """
-    >>> cookie_name("localhost:9926")
-    'localhost_9926-svc-session'
-    """
-    return _NOT_IN_NAME.sub("_", host) + _SUFFIX
-
-
-def cookie_id(block: HeaderBlock) -> str | None:
-    """The session id that the header fields bring, whether or not there is such a session. Header blocks repeat, so it is looked for once."""
+def cookie_id(block: HeaderBlock, name: str) -> str | None:
+    """The session id in the cookie of this name, COOKIE or HOST_COOKIE. Header blocks repeat, so it is looked for once."""
     if "cookie" not in block.fields:
         return None
-    memo = block.memo
-    if _MEMO not in memo:
-        memo[_MEMO] = _find_id(block.fields["cookie"], cookie_name(cookie_host(block)))
-    found: str | None = memo[_MEMO]
+    memo, place = block.memo, _MEMOS[name]
+    if place not in memo:
+        memo[place] = _find_id(block.fields["cookie"], name)
+    found: str | None = memo[place]
     return found
 
 
@@ -263,3 +349,9 @@ def _find_id(cookies: str, name: str) -> str | None:
         if key.strip() == name and _ID.fullmatch(value.strip()):
             return value.strip()
     return None
+
+
+def _name_of(host: str) -> str:
+    """The name or address in a `Host`, in lower case, an IPv6 address in brackets."""
+    name = host.lower()
+    return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]

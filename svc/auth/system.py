@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from svc.errors import Problem
 from svc.store import Database, Store
+from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
 
 SYSTEM = "system"
@@ -21,8 +23,12 @@ STATUS_TABLE = "svc_status"
 DEPLOYMENT_TABLE = "svc_deployment"
 LOADER_TABLE = "svc_dataloader_hash"
 
-# Never part of any answer, whoever asks (security §1.3).
-USER_SECRETS = frozenset({"password", "hash_function", "refresh_token"})
+# Never part of any answer, whoever asks (security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
+# token that changed the password last (`User.login_id`).
+USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
+
+SESSION_LOGIN = "__login__"
+"""Attribute of a session: `User.login_id` at the login."""
 
 _TIMES = (
     Attribute("__createdtime__", "Float", created_time=True),
@@ -52,11 +58,13 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("active", "Boolean"),
         Attribute("hash_function", "String"),
         Attribute("refresh_token", "String"),
+        Attribute("login_epoch", "String"),
+        Attribute("kept_token", "String"),
         *_TIMES,
         sealed=True,
     ),
     _table(ROLE_TABLE, _key("id"), Attribute("role", "String"), Attribute("permission"), Attribute("access"), *_TIMES),
-    _table(SESSION_TABLE, _key("id"), Attribute("user", "String"), audit=False),
+    _table(SESSION_TABLE, _key("id"), Attribute("user", "String"), Attribute(SESSION_LOGIN, "String"), audit=False),
     _table(INFO_TABLE, _key("id"), Attribute("version", "String"), Attribute("time", "Float"), replicate=False),
     _table(
         RAW_ANALYTICS_TABLE,
@@ -153,8 +161,31 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
 
 
 def ensure_system(store: Store) -> Database:
-    """Open the system database and bring its tables to the definitions above. Idempotent; run at every start."""
+    """Open the system database and bring its tables to the definitions above. Idempotent; run at every start. Commits.
+
+    Sessions of versions that did not bind them to an account are removed: they would never expire, and their cookies are not read any more.
+    """
     database = store.open_database(SYSTEM)
+    known = database.tables.get(SESSION_TABLE)
+    has_unbound = known is not None and SESSION_LOGIN not in known.attributes
     for definition in SYSTEM_TABLES:
         database.define_table(definition)
+    if has_unbound:
+        _remove_unbound_sessions(store, database)
     return database
+
+
+def _remove_unbound_sessions(store: Store, database: Database) -> None:
+    table = database.tables[SESSION_TABLE]
+    transaction = store.begin()
+    for _, raw in table.scan(database.snapshot()):
+        record = decode(raw)
+        if record.get(SESSION_LOGIN) is None:
+            transaction.delete(table, record[table.primary_key])
+    transaction.apply()
+    failures: list[Problem | None] = []
+    transaction.on_done = failures.append
+    store.commit_turn()
+    for problem in failures:
+        if problem is not None:
+            raise problem

@@ -15,7 +15,10 @@ MAX_ENTRIES = 10_000  # the oldest goes first; each costs its maker a password h
 
 
 class FailureDelays:
-    """Failures per user name and address. Names are kept as keyed hashes: of one size, and of no use to who reads the memory."""
+    """Failures per user name and network (`fair_slots.network_of`: who has an IPv6 network has all its addresses).
+
+    Names are kept as keyed hashes: of one size, and of no use to who reads the memory.
+    """
 
     __slots__ = ("_failures", "_key", "_now")
 
@@ -24,8 +27,8 @@ class FailureDelays:
         self._key = secrets.token_bytes(16)
         self._failures: dict[bytes, tuple[int, float]] = {}  # in order of the last failure
 
-    def key(self, username: str, address: str) -> bytes:
-        return blake2b(f"{username}\0{address}".encode(), key=self._key, digest_size=16).digest()
+    def key(self, username: str, network: str) -> bytes:
+        return blake2b(f"{username}\0{network}".encode(), key=self._key, digest_size=16).digest()
 
     def delay(self, key: bytes) -> float:
         """Seconds to wait before the next attempt is looked at; mostly 0."""

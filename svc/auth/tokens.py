@@ -1,10 +1,13 @@
 """Tokens: JSON Web Tokens that stand for a login (contract: security §2).
 
-    {"username": "ann", "super_user": false, "iat": 1767225600, "exp": 1767312000, "sub": "operation"}     signed with RS256
+    {"username": "ann", "super_user": false, "account": "...", "jti": "...", "iat": 1767225600, "exp": 1767312000, "sub": "operation"}     RS256
 
 An *operation* token logs in, by its signature alone; what its user may do is read from the user record with each request. A *refresh* token is good
 for one thing, a new operation token, and only the newest one of a user: the record holds its hash. A token with a claim `role` does not log in, it
 serves applications that look at tokens themselves.
+
+`account` is the `User.login_id` that the token was made for: when the user has another one (dropped and added again, password changed, deactivated) the
+token has ended. `jti` is unique, so two tokens of one second are two.
 
 The header of a token is never asked which algorithm to use, and its times are compared with our clock, to the second, without tolerance.
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 from svc.auth.keys import RSA_BITS, TokenKeys
 from svc.auth.users import User, UserDirectory
@@ -40,10 +44,12 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class TokenUser:
-    """Who a token stands for. `expires`: seconds since the epoch."""
+    """Who a token stands for. `expires`: seconds since the epoch. `account`, `token_id`: see `User.admits_token`."""
 
     user: User
     expires: float
+    account: str
+    token_id: str | None
 
 
 class Tokens:
@@ -131,6 +137,8 @@ class Tokens:
         claims = {
             "username": user.username,
             "super_user": user.super_user,
+            "account": user.login_id,
+            "jti": uuid4().hex,
             "iat": issued,
             "exp": issued + int(life),
             "sub": subject,
@@ -145,11 +153,19 @@ class Tokens:
         claims = self._read(token, OPERATION)
         if "role" in claims:
             raise invalid_token()
-        return TokenUser(self._user(claims), claims["exp"])
+        return TokenUser(self._user(claims), claims["exp"], claims["account"], claims["jti"])
 
     def is_refresh(self, token: str) -> bool:
         """Whether it is a refresh token of ours. Raises Problem 401 if it has expired."""
         return bool(self._read(token, None)["sub"] == REFRESH)
+
+    def token_id(self, token: str) -> str | None:
+        """The id of a token with a valid signature; None for any other text."""
+        try:
+            token_id = self._claims(token).get("jti")
+        except Problem:
+            return None
+        return token_id if isinstance(token_id, str) else None
 
     def claimed_name(self, token: str) -> str | None:
         """The user name in a token with a valid signature, whatever else is wrong with it; None for any other text."""
@@ -197,7 +213,11 @@ class Tokens:
     def _user(self, claims: Mapping[str, Any]) -> User:
         username = claims.get("username")
         user = self._directory.get_user(username) if isinstance(username, str) else None
-        if user is None:
+        if user is None or not isinstance(claims.get("account"), str) or not isinstance(claims.get("jti"), str):
+            raise invalid_token()
+        if not user.admits_token(claims["account"], claims["jti"]):
+            if not user.active and claims["account"].partition("/")[0] == user.login_id.partition("/")[0]:
+                raise Problem("Cannot complete request: User is inactive", 401)
             raise invalid_token()
         if not user.active:
             raise Problem("Cannot complete request: User is inactive", 401)

@@ -10,18 +10,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.permissions import Role
 from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from svc.errors import Problem
-from svc.store import Database, LogEntry, Store, Table
+from svc.errors import Overloaded, PreconditionFailed, Problem
+from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.conversion import is_encodable
 from svc.store.env import Txn
+from svc.store.log import PATCH
 from svc.store.records import decode, projection
 
 SUPER_USER_ROLE = "super_user"
 _ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})
+_WITHOUT_RIGHTS = frozenset({"refresh_token", "password", "hash_function", "kept_token", "__updatedtime__"})
+MOST_READ = 1000  # entries of siblings that are looked at; with more of them everything is forgotten unseen
 
 # Counted for the whole process, so that what one directory made is never taken for fresh by another.
 _generations = count(1)
@@ -29,11 +33,18 @@ _generations = count(1)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. `role` None: no role, or one that no longer exists; such a user is known and may do nothing."""
+    """Who asks. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
+
+    `login_id`: what the sessions and tokens of the account carry. It has the time the account was made, so that of one that was dropped and added
+    again is another, and what changes with each new password and each deactivation. `kept_token`: the id of the one token that counts in spite of that,
+    because the password was changed with it.
+    """
 
     username: str
     active: bool = True
     role: Role | None = None
+    login_id: str = ""
+    kept_token: str | None = None
     super_user: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +52,10 @@ class User:
 
     def get_id(self) -> str:
         return self.username
+
+    def admits_token(self, login_id: object, token_id: object) -> bool:
+        """Whether a token that was made for this `login_id` still counts."""
+        return login_id == self.login_id or (token_id is not None and token_id == self.kept_token)
 
     def as_record(self) -> dict[str, Any]:
         """The user object that may be shown (security §5.1): no secrets, because a User has none."""
@@ -70,6 +85,9 @@ class UserDirectory:
         self._knows_first = False
         self._some_super_user = ""  # name of one that was there at the last look
         self.generation = next(_generations)
+        self._commit = -1  # LMDB's number of the last commit that `refresh` looked at
+        self._position = 0  # LSN up to which the log has been heard of
+        self.refresh()
         store.databases[SYSTEM].on_commit.append(self._committed)
         store.databases[SYSTEM].guard = self._keep_a_super_user
 
@@ -122,11 +140,24 @@ class UserDirectory:
             self._knows_first = True
         return self._first_super_user
 
-    def store_hash(self, username: str, stored: str) -> None:
-        """Keep a better hash of the password the user has already: same secret, so nothing else about the user changes."""
+    def store_hash(self, username: str, stored: str, verified: str) -> None:
+        """Keep a better hash of the password that `verified` is the hash of: same secret, so nothing else about the user changes.
+
+        Raises PreconditionFailed if the user has another password by now, or is gone; Overloaded while users are being written.
+        """
+
+        def decide(changes: dict[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
+            if record is None or record.get("password") != verified:
+                raise PreconditionFailed("the password was changed at the same time")
+            return changes
+
         transaction = self.store.begin(username)
-        transaction.patch(self._table(USER_TABLE), username, {"password": stored, "hash_function": hash_function_of(stored)})
-        transaction.apply()
+        changes = {"password": stored, "hash_function": hash_function_of(stored)}
+        transaction.patch(self._table(USER_TABLE), username, changes, decide=decide)
+        try:
+            transaction.apply(wait=False)
+        except WriterBusy:
+            raise Overloaded from None
 
     # -- records, as stored; `txn` None: as of this turn
 
@@ -193,8 +224,34 @@ class UserDirectory:
         return isinstance(permission, Mapping) and permission.get("super_user") is True
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
+        if entries[0].lsn <= self._position + 1:
+            self._position = max(self._position, entries[-1].lsn)
         if any(entry.table in _ACCOUNT_TABLES for entry in entries):
             self.forget()
+
+    def refresh(self) -> None:
+        """Hear of what other processes have changed since the last time, and of own commits that nobody was told of yet. Half a microsecond if nothing
+        was committed. Raises Problem if the store cannot be read."""
+        database = self.store.databases[SYSTEM]
+        commit = database.env.last_commit()
+        if commit == self._commit:
+            return
+        snapshot = database.env.open_snapshot()
+        try:
+            newest = database.log.newest_lsn(snapshot)
+            changed = self._commit >= 0 and self._changed_since(database, snapshot, newest)
+        finally:
+            snapshot.abort()
+        self._commit = commit
+        self._position = newest
+        if changed:
+            self.forget()
+
+    def _changed_since(self, database: Database, snapshot: Txn, newest: int) -> bool:
+        first = self._position + 1
+        if newest >= first + MOST_READ or database.log.first_lsn(snapshot) > first:
+            return True
+        return any(entry.table in _ACCOUNT_TABLES for entry in database.log.read(snapshot, first))
 
     def forget(self) -> None:
         """Users or roles have changed: what was read of them is read again."""
@@ -211,10 +268,33 @@ class UserDirectory:
 
     def _user(self, record: Mapping[str, Any]) -> User:
         role = record.get("role")
-        return User(record["username"], record.get("active") is True, self.get_role(role) if isinstance(role, str) else None)
+        return User(
+            record["username"],
+            record.get("active") is True,
+            self.get_role(role) if isinstance(role, str) else None,
+            login_id_of(record),
+            record.get("kept_token"),
+        )
 
     def _table(self, name: str) -> Table:
         return self.store.databases[SYSTEM].tables[name]
+
+
+def concerns_rights(entry: LogEntry) -> bool:
+    """Whether an entry of the system database's log may change who may do what: each new pair of tokens writes to its user's record too."""
+    if entry.table not in _ACCOUNT_TABLES:
+        return False
+    return entry.table == ROLE_TABLE or entry.kind != PATCH or not _WITHOUT_RIGHTS.issuperset(entry.changed)
+
+
+def login_id_of(record: Mapping[str, Any]) -> str:
+    """`User.login_id` of a record of `svc_user`."""
+    return f"{record.get('__createdtime__')}/{record.get('login_epoch') or ''}"
+
+
+def new_login_epoch() -> str:
+    """What ends the sessions and tokens of a user, as `login_epoch` of the record."""
+    return uuid4().hex
 
 
 def is_username(name: str) -> bool:
@@ -232,4 +312,5 @@ def new_user_record(
         "hash_function": function,
         "role": role_id,
         "active": active,
+        "login_epoch": new_login_epoch(),
     }

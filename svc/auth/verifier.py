@@ -2,11 +2,15 @@
 
     known already          the credential was verified less than `cache_ttl` ago: one hash of the header, one dict look-up
     being verified         join the verification under way: one run for all that wait
-    else                   a `Pending`, to be run on a helper thread
+    else                   a `Pending`, to be run on a helper thread, when it is the turn of the network it came from
+
+Networks take turns (`fair_slots`), so a flood of logins from one makes nobody else wait for more than the runs under way. No more than MAX_OUTSTANDING
+are kept: what comes then is refused if its network has most of them, else it takes the place of the newest of the network that has.
 
 A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
-again: the same hash means the same password, and only the rights are read anew. Thus a change takes effect with the next request, and one changed
-user among thousands does not make all others pay for a password hash. Tokens are remembered here too: for them the user has to be there and active.
+again: the same hash means the same password, and only the rights are read again. Thus a change takes effect with the next request, and one changed
+user among thousands does not make all others pay for a password hash. Tokens are remembered here too: for them the user has to be there and active,
+and still the account that they were made for.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
+from svc.auth.fair_slots import FairSlots, network_of
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
 from svc.auth.throttle import FailureDelays
 from svc.auth.users import User, UserDirectory
@@ -34,7 +39,8 @@ if TYPE_CHECKING:
 LOGIN = "Login"  # strategy of a password that is not in a header
 CACHE_ENTRIES = 10_000
 MAX_OUTSTANDING = 256  # verifications under way or waiting: some seconds of work for the helper threads
-MAX_OUTSTANDING_PER_NAME = 8  # ... for one user name from one address; identical ones count once
+MAX_OUTSTANDING_PER_NAME = 8  # ... for one user name from one network; identical ones count once
+AT_ONCE = 2  # that run at a time: as many as the server has helper threads
 
 _log = logging.getLogger("svc.auth")
 
@@ -43,17 +49,25 @@ def login_failed() -> Problem:
     return Problem("Login failed", 401)
 
 
+def _overloaded() -> Overloaded:
+    return Overloaded("Too many logins at the same time")
+
+
 class Verified:
-    """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched, None for a token."""
+    """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched, None for a token; `token`: that token's account
+    and id, see `User.admits_token`."""
 
-    __slots__ = ("expires", "generation", "stored", "user", "username")
+    __slots__ = ("expires", "generation", "stored", "token", "user", "username")
 
-    def __init__(self, username: str, stored: str | None, user: User, generation: int, expires: float) -> None:
+    def __init__(
+        self, username: str, stored: str | None, user: User, generation: int, expires: float, token: tuple[str, str | None] | None = None
+    ) -> None:
         self.username = username
         self.stored = stored
         self.user = user
         self.generation = generation
         self.expires = expires  # clock.monotonic()
+        self.token = token
 
 
 class Owner(Protocol):
@@ -69,15 +83,33 @@ class Pending:
 
     Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
     loop's thread, once; if there will be no result, call `abandon()`. `report` is told the outcome once, before those who wait.
+    `slots`: what is waited for before the work runs, None: nothing. `has_begun`: it can not be refused any more.
     """
 
-    __slots__ = ("_owner", "_task", "attempt", "delay", "digest", "report", "stored", "username", "work")
+    __slots__ = (
+        "_owner", "_refusal", "_slots", "_task", "_waiters", "attempt", "delay", "digest", "has_begun", "network", "report", "stored", "username",
+        "work",
+    )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, digest: bytes, work: Callable[[], Any], *, attempt: bytes = b"", username: str = "", stored: str | None = None
+        self,
+        owner: Owner,
+        digest: bytes,
+        work: Callable[[], Any],
+        *,
+        attempt: bytes = b"",
+        username: str = "",
+        stored: str | None = None,
+        network: str = "",
+        slots: FairSlots | None = None,
     ) -> None:
         self._owner = owner
         self._task: asyncio.Task[User | Problem | None] | None = None
+        self._waiters = 0
+        self._refusal: Problem | None = None
+        self._slots = slots
+        self.network = network
+        self.has_begun = False
         self.digest = digest
         self.work = work
         self.delay = 0.0
@@ -101,23 +133,56 @@ class Pending:
         self._owner.release(self)
 
     async def wait(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | None:
-        """Run it, or wait for the run under way. A waiter that is cancelled leaves the others alone."""
+        """Run it, or wait for the run under way. A waiter that is cancelled leaves the others alone; the last one takes a run along that has not
+        begun."""
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
         if self._task is None:
             self._task = loop.create_task(self._run(loop, executor))
-        outcome = await asyncio.shield(self._task)
+        task = self._task
+        self._waiters += 1
+        try:
+            outcome = await asyncio.shield(task)
+        finally:
+            self._waiters -= 1
+            if not self._waiters and not self.has_begun and not task.done():
+                self._task = None
+                self.abandon()
+                task.cancel()
         if isinstance(outcome, Problem):
             raise outcome.with_traceback(None)
         return outcome
+
+    def refuse(self, problem: Problem) -> None:
+        """Give all who wait for it this answer. Only before it `has_begun`."""
+        self._refusal = problem
+        self.abandon()
+        if self._task is not None:
+            self._task.cancel()
 
     async def _run(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | Problem | None:
         try:
             if self.delay:
                 await asyncio.sleep(self.delay)
-            return self.finish(await loop.run_in_executor(executor, self.work))
+            if self._slots is None:
+                return await self._work(loop, executor)
+            await self._slots.acquire(self.network)
+            try:
+                return await self._work(loop, executor)
+            finally:
+                self._slots.release()
         except Problem as problem:
             return problem
+        except asyncio.CancelledError:
+            if self._refusal is None:
+                raise
+            return self._refusal
         finally:
             self.abandon()
+
+    async def _work(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | None:
+        self.has_begun = True
+        return self.finish(await loop.run_in_executor(executor, self.work))
 
     def _tell(self, outcome: User | Problem | None) -> None:
         report, self.report = self.report, None
@@ -147,7 +212,9 @@ class Verifier:
         self._key = secrets.token_bytes(32)
         self._verified: dict[bytes, Verified] = {}  # by digest; oldest first
         self._pending: dict[bytes, Pending] = {}  # by digest
-        self._attempts: dict[bytes, int] = {}  # outstanding per user name and address
+        self._attempts: dict[bytes, int] = {}  # outstanding per user name and network
+        self._networks: dict[str, dict[Pending, None]] = {}  # outstanding by network; oldest first
+        self._slots = FairSlots(AT_ONCE)
 
     def digest(self, credential: str) -> bytes:
         """What a credential is known by here: the memory holds no clear text longer than a verification takes."""
@@ -168,24 +235,37 @@ class Verifier:
         pending = self._pending.get(digest)
         if pending is not None:
             return pending
-        attempt = self._attempt(username, address)
+        network = network_of(address)
+        attempt = self._attempt(username, network)
         outstanding = self._attempts.get(attempt, 0)
-        if len(self._pending) >= MAX_OUTSTANDING or outstanding >= MAX_OUTSTANDING_PER_NAME:
-            raise Overloaded("Too many logins at the same time")
+        if outstanding >= MAX_OUTSTANDING_PER_NAME or (len(self._pending) >= MAX_OUTSTANDING and not self._make_room(network)):
+            raise _overloaded()
         credentials = self.directory.credentials(username)
         stored = None if credentials is None else credentials.password
         work = partial(verify_password, password, stored, None if credentials is None else credentials.hash_function, self._hash_function)
-        pending = Pending(self, digest, work, attempt=attempt, username=username, stored=stored)
+        pending = Pending(self, digest, work, attempt=attempt, username=username, stored=stored, network=network, slots=self._slots)
         if self._delays is not None:
             pending.delay = self._delays.delay(attempt)
         self._pending[digest] = pending
         self._attempts[attempt] = outstanding + 1
+        self._networks.setdefault(network, {})[pending] = None
         return pending
+
+    def _make_room(self, network: str) -> bool:
+        """Refuse the newest verification of the network that has most of them, for one of a network that has fewer. False: there is none."""
+        most = max(self._networks.values(), key=len, default=None)
+        if most is None or len(most) <= len(self._networks.get(network, ())) + 1:
+            return False
+        for pending in reversed(most):
+            if not pending.has_begun:
+                pending.refuse(_overloaded())
+                return True
+        return False
 
     async def verify(self, username: str, password: str, request: Request | None, executor: Executor | None = None) -> User:
         """The user, for a password that comes otherwise than in a header. Raises as `Pending.finish` does.
 
-        `request`: that brings it; its caller has to wait for failures of the same address.
+        `request`: that brings it; its caller has to wait for failures of the same network.
         """
         credential = f"{username}\0{password}"
         if not is_encodable(credential):  # JSON can write halves of characters
@@ -201,14 +281,16 @@ class Verifier:
         assert user is not None
         return user
 
-    def remember(self, digest: bytes, user: User, stored: str | None, seconds: float) -> Verified | None:
-        """Keep a verified credential for at most `seconds`; None if nothing is kept. `stored`: the hash it matched, None for a token."""
+    def remember(
+        self, digest: bytes, user: User, stored: str | None, seconds: float, *, token: tuple[str, str | None] | None = None
+    ) -> Verified | None:
+        """Keep a verified credential for at most `seconds`; None if nothing is kept. `stored`, `token`: see `Verified`."""
         life = min(seconds, self._cache_ttl)
         if life <= 0:
             return None
         while len(self._verified) >= CACHE_ENTRIES:
             del self._verified[next(iter(self._verified))]
-        verified = Verified(user.username, stored, user, self.directory.generation, self._now() + life)
+        verified = Verified(user.username, stored, user, self.directory.generation, self._now() + life, token)
         self._verified[digest] = verified
         return verified
 
@@ -228,7 +310,7 @@ class Verifier:
         if self._delays is not None:
             self._delays.succeeded(pending.attempt)
         stored = credentials.password
-        if result.replacement is not None and self._keep(pending.username, result.replacement):
+        if result.replacement is not None and self._keep(pending.username, result.replacement, stored):
             stored = result.replacement
         self.remember(pending.digest, user, stored, self._cache_ttl)
         return user
@@ -238,14 +320,18 @@ class Verifier:
         if self._pending.get(pending.digest) is not pending:
             return
         del self._pending[pending.digest]
+        of_network = self._networks[pending.network]
+        del of_network[pending]
+        if not of_network:
+            del self._networks[pending.network]
         left = self._attempts[pending.attempt] - 1
         if left:
             self._attempts[pending.attempt] = left
         else:
             del self._attempts[pending.attempt]
 
-    def _attempt(self, username: str, address: str) -> bytes:
-        return self.digest(f"{username}\0{address}") if self._delays is None else self._delays.key(username, address)
+    def _attempt(self, username: str, network: str) -> bytes:
+        return self.digest(f"{username}\0{network}") if self._delays is None else self._delays.key(username, network)
 
     def _failed(self, pending: Pending) -> None:
         if self._delays is not None:
@@ -255,6 +341,8 @@ class Verifier:
         user = self.directory.get_user(verified.username)
         if user is None or not user.active:
             return False
+        if verified.token is not None and not user.admits_token(*verified.token):
+            return False
         if verified.stored is not None:
             credentials = self.directory.credentials(verified.username)
             if credentials is None or credentials.password != verified.stored:
@@ -263,10 +351,10 @@ class Verifier:
         verified.generation = self.directory.generation
         return True
 
-    def _keep(self, username: str, stored: str) -> bool:
+    def _keep(self, username: str, stored: str, verified: str) -> bool:
         """Store a better hash. A store that cannot take it now is no reason to refuse the login."""
         try:
-            self.directory.store_hash(username, stored)
+            self.directory.store_hash(username, stored, verified)
         except Problem as problem:
             _log.warning("the stronger password hash of a user could not be stored: %s", problem.message)
             return False

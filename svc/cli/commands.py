@@ -65,11 +65,14 @@ COMMANDS = (
     ),
     Command(
         "install",
-        "svc install",
+        "svc install [--new-database]",
         "Only install: directories, configuration file, first super user. Asks for what is missing on a terminal.",
         _of("svc.cli.installing", "install"),
         "Values, as environment variable or option: ROOTPATH (~/svc), SVC_ADMIN_USERNAME (admin), SVC_ADMIN_PASSWORD (random, shown\n"
-        "once), NODE_HOSTNAME (localhost), DEFAULTS_MODE (prod or dev), and every setting. An existing installation is not changed.",
+        "once), NODE_HOSTNAME (localhost), DEFAULTS_MODE (prod or dev), and every setting. An existing installation is not changed.\n\n"
+        "--new-database: begin with an empty database and a new first super user where the data of an installation is lost. Without it\n"
+        "such a root is not started, for a volume that is not mounted looks the same.",
+        flags=("new-database",),
     ),
     Command(
         "start",

@@ -30,6 +30,7 @@ def config_command(arguments: Arguments) -> int:
 
 def _check(arguments: Arguments) -> int:
     """Print each fault and each warning with its place. Exit status 1 if a start would fail."""
+    from svc.config.overrides import start_faults
     from svc.errors import ConfigError
 
     if len(arguments.words) > 2:
@@ -40,6 +41,11 @@ def _check(arguments: Arguments) -> int:
     except ConfigError as error:
         for fault in error.faults:
             print(f"error: {fault}", file=sys.stderr)
+        return FAILED
+    faults = start_faults(examined)
+    for fault in faults:
+        print(f"error: {fault}", file=sys.stderr)
+    if faults:
         return FAILED
     for level, sentence in examined.config.notes:
         print(f"{'note' if level == 'info' else 'warning'}: {sentence}", file=sys.stderr)
@@ -56,13 +62,9 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
         return examine(place.root, environ=os.environ, options=arguments.options, file=place.file)
     if not file.is_file():
         raise UsageError(f"The file {file} does not exist")
-    from svc.config.document import read_document
-    from svc.install import absolute
+    from svc.install import root_of
 
-    stated = read_document(file).get("rootPath")
-    return examine(
-        absolute(str(stated)) if stated else absolute(str(file.parent)), environ=os.environ, options=arguments.options, file=file
-    )
+    return examine(root_of(file), environ=os.environ, options=arguments.options, file=file)
 
 
 def _show(arguments: Arguments) -> int:

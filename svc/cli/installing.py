@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from svc import __version__
 from svc.cli.arguments import FAILED, RUNNING, Arguments, place_of
+from svc.cli.secrets import erase_secrets
 from svc.cli.serving import load_config
 
 if TYPE_CHECKING:
@@ -17,24 +18,38 @@ if TYPE_CHECKING:
 
 def install(arguments: Arguments) -> int:
     from svc.errors import ConfigError, Problem
-    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, install, make_directories, make_keys, take_administrator
+    from svc.install import (
+        AlreadyRunning,
+        RootLock,
+        WrongUser,
+        check_user,
+        end_installation,
+        install,
+        make_directories,
+        make_keys,
+        require_database,
+        take_administrator,
+    )
 
     arguments.no_words()
     try:
         place = place_of(arguments)
-        if place.installed:
+        if place.installed and not _may_begin(place, arguments):
             print("svc is already installed.")
             return 0
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if not place.installed and sys.stdin.isatty() and sys.stdout.isatty():
             _ask_missing(place, arguments)
             place = place_of(arguments)
         administrator = take_administrator(os.environ, arguments.options)
+        erase_secrets()
         check_user(place)
         place = install(place, os.environ, arguments.options)
         with RootLock(place.root, is_server=False):
             config = load_config(place, arguments)
+            require_database(config)
             make_directories(place.root, config)
             _create_system(config, administrator)
+            end_installation(place.root)
             warning = make_keys(config, tokens=True)
             if warning is not None:
                 print(f"Warning: {warning}", file=sys.stderr)
@@ -46,6 +61,23 @@ def install(arguments: Arguments) -> int:
         return FAILED
     print(f"svc {__version__} is installed in {place.root}. Start it with: svc")
     return 0
+
+
+def _may_begin(place: Place, arguments: Arguments) -> bool:
+    """Whether a root that is installed shall get a new system database. Raises ConfigError if it has none and that is not asked for, or if it has one."""
+    from svc.cli.maintenance import read_config
+    from svc.errors import ConfigError
+    from svc.install import INSTALLING, begin_database, has_database, require_database
+
+    config = read_config(place, arguments)
+    if has_database(config):
+        if "new-database" in arguments.flags:
+            raise ConfigError(f"There is a system database in {config['storage.path']} already")
+        return False
+    if "new-database" in arguments.flags:
+        begin_database(place.root)
+    require_database(config)
+    return (place.root / INSTALLING).exists()
 
 
 def _ask_missing(place: Place, arguments: Arguments) -> None:

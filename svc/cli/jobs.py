@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.05  # seconds until the first look: short jobs are done by then
 LONGEST_PAUSE = 1.0
-MAX_FAILURES = 10  # looks in a row that may fail: a busy server, one that restarts
+MAX_FAILURES = 60  # looks in a row that may fail, about a minute: a busy server, one that restarts
 
 ENDED = ("COMPLETE", "ERROR")
 CANCELLED = "CANCELLED"

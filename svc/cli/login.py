@@ -11,10 +11,14 @@ from svc.cli.arguments import Arguments, UsageError
 from svc.cli.client import Client, Unreachable
 from svc.cli.credentials import Login, Logins
 from svc.cli.operations import refuse, warn
+from svc.cli.secrets import read_secret
 from svc.cli.target import DOT_ENV, TARGET_VARIABLES, cli_environment, parse_target, read_dot_env, target_text
 from svc.cli.words import parse_value
 
-NO_TERMINAL = "svc login asks for what is missing, and there is no terminal: svc login URL username=NAME password=PASSWORD"
+NO_TERMINAL = "svc login asks for what is missing, and there is no terminal: svc login URL username=NAME password_file=FILE, where - is standard input"
+_GIVEN = frozenset(
+    ("username", "password", "password_file", "auth_username", "auth_password", "auth_password_file", "rejectUnauthorized", "target")
+)
 
 
 def login(arguments: Arguments) -> int:
@@ -27,7 +31,7 @@ def login(arguments: Arguments) -> int:
     if not verified and target.scheme == "https":
         warn(f"the certificate of {target.host} is not verified")
     username = given.get("username") or given.get("auth_username") or target.user or _asked("User: ")
-    password = given.get("password") or given.get("auth_password") or target.password or _asked_password()
+    password = given.get("password") or given.get("auth_password") or _from_file(given) or target.password or _asked_password()
     body = {"operation": "create_authentication_tokens", "username": username, "password": password}
     try:
         answer = Client(target).send(body)
@@ -68,13 +72,18 @@ def _words(arguments: Arguments) -> tuple[str, Mapping[str, str]]:
     address, given = "", {}
     for word in arguments.words:
         name, separator, value = word.partition("=")
-        if separator and name in ("username", "password", "auth_username", "auth_password", "rejectUnauthorized", "target"):
+        if separator and name in _GIVEN:
             given[name] = str(parse_value("password", value))
         elif not address:
             address = word
         else:
             raise UsageError(f'The command "{arguments.command}" takes one address, "{word}" is too much.')
     return address or given.get("target", ""), given
+
+
+def _from_file(given: Mapping[str, str]) -> str | None:
+    file = given.get("password_file") or given.get("auth_password_file")
+    return read_secret("password", file) if file else None
 
 
 def _require_terminal() -> None:

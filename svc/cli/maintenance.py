@@ -67,7 +67,7 @@ def upgrade(arguments: Arguments) -> int:
     from svc.auth.system import ensure_system
     from svc.clock import SYSTEM_CLOCK
     from svc.errors import ConfigError, Problem
-    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user
+    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, require_database
     from svc.store import Store
     from svc.upgrade import ensure_version
 
@@ -77,6 +77,7 @@ def upgrade(arguments: Arguments) -> int:
         check_user(place)
         with RootLock(place.root, is_server=False):
             config = load_config(place, arguments)
+            require_database(config)
             store = Store(config["storage.path"], node=config["node.hostname"])
             try:
                 ensure_system(store)

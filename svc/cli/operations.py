@@ -138,7 +138,8 @@ def save(answer: Answer, file: Path) -> None:
     """Write the body to a file, which appears when it is complete; with a bar on a terminal. Raises Unreachable, UsageError."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
-        with part.open("xb") as stream, _transfer_bar(file.name, answer.length) as advance:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)  # a backup holds what the server protects
+        with open(descriptor, "wb") as stream, _transfer_bar(file.name, answer.length) as advance:
             for piece in answer.chunks():
                 stream.write(piece)
                 advance(len(piece))

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from svc import __version__
 from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, named_directory, place_of
+from svc.cli.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from svc.config import Config
+    from svc.config.document import Document
     from svc.install import Place, Terminal
     from svc.server import Server
 
@@ -69,20 +71,25 @@ def serve(
         RootLock,
         WrongUser,
         check_user,
+        end_installation,
         install,
         keep_initial_password,
         make_directories,
+        require_database,
         take_administrator,
     )
 
     try:
         administrator = take_administrator(os.environ, arguments.options)
+        erase_secrets()
         place = place_of(arguments)
         check_user(place)
         place = install(place, os.environ, arguments.options)
         with RootLock(place.root):
             config = load_config(place, arguments, dev=dev)
+            require_database(config)
             make_directories(place.root, config)
+            config = _compact_on_start(config)
             if https:
                 _make_local_certificate(config)
             _note_socket(config)
@@ -100,6 +107,7 @@ def serve(
                 username=administrator.username,
                 password=administrator.password,
             )
+            end_installation(place.root)
             return run_server(server)
     except AlreadyRunning as error:
         print(f"Error: {error}", file=terminal)
@@ -112,13 +120,16 @@ def serve(
 def run_server(server: Server) -> int:
     """Serve until the end. For a restart the same command takes the place of this process, so its pid and its lock file stay
     (contract: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
+    from svc.background import python_command
+
     status = server.run()
     if status or not server.restart_wanted or os.environ.get("SVC_EXIT_ON_RESTART"):
         return status
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
+        os.execv(sys.executable, [*python_command(), *without_secrets(words)])
     except OSError as error:
         print(f"Error: svc could not be started again: {error}", file=sys.stderr)
         return FAILED
@@ -176,6 +187,44 @@ def _note_socket(config: Config) -> None:
 
     configured = config["operationsApi.network.domainSocket"]
     record_socket(os.environ, configured, socket_path(configured))
+
+
+def _compact_on_start(config: Config) -> Config:
+    """Rewrite the databases if `storage.compactOnStart` says so, and set it back; returns the configuration with that."""
+    if not config["storage.compactOnStart"]:
+        return config
+    from pathlib import Path
+
+    from svc.auth.system import SYSTEM
+    from svc.clock import SYSTEM_CLOCK
+    from svc.config.document import set_value
+    from svc.config.editing import edit_file
+    from svc.errors import ConfigError
+    from svc.logs import Logs, capture_logging
+    from svc.store.compaction import compact_databases
+
+    name = "storage.compactOnStart"
+
+    def set_back(document: Document) -> Document:
+        if (document.get("storage") or {}).get("compactOnStart"):
+            set_value(document, name, False)
+        return document
+
+    logs = Logs.from_config(config)
+    release = capture_logging(logs)
+    try:
+        keep = config.root / "backup" if config["storage.compactOnStartKeepBackup"] else None
+        done = compact_databases(Path(config["storage.path"]), frozenset((SYSTEM,)), keep, SYSTEM_CLOCK)
+        if done and config.file is not None:
+            config = edit_file(config, set_back, SYSTEM_CLOCK).config
+        if done and config[name]:
+            logs.logger.warn(name, "is set by the environment or an option: each start compacts the databases until it is removed there")
+    except (ConfigError, OSError) as error:
+        logs.logger.error(name, "could not be set back:", str(error))
+    finally:
+        release()
+        logs.close()
+    return config
 
 
 def _log_notes(config: Config) -> None:

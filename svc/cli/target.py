@@ -90,12 +90,13 @@ def _without_password(text: str) -> str:
 def local_target(place: Place, environ: Mapping[str, str]) -> Target | None:
     """The Unix socket of the server in a place, whether it runs or not; None if its configuration opens none. Raises ConfigError."""
     from svc.config.document import read_document
+    from svc.config.relocation import relocated
     from svc.config.values import is_given, lookup
     from svc.install import recorded_socket
     from svc.operations_socket import socket_path
 
     name = ("operationsApi", "network", "domainSocket")
-    document = read_document(place.file)
+    document = relocated(read_document(place.file), place.root)
     stated = lookup(document, name)
     if stated is None and is_given(document, name):
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.arguments import UsageError, nearest
+from svc.cli.secrets import read_secret
 
 if TYPE_CHECKING:
     from svc.operations.fields import Field
@@ -20,7 +21,7 @@ PARAMETERS: Mapping[str, str] = {
     "out": "file that the answer is written to",
     "wait": "false: do not wait for the end of the job that is started",
     "auth_username": "user at the other server",
-    "auth_password": "and its password",
+    "auth_password": "and its password; auth_password_file=FILE reads it from a file, - from standard input",
     "rejectUnauthorized": "false: do not verify the certificate of the other server; also --insecure",
 }
 """What the command line takes from the words of every operation that has no field of that name."""
@@ -29,6 +30,9 @@ FOR_ALL = ("impersonate", "replicated")
 """Fields that every operation may have, whether its row says so or not."""
 
 LOGIN_FIELDS = ("username", "password")
+
+SECRET_FILE = "_file"
+"""Behind the name of a secret: it is read from this file, or from standard input."""
 
 OPEN = frozenset({"set_configuration"})
 """Operations with fields that no row lists."""
@@ -69,6 +73,7 @@ def read_words(words: Sequence[str], row: Operation, *, remote: bool | None = No
     if remote is None:
         remote = bool(texts.get("target"))
     known = {name: field for field in row.fields for name in field.names}
+    texts = _with_secrets(texts, known, remote=remote)
     result = Words()
     for name, text in texts.items():
         if name in PARAMETERS and name not in known:
@@ -85,9 +90,30 @@ def read_words(words: Sequence[str], row: Operation, *, remote: bool | None = No
         _check_open(result.body, known, row)
     missing = [field.name for field in row.fields if field.required and all(result.body.get(name) is None for name in field.names)]
     if missing:
-        wanted = " ".join(f"{name}=..." for name in missing)
+        wanted = " ".join(f"{name}{SECRET_FILE}=-" if is_secret(name, known[name], remote=False) else f"{name}=..." for name in missing)
         raise UsageError(f"{row.name} needs {_listed(missing)}: svc {row.name} {wanted}\nsvc help {row.name} tells more.")
     return result
+
+
+def _with_secrets(texts: Mapping[str, str], known: Mapping[str, Field], *, remote: bool) -> dict[str, str]:
+    """What `password_file=FILE` and its like stand for: a secret on the command line is seen by every user of the machine."""
+    found = {}
+    for name, text in texts.items():
+        secret = name.removesuffix(SECRET_FILE)
+        if name in known or secret == name or not is_secret(secret, known.get(secret), remote=remote):
+            found[name] = text
+            continue
+        if secret in texts:
+            raise UsageError(f"{secret} and {name} are given: one of them is enough")
+        found[secret] = read_secret(secret, text)
+    return found
+
+
+def is_secret(name: str, field: Field | None, *, remote: bool) -> bool:
+    """Whether a word is a secret that may come from a file."""
+    if field is not None:
+        return field.secret and (field.kind in TEXT_KINDS or name == "password")
+    return name == "auth_password" or (remote and name == "password")
 
 
 def parse_value(name: str, text: str, field: Field | None = None) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from svc.config.document import Document, modernise
 from svc.config.origins import Origins, hint, nearest, nearest_setting
+from svc.config.relocation import relocated
 from svc.config.settings import (
     BY_NAME,
     LOGGING_FIELDS,
@@ -170,7 +171,7 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
     without effect become notes.
     """
     found = Findings(origins or Origins())
-    known, former = modernise(document)
+    known, former = modernise(relocated(document, root))
     for name, sentence in former:
         found.note("warn", sentence, name)
     components = _take_components(known, found)
@@ -262,7 +263,9 @@ def _resolve(setting: Setting, document: Document, root: Path, values: dict[str,
     elif given is None:
         values[setting.name] = default_of(setting, root)
     else:
-        if not setting.applies and given != setting.default:
+        if setting.refused and given != setting.default:
+            found.fault(f"'{setting.name}' cannot be set: {setting.refused}", setting.name)
+        elif not setting.applies and given != setting.default:
             found.note("info", f"'{setting.name}' has no effect: {setting.sentence}", setting.name)
         try:
             values[setting.name] = parse(given, setting, root)

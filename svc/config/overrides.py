@@ -17,8 +17,10 @@ from svc.config.build import CONFIG_FILE, Config, build
 from svc.config.document import Document, Marked, changed, read_marked, translated, write_text
 from svc.config.origins import Origins, nearest
 from svc.config.patching import patched_text
-from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SECTIONS, override_names
+from svc.config.relocation import relocated
+from svc.config.settings import ACCESS_LISTS, BY_NAME, DEVELOPMENT, LEGACY, LOOPBACK_ORIGINS, SECTIONS, override_names
 from svc.config.values import cast_text
+from svc.errors import ConfigError
 
 _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
 """Variables of other programs that begin like ours: of proxies, and those in which Kubernetes tells of a service called like a section."""
@@ -52,7 +54,7 @@ def examine(
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
     marked = read_marked(file)
-    before = marked.document
+    before = relocated(marked.document, root)  # or a new `rootPath` would let its old paths stand
     singles = single_values(before, environ or {}, options or {})
     if "rootPath" in singles:
         singles["rootPath"] = str(root)  # however it was written when it was looked up
@@ -62,6 +64,16 @@ def examine(
     config = build(merged.document, root, file=file, origins=origins)
     notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}))
     return Examined(replace(config, notes=notes), origins, file, marked, merged, singles)
+
+
+def start_faults(examined: Examined) -> list[str]:
+    """What is a valid setting, and nothing that this version can start with."""
+    if examined.config["instances"] == 1:
+        return []
+    return [
+        "'instances' must be 1, or be left out: this version runs one process for each root, whose one event loop serves all of its ports"
+        + examined.origins("instances")
+    ]
 
 
 def load(
@@ -78,6 +90,9 @@ def load(
     Raises ConfigError; then nothing has been written. A copy that cannot be made is a note at `error` and stops nothing.
     """
     examined = examine(root, environ=environ, options=options, file=file)
+    faults = start_faults(examined)
+    if faults:
+        raise ConfigError(faults)
     result, merged, file = examined.config, examined.merged, examined.file
     notes = list(result.notes)
     try:
@@ -90,6 +105,9 @@ def load(
         notes.append(("error", f"The configuration could not be written to {file}: {error.strerror}"))
     if dev:
         development = {name: value for name, value in DEVELOPMENT.items() if name not in examined.singles}
+        for name in ACCESS_LISTS & development.keys():  # besides those that the file lists
+            listed = [origin for origin in result[name] or () if origin not in (None, "*", "null")]
+            development[name] = list(dict.fromkeys([*LOOPBACK_ORIGINS, *listed]))
         result = replace(build(changed(merged.document, development), result.root, dev=True, file=file), development=development)
     return replace(result, notes=tuple(notes))
 

@@ -34,6 +34,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     fields: tuple["Setting", ...] = ()
     applies: bool = True
+    refused: str = ""
+    """Why it cannot be set, and what to do: another value than the default ends the start. Such a row does not apply."""
 
     def within(self, section: str) -> "Setting":
         """The same row with the section in front of its name, for messages about a field of a mapping."""
@@ -125,7 +127,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("componentsRoot", "path", "components", "Holds one directory per application."),
     Setting("node.hostname", "text", "localhost", "Name of this node in analytics, certificates and the cluster."),
     Setting("node.url", "text", None, "Address of this node for others.", null=True),
-    Setting("instances", "integer", 1, "Processes of this node; they share data and ports.", low=1),
+    Setting("instances", "integer", 1, "Processes of this node. This version runs one: it is not started with another value.", low=1),
     _unused("ignoreScripts", "bool", "Packages run no scripts here.", True),
     _unused("serialization.bigInt", "any", "Integers keep all their digits."),
     # http
@@ -138,9 +140,20 @@ SETTINGS: tuple[Setting, ...] = (
         null=True,
     ),
     Setting("http.cors", "bool", True, "Answer cross-origin requests of browsers."),
-    Setting("http.corsAccessList", "texts", None, "Origins that may do so; null or `[null]`: all.", null=True),
     Setting(
-        "http.corsAccessControlAllowHeaders", "text", "Accept, Content-Type, Authorization", "Request headers a preflight answer allows."
+        "http.corsAccessList",
+        "texts",
+        None,
+        "Origins whose pages may do so with their visitors' credentials, such as `https://shop.example` or `http://localhost:*`; "
+        "null, `[null]` or `*` among them: all others too, without credentials.",
+        null=True,
+    ),
+    Setting(
+        "http.corsAccessControlAllowHeaders",
+        "text",
+        "Accept, Authorization, Content-Type, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Prefer, Range, Idempotency-Key, "
+        "Last-Event-ID, X-Requested-With",
+        "Request headers a preflight answer allows.",
     ),
     Setting(
         "http.compressionThreshold",
@@ -164,7 +177,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
     Setting("operationsApi.network.securePort", "port", None, "HTTPS for operations; null: not opened.", null=True),
     Setting("operationsApi.network.cors", "bool", True, "Answer cross-origin requests of browsers."),
-    Setting("operationsApi.network.corsAccessList", "texts", ["*"], "Origins that may do so; null or `['*']`: all.", null=True),
+    Setting("operationsApi.network.corsAccessList", "texts", ["*"], "As `http.corsAccessList`.", null=True),
     Setting(
         "operationsApi.network.domainSocket",
         "path",
@@ -194,7 +207,14 @@ SETTINGS: tuple[Setting, ...] = (
         "operationsApi.importRoots",
         "paths",
         ["import"],
-        "Directories from which `csv_file_load` may read for callers who are not super user.",
+        "Directories from which `csv_file_load` may read, and below which `export_local` may write, for callers who are not super user.",
+    ),
+    Setting(
+        "operationsApi.importHosts",
+        "hosts",
+        [],
+        "Hosts from which `csv_url_load` and S3 may load: names, `*.domain`, addresses, networks, `*` for all public ones, each with a port if need be."
+        " Who is not super user loads from no others; super users from public addresses too.",
     ),
     # authentication
     Setting("authentication.authorizeLocal", "bool", False, "Requests from this machine to the application ports are made as super user."),
@@ -204,7 +224,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("authentication.refreshTokenTimeout", "duration", "30d", "Life of a refresh token.", "s", low=0),
     Setting("authentication.hashFunction", "choice", "argon2id", "How new passwords are stored.", choices=("sha256", "argon2id")),
     Setting("authentication.cookie.domains", "texts", None, "Domains the session cookie is set for.", null=True),
-    Setting("authentication.cookie.expires", "duration", None, "Life of the session cookie.", "s", null=True),
+    Setting(
+        "authentication.cookie.expires",
+        "duration",
+        None,
+        "Life of a session and its cookie; null: 30 days, renewed by use once a day.",
+        "s",
+        null=True,
+    ),
     Setting("authentication.failureDelay", "bool", True, "Repeated failed logins are answered more and more slowly."),
     _log("authentication", "logins"),
     # tls: a mapping, or a list of them for several host names
@@ -217,6 +244,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mqtt.requireAuthentication", "bool", True, "Clients must log in."),
     Setting("mqtt.maxPacketSize", "size", "100M", "Larger packets are refused.", "bytes", low=128),
     _log("mqtt", "MQTT"),
+    # query
+    Setting("query.maxRelatedRows", "integer", 5_000_000, "Related records that one query may read, or return; more are 400.", low=1),
+    Setting(
+        "query.maxBytes", "size", 256 << 20, "What one query may hold at one time, to sort or join; more is 400.", "bytes", low=1 << 20
+    ),
+    Setting("query.maxTime", "duration", 60_000, "Work of the loop on one query that joins, sorts or counts; more is 400.", "ms", low=1),
     # logging
     _level("logging.level", "warn", "Lines below this level are not written; `notify` always is."),
     Setting(
@@ -254,6 +287,22 @@ SETTINGS: tuple[Setting, ...] = (
         "Answer writes before they are on the disk: a power failure may lose the last ones, never consistency.",
     ),
     Setting("storage.maxTransactionQueueTime", "duration", "45s", "Writes that would wait longer than this get 503.", "s", low=0),
+    Setting(
+        "storage.maxSnapshotAge",
+        "duration",
+        "10m",
+        "A result that is read for longer, and hinders the reuse of space, goes on with newer records, or ends.",
+        "s",
+        low=1,
+    ),
+    Setting(
+        "storage.maxSnapshotGrowth",
+        "size",
+        "512M",
+        "The same for a result that keeps so much of the database from being used again.",
+        "bytes",
+        low=1 << 20,
+    ),
     Setting("storage.caching", "bool", True, "Keep recently used records in memory."),
     Setting(
         "storage.compression",
@@ -268,12 +317,20 @@ SETTINGS: tuple[Setting, ...] = (
         "storage.reclamation.threshold",
         "number",
         0.4,
-        "Free share of the volume below which caching tables are evicted harder.",
+        "Free share of the volume below which log entries, rotated logs and expired records are kept for a shorter time.",
         low=0,
         high=1,
     ),
     Setting("storage.reclamation.interval", "duration", "1h", "How often it is checked.", "s", low=0),
-    Setting("storage.reclamation.evictionFactor", "number", 100_000, "How hard.", low=0),
+    Setting(
+        "storage.reclamation.evictionFactor",
+        "number",
+        100_000,
+        "Tables have no sources here.",
+        low=0,
+        applies=False,
+        refused="no table has a source here, from which evicted records could be loaded again; remove the setting",
+    ),
     Setting("storage.debugLongTransactions", "bool", False, "A `warn` line for each transaction open over 5 seconds."),
     _unused("storage.engine", "text", "The engine is fixed."),
     _unused("storage.noReadAhead", "bool", "Specific to another engine."),
@@ -371,12 +428,16 @@ SWITCHED_OFF: dict[str, dict[str, object]] = {
 }
 """What `<section>: false` means for a built-in section."""
 
+LOOPBACK_ORIGINS = [f"{scheme}://{host}:*" for scheme in ("http", "https") for host in ("localhost", "127.0.0.1", "[::1]")]
+
+ACCESS_LISTS = frozenset({"http.corsAccessList", "operationsApi.network.corsAccessList"})
+
 DEVELOPMENT: dict[str, object] = {
     "authentication.authorizeLocal": True,
     "logging.level": "info",
     "logging.stdStreams": True,
-    "http.corsAccessList": ["*"],
-    "operationsApi.network.corsAccessList": ["*"],
+    "http.corsAccessList": LOOPBACK_ORIGINS,
+    "operationsApi.network.corsAccessList": LOOPBACK_ORIGINS,
     "instances": 1,
 }
 """What `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (contract: configuration §4)."""

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svc.config.hosts import HostPattern, parse_hosts
+
 if TYPE_CHECKING:
     from svc.config.settings import Setting
 
@@ -151,6 +153,10 @@ def _paths(value: object, setting: "Setting", root: Path) -> tuple[Path, ...]:
     return tuple(_path(item, root) for item in (value if isinstance(value, list | tuple) else [value]))
 
 
+def _hosts(value: object, setting: "Setting", root: Path) -> tuple[HostPattern, ...]:
+    return parse_hosts(value if isinstance(value, list | tuple) else [value])
+
+
 def _duration(value: object, setting: "Setting", root: Path) -> object:
     return parse_duration(value, setting.unit or "s")
 
@@ -194,6 +200,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "texts": _texts,
     "path": lambda value, setting, root: _path(value, root),
     "paths": _paths,
+    "hosts": _hosts,
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,

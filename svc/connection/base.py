@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from svc.connection.shared import Connections
 
 READ_SIZE = 64 * 1024  # bytes a recv asks for
+UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read: what is read makes more of it
 
 
 class SocketConnection:
     """Not re-entrant; everything runs on the loop."""
 
     __slots__ = (
-        "_closing", "_ended", "_flush_queued", "_out", "_pending", "_reading", "_shared", "_writing", "closed", "deadline", "peer",
+        "_closing", "_ended", "_flush_queued", "_held", "_out", "_pending", "_reading", "_shared", "_writing", "closed", "deadline", "peer",
         "peer_certificate", "scheme", "sock",
     )  # fmt: skip
 
@@ -36,6 +37,7 @@ class SocketConnection:
         self.closed = False
         self._out: list[bytes | memoryview] = []  # output not yet taken by the socket
         self._pending = 0  # bytes in _out
+        self._held = 0  # bytes of output that `shared` knows to be in memory because the peer does not take them
         self._flush_queued = False
         self._reading = False  # registered for readability
         self._writing = False  # registered for writability
@@ -61,6 +63,9 @@ class SocketConnection:
 
     def _on_all_sent(self, now: float) -> None:
         """`_out` went to the socket as a whole."""
+
+    def _on_unsent(self) -> None:
+        """The socket did not take all of `_out`."""
 
     def _on_flushed(self) -> None:
         """The end of a turn in which a flush was asked for, with nothing left unsent."""
@@ -112,6 +117,8 @@ class SocketConnection:
         if sent == len(data):
             out.clear()
             self._pending = 0
+            if self._held:
+                self._hold(0)
             self._on_all_sent(shared.now())
             return True
         self._out = [memoryview(data)[sent:]]  # no copy: of a large output the rest is offered many times
@@ -120,7 +127,18 @@ class SocketConnection:
             self._writing = True
             shared.loop.add_writer(self.sock, self.on_writable)
         self.deadline = shared.now() + shared.timeouts.request
+        self._hold(self._pending)
+        self._on_unsent()
         return True
+
+    @property
+    def held(self) -> int:
+        """Bytes of output in memory that the peer does not take."""
+        return self._held
+
+    def _hold(self, size: int) -> None:
+        self._shared.held += size - self._held
+        self._held = size
 
     def on_writable(self) -> None:
         if not self._send():
@@ -169,6 +187,7 @@ class SocketConnection:
         if self._writing:
             self._writing = False
             self._shared.loop.remove_writer(self.sock)
+        self._hold(0)
         self._shared.open.discard(self)
 
     def hand_over(self, successor: SocketConnection) -> None:

@@ -10,6 +10,8 @@ The connection knows bytes and time, the protocol knows their meaning, the appli
     IDLE       the next request                     keepAliveTimeout, else closed
     LINGERING  the peer's FIN, discarding        LINGER_SECONDS, else closed
 
+While more than UNSENT_MAX of output waits for the peer nothing is read, and nothing pipelined is answered.
+
 An answer may hand the socket to another protocol: `tunnel.Upgrade`.
 """
 
@@ -20,7 +22,7 @@ from enum import IntEnum
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from svc.connection.base import READ_SIZE, SocketConnection
+from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import LOW_WATER, StreamedBody, streamed_body
 from svc.connection.exchange import Exchange
 from svc.connection.intake import READ_AHEAD, BodyIntake
@@ -51,7 +53,7 @@ class State(IntEnum):
 class Http1Connection(SocketConnection):
     """See the module's text. The `Carrier` of one exchange at a time."""
 
-    __slots__ = ("_ahead", "_current", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
+    __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
 
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
         super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
@@ -62,6 +64,7 @@ class Http1Connection(SocketConnection):
         self._intake: BodyIntake | None = None  # of the current request's body, until all of it is here
         self._sending: StreamedBody | None = None
         self._ahead = 0  # bytes read while an earlier request was being answered
+        self._holds_back = False  # nothing is read until the peer has taken its answers
         self._unread = False  # an answer ends the connection while the peer may still be sending
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -126,7 +129,10 @@ class Http1Connection(SocketConnection):
                     return
             # A pipelined request follows only when its predecessor is answered, and the rest of a long pipeline in the next turn.
             answered += 1
-            if self._current is not None or self._closing or answered == PIPELINE_BATCH:
+            if self._current is not None:
+                if not self.protocol.has_failed:
+                    return
+            elif self._closing or answered == PIPELINE_BATCH or (answered > 1 and self._pending + self.protocol.unsent > UNSENT_MAX):
                 return
             events = self.protocol.next_events()
 
@@ -306,11 +312,19 @@ class Http1Connection(SocketConnection):
             shared.application.sent(exchange, now)
             exchange.request.exchange = None  # a cycle: without it nothing of a request waits for the garbage collector
         self._unsent.clear()
+        if self._holds_back:
+            self._holds_back = False
+            self._read_again()
         if self.state is State.IDLE:
             self.deadline = now + shared.timeouts.keep_alive
         elif self._sending is not None:
             # The peer has taken all there is. If it has ended its half it may be gone altogether, which only a further write would show.
             self.deadline = now + shared.timeouts.request if self._ended else inf
+
+    def _on_unsent(self) -> None:
+        if self._pending > UNSENT_MAX and self._reading:
+            self._holds_back = True
+            self._stop_reading()
 
     def _on_flushed(self) -> None:
         """Go on with the streamed body, or with what was pipelined."""

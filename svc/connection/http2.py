@@ -10,6 +10,7 @@ Each request is a `Http2Exchange`, with a deadline of its own. Of the connection
     the peer's FIN, after it broke the protocol   LINGER_SECONDS, discarding, else closed
 
 Output that the socket does not take soon holds the peer back: nothing is read while more than UNSENT_MAX waits, for what is read makes more of it.
+Answers that the peer's windows hold back hold its requests back: beyond ANSWERS_MAX those that come wait until there is room, or their time is up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import socket
 from math import inf
 from typing import TYPE_CHECKING
 
-from svc.connection.base import READ_SIZE, SocketConnection
+from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import HIGH_WATER, LOW_WATER
 from svc.connection.http2_exchange import Http2Exchange
 from svc.connection.intake import BodyIntake
@@ -39,7 +40,7 @@ from svc.protocol.http2 import Http2
 if TYPE_CHECKING:
     from svc.connection.shared import Connections
 
-UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read
+ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
 LINGER_SECONDS = 2.0  # for a peer to take note of a GOAWAY that came while it was sending
 
@@ -49,7 +50,7 @@ class Http2Connection(SocketConnection):
 
     __slots__ = (
         "_drain_deadline", "_exchanges", "_forgiven", "_head_deadline", "_idle_deadline", "_is_lingering", "_losing", "_stall_deadline",
-        "_timeout", "_unread", "_unsent", "_watched", "date", "protocol", "shared",
+        "_timeout", "_unread", "_unsent", "_waiting", "_watched", "date", "protocol", "shared",
     )  # fmt: skip
 
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
@@ -60,6 +61,7 @@ class Http2Connection(SocketConnection):
         self.protocol = Http2(shared.limits)
         self._timeout = shared.timeouts.request
         self._exchanges: dict[int, Http2Exchange] = {}  # by stream, until their answers are in `_out`
+        self._waiting: list[Http2Exchange] = []  # ... that are complete and not begun
         self._watched: dict[int, Http2Exchange] = {}  # ... that want to know when there is room
         self._unsent: list[Http2Exchange] = []  # answers not yet taken by the socket
         self._losing: list[int] = []  # streams to end at the end of the turn
@@ -164,10 +166,27 @@ class Http2Connection(SocketConnection):
         if event.upgrade:
             request.offers = event.upgrade
             response = shared.application.upgrade(exchange)
-        else:
-            response = shared.application.handle(exchange)
+            if response is not None:
+                exchange.answer(exchange, response)
+            return
+        self.begin(exchange)
+
+    def begin(self, exchange: Http2Exchange) -> None:
+        """Give a complete request to the application, now or when there is room for its answer."""
+        if self._waiting or self.protocol.buffered > ANSWERS_MAX:
+            self._waiting.append(exchange)
+            return
+        response = self._shared.application.handle(exchange)
         if response is not None:
             exchange.answer(exchange, response)
+
+    def _begin_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        while waiting and self.protocol.buffered <= ANSWERS_MAX:
+            exchange = waiting.pop(0)
+            if not exchange.abandoned and not exchange.status:
+                self.begin(exchange)
+        self._waiting = waiting + self._waiting
 
     @staticmethod
     def _on_body(exchange: Http2Exchange, event: DataReceived | RequestEnded) -> None:
@@ -224,6 +243,7 @@ class Http2Connection(SocketConnection):
     def _give_up_all(self) -> None:
         exchanges, self._exchanges = self._exchanges, {}
         self._watched.clear()
+        self._waiting.clear()
         now = self._shared.now()
         for exchange in exchanges.values():
             exchange.give_up(now)
@@ -273,6 +293,12 @@ class Http2Connection(SocketConnection):
                 else:
                     exchange.give_up(self._shared.now())
             finished.clear()
+        held = self._pending + protocol.buffered
+        if held != self._held:
+            self._hold(held)
+
+    def _on_unsent(self) -> None:
+        self._hold(self._pending + self.protocol.buffered)
 
     def _send(self) -> bool:
         earliest = self.deadline
@@ -287,6 +313,7 @@ class Http2Connection(SocketConnection):
 
     def _on_all_sent(self, now: float) -> None:
         self._stall_deadline = inf
+        self._hold(self.protocol.buffered)
         self._report_sent(now)
         if not self._exchanges:
             self._idle_deadline = now + self._shared.timeouts.keep_alive
@@ -303,6 +330,8 @@ class Http2Connection(SocketConnection):
         protocol = self.protocol
         if self._is_lingering:
             return
+        if self._waiting:
+            self._begin_waiting()
         if protocol.wants_to_send:
             self.touch()
         self._read_again()

@@ -14,7 +14,7 @@ from svc.connection.bodies import HIGH_WATER, LOW_WATER, StreamedBody, streamed_
 from svc.connection.exchange import Application, Carrier, Exchange
 from svc.connection.http2_tunnel import StreamTunnel
 from svc.connection.intake import BodyIntake
-from svc.errors import PeerError, Problem, ServerError
+from svc.errors import Overloaded, PeerError, Problem, ServerError
 from svc.messages import HeaderPairs, Request, Response
 from svc.protocol.http2_frames import CANCEL, HTTP_1_1_REQUIRED, INTERNAL_ERROR
 from svc.tunnel import Upgrade
@@ -22,6 +22,7 @@ from svc.tunnel import Upgrade
 if TYPE_CHECKING:
     from svc.connection.http2 import Http2Connection
 
+ANSWERS_LIMIT = 32 << 20  # bytes of answers that may wait for windows on one connection; a long one beyond that becomes 503
 BUFFERED_HIGH_WATER = 4 << 20  # bytes of all streamed answers of a connection that wait for windows, at which only the shortest go on
 
 
@@ -69,6 +70,12 @@ class Http2Exchange(Exchange):
             body = body.encode()
         try:
             if type(body) is bytes:
+                if len(body) > LOW_WATER and http2.protocol.buffered + len(body) > ANSWERS_LIMIT:
+                    # Many were begun before any of them was answered, as when each had to wait.
+                    response = self.application.error_response(Overloaded("Too much of other answers is not read yet"), self.request)
+                    status, body = response.status, response.body
+                    assert type(body) is bytes
+                    self.status = status
                 http2.protocol.respond(self.stream_id, status, response.pairs, body, http2.date())
                 if body and self.request.method != "HEAD" and status != 304:
                     self.body_bytes = len(body)
@@ -120,9 +127,7 @@ class Http2Exchange(Exchange):
 
     def handle(self, exchange: Exchange) -> None:
         self.intake = None
-        response = self.application.handle(self)
-        if response is not None:
-            self.answer(self, response)
+        self._http2.begin(self)
 
     def on_body_end(self, exchange: Exchange) -> None:
         self.deadline = self._http2.request_deadline()

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from svc.connection import handshake
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from svc.connection.base import SocketConnection
     from svc.connection.bodies import PulledBody
 
+MAX_HELD = 256 << 20  # bytes of output that peers do not take, beyond which those who hold most are cut off
 STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
 
 
@@ -43,6 +45,7 @@ class Connections:
         date: Callable[[], str],
         log_error: Callable[[str, BaseException | None], None],
         max_bodies: int = 1 << 30,
+        max_held: int = MAX_HELD,
         http2: bool = False,
     ) -> None:
         """`http2`: whether clients may speak it, by prior knowledge or as agreed with TLS."""
@@ -56,6 +59,9 @@ class Connections:
         self.max_bodies = max_bodies  # bytes of request bodies that may be in memory at one time
         self.http2 = http2
         self.bodies = 0
+        self.max_held = max_held  # bytes of output that peers do not take, of all connections together
+        self.held = 0
+        self._complained_at = -inf
         self.open: set[SocketConnection] = set()
         self.lasting: set[Lasting] = set()
         self.to_flush: list[SocketConnection] = []
@@ -87,10 +93,25 @@ class Connections:
         flushing, self.to_flush = self.to_flush, []
         for connection in flushing:
             connection.flush()
+        if self.held > self.max_held:
+            self._relieve()
         if self.handshakes:
             handshake.run(self)  # last: they take their time
         woken, self.woken = self.woken, False
         return bool(woken or self.streams or self.to_flush or self.handshakes)
+
+    def _relieve(self) -> None:
+        """Each connection is bounded, but they may be many: those that hold most are closed, until the others are within the limit."""
+        closed = 0
+        for connection in sorted(self.open, key=lambda each: each.held, reverse=True):
+            if self.held <= self.max_held:
+                break
+            connection.close_now()
+            closed += 1
+        now = self.now()
+        if now - self._complained_at >= 1.0:
+            self._complained_at = now
+            self.log_error(f"clients do not read their answers: closed {closed} connections to keep within {self.max_held} bytes", None)
 
     def _pull_streams(self) -> None:
         deadline = self.now() + STREAM_SLICE

@@ -12,6 +12,9 @@
     other tags      refused, and so are simple values other than false, true, null and undefined (which is null)
 
 Above `SMALL` bytes only text and bytes may be keys of maps (`hashable` says why). cbor2 never allocates what a document claims but does not have.
+
+A long document is read in slices: members of containers one by one, from a file that gives no more than WINDOW bytes for one of them. What needs
+more is entered, if it is a container, and read without that limit, if it is a string.
 """
 
 from __future__ import annotations
@@ -34,6 +37,10 @@ from svc.store.conversion import MAX_BITS, MAX_DATE_MS, MIN_DATE_MS, date_from_m
 
 SMALL = SLICE_BYTES
 MAX_DEPTH = 400
+WINDOW = 1 << 14  # bytes of a member of a long container, beyond which it is read in slices itself: 3 ms at most
+MAX_ENTERED = 32  # levels of containers that are longer than that
+MAX_VALUES = 20_000_000  # members of containers that are read in slices
+EXACT = 1 << 19  # bytes: a faulty document up to this length is decoded as a whole to name its fault
 MAX_EXPONENT = 1100  # of a decimal fraction or a bigfloat: no float has a larger one
 
 _FAULTS = (cbor2.CBORDecodeError, ValueError, RecursionError, IndexError)
@@ -58,27 +65,22 @@ def decode_cbor(body: bytes) -> Any:
 
 
 def decode_cbor_slices(body: bytes) -> Slices:
-    """The same, with pauses between the elements of a long array."""
-    start, count = _array_header(body)
-    if len(body) <= SMALL or start == 0:
+    """The same, with pauses between the members of long arrays and maps."""
+    if len(body) <= SMALL:
         return decode_cbor(body)
-    stream = _Exact(body, start)
-    decode = _decoder(stream, True).decode
-    values: list[Any] = []
-    paused = start
+    reading = _Reading(body)
     try:
-        while len(values) < count and (count < NO_COUNT or body[stream.place] != BREAK):
-            values.append(_cleaned(decode()))
-            if stream.place - paused > SLICE_BYTES // 4 or len(values) % SLICE_ELEMENTS == 0:
-                paused = stream.place
-                yield
+        value = yield from reading.value(0)
+        if reading.place != len(body):
+            raise _Refused(f"more than one value, the second at byte {reading.place}")
+        return value
     except BaseException as error:
-        if not isinstance(error, _FAULTS) and not _is_panic(error):
+        if not isinstance(error, (*_FAULTS, _Refused)) and not _is_panic(error):
             raise
-        return decode_cbor(body)  # which names the place
-    if stream.place + (count == NO_COUNT) != len(body):
-        return decode_cbor(body)
-    return values
+        if len(body) <= EXACT:
+            return decode_cbor(body)  # which names the place
+        what = _sentence(error) if isinstance(error, _FAULTS) else str(error) if isinstance(error, _Refused) else "it cannot be decoded"
+        raise BadBody(f"Invalid CBOR: {what} before byte {reading.place}") from None
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -90,23 +92,116 @@ NO_COUNT = 1 << 64
 BREAK = 0xFF
 
 
-def _array_header(body: bytes) -> tuple[int, int]:
-    """(its length, the number of elements, `NO_COUNT` if it is indefinite) of the array that a document is; (0, 0): it is none."""
-    kind = body[0] if body else 0
-    if 0x80 <= kind <= 0x97:
-        return 1, kind - 0x80
-    if 0x98 <= kind <= 0x9B:
-        length = 1 + (1 << kind - 0x98)
-        return length, int.from_bytes(body[1:length], "big")
-    return (1, NO_COUNT) if kind == 0x9F else (0, 0)
+class _Reading:
+    """A long document."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._stream = _Exact(body)
+        self._decode = _decoder(self._stream, True).decode
+        self._values = 0
+        self._paused = 0
+
+    @property
+    def place(self) -> int:
+        return self._stream.place
+
+    def value(self, depth: int) -> Slices:
+        """The value that comes next."""
+        stream, body = self._stream, self._body
+        start = stream.place
+        stream.limit = start + WINDOW
+        try:
+            return _cleaned(self._decode())
+        except BaseException as error:
+            if not stream.is_passed:
+                raise
+            if not isinstance(error, (*_FAULTS, _TooLong)) and not _is_panic(error):
+                raise
+        stream.is_passed = False
+        kind, count, first = _head(body, start)
+        while kind == TAG and count in _ENTERED:
+            kind, count, first = _head(body, first)
+        stream.place = first
+        if kind in (ARRAY, MAP):
+            if depth == MAX_ENTERED:
+                raise _Refused("nested too deeply for its size")
+            return (yield from (self._array(count, depth) if kind == ARRAY else self._map(count, depth)))
+        stream.limit = len(body)
+        if kind == TAG and _head(body, first)[0] not in (BYTES, TEXT):
+            raise _Refused(f"a value of tag {count} of more than {WINDOW} bytes")
+        stream.place = start
+        return _cleaned(self._decode())
+
+    def _array(self, count: int, depth: int) -> Slices:
+        values: list[Any] = []
+        while self._has_more(len(values), count):
+            values.append((yield from self.value(depth + 1)))
+            if self._is_pause():
+                yield
+        return values
+
+    def _map(self, count: int, depth: int) -> Slices:
+        value: dict[Any, Any] = {}
+        read = 0
+        while self._has_more(read, count):
+            read += 1
+            key = yield from self.value(MAX_ENTERED)
+            if type(key) is not str and type(key) is not bytes:
+                raise _Refused("a key of a large map that is not text")
+            value[key] = yield from self.value(depth + 1)
+            if self._is_pause():
+                yield
+        return value
+
+    def _has_more(self, read: int, count: int) -> bool:
+        if count < NO_COUNT:
+            return read < count
+        if self._body[self._stream.place] != BREAK:
+            return True
+        self._stream.place += 1
+        return False
+
+    def _is_pause(self) -> bool:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _Refused(f"more than {MAX_VALUES} values")
+        place = self._stream.place
+        if place - self._paused <= SLICE_BYTES // 4 and self._values % SLICE_ELEMENTS:
+            return False
+        self._paused = place
+        return True
+
+
+NO_COUNT = 1 << 64
+BREAK = 0xFF
+BYTES, TEXT, ARRAY, MAP, TAG = 2, 3, 4, 5, 6  # major types
+_ENTERED = frozenset((259, 55799))  # tags whose content may be long: a map, and a hint
+
+
+def _head(body: bytes, place: int) -> tuple[int, int, int]:
+    """(major type, number in it, `NO_COUNT` if it is indefinite, position behind it) of the item at `place`. Raises IndexError at the end."""
+    kind, info = divmod(body[place], 32)
+    if info < 24:
+        return kind, info, place + 1
+    if info < 28:
+        end = place + 1 + (1 << info - 24)
+        return kind, int.from_bytes(body[place + 1 : end], "big"), end
+    return kind, NO_COUNT, place + 1
+
+
+class _TooLong(Exception):
+    """A decoder wants more than it may have."""
 
 
 class _Exact:
-    """A file of which a decoder reads no more than it needs, because it cannot seek back."""
+    """A file of which a decoder reads no more than it needs, because it cannot seek back; and nothing behind `limit`."""
 
-    def __init__(self, body: bytes, place: int) -> None:
+    def __init__(self, body: bytes) -> None:
         self._body = body
-        self.place = place
+        self.place = 0
+        self.limit = 0
+        self.is_passed = False  # more was asked for
 
     def readable(self) -> bool:
         return True
@@ -115,7 +210,11 @@ class _Exact:
         return False
 
     def read(self, size: int) -> bytes:
-        data = self._body[self.place : self.place + size]
+        end = self.place + size
+        if end > self.limit and self.limit < len(self._body):
+            self.is_passed = True
+            raise _TooLong
+        data = self._body[self.place : end]
         self.place += len(data)
         return data
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from struct import Struct
 from typing import Any
@@ -12,6 +12,7 @@ from msgspec.msgpack import Decoder
 
 from svc.content.cbor_reader import decode_cbor, decode_cbor_slices
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices
+from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
 from svc.store import records
 from svc.store.schema import Attribute
@@ -109,9 +110,34 @@ def _stored_form(raw: bytes) -> Any:
         return _form(records.decode(raw))
 
 
+class CborStyle:
+    """How CBOR writes containers (`heavy_rows`)."""
+
+    comma = end_list = end_object = b""
+
+    def encode(self, value: Any) -> bytes:
+        return encode_cbor(value)
+
+    def begin_list(self, length: int) -> bytes:
+        return _header(0x80, length)
+
+    def elements(self, values: list[Any]) -> bytes:
+        return encode_cbor(values)[_header_length(len(values)) :]
+
+    def begin_object(self, length: int) -> bytes:
+        return _header(0xA0, length)
+
+    def name(self, name: Any) -> bytes:
+        return encode_cbor(name)
+
+
+_STYLE = CborStyle()
+
+
 class CborType(ContentType):
     name = content_type = "application/cbor"
     q = 1.0
+    style = _STYLE
     native = True
 
     def encode(self, value: Any) -> bytes:
@@ -144,11 +170,20 @@ class CborRows:
     def raw(self, batch: list[bytes]) -> bytes:
         return _encode([_stored_form(raw) for raw in batch])[_header_length(len(batch)) :]
 
+    def pieces(self, row: Any, weight: Weight) -> Iterator[bytes]:
+        return row_pieces(row, weight, _STYLE)
+
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return encode_cbor(error)
 
     def end(self) -> bytes:
         return b"\xff"
+
+
+def _header(kind: int, count: int) -> bytes:
+    """Of a container with so many members. `kind`: the first byte without them."""
+    length = _header_length(count)
+    return bytes((kind | count,)) if length == 1 else bytes((kind | {2: 24, 3: 25, 5: 26}[length],)) + count.to_bytes(length - 1, "big")
 
 
 def _header_length(count: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+from svc.content.heavy_rows import Style
 from svc.messages import HeaderPairs
 from svc.store.records import decode, decode_json
 from svc.store.schema import Attribute
@@ -22,6 +23,25 @@ def run(slices: Slices) -> Any:
             next(slices)
         except StopIteration as end:
             return end.value
+
+
+def split_windows(body: bytes, separator: bytes) -> Iterator[list[bytes]]:
+    """The parts of a body between single bytes `separator`, as many at a time as SLICE_BYTES hold, or one that is longer.
+
+    >>> [list(parts) for parts in split_windows(b"a\\nb\\n\\nc", b"\\n")]
+    [[b'a', b'b', b'', b'c']]
+    """
+    position, size = 0, len(body)
+    while position < size:
+        end = size
+        if size - position > SLICE_BYTES:
+            end = body.rfind(separator, position, position + SLICE_BYTES)
+            if end < 0:
+                end = body.find(separator, position + SLICE_BYTES)
+            if end < 0:
+                end = size
+        yield body[position:end].split(separator)
+        position = end + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,9 @@ class RowWriter(Protocol):
     def raw(self, batch: list[bytes]) -> bytes:
         """Stored records (svc.store.records), undecoded: the fast path. `batch` is not empty."""
 
+    def pieces(self, row: Any, weight: Callable[[object], int]) -> Iterator[bytes] | None:
+        """`rows` of one row that holds very many related records, in pieces (`heavy_rows`); None: this format writes it as a whole."""
+
     def failure(self, error: dict[str, Any]) -> bytes | None:
         """The element that stands for a failure (http §8); None: this format has no place for it, so the connection is aborted."""
 
@@ -75,6 +98,7 @@ class ContentType:
     text_bodies: ClassVar[bool] = False
     compressible: bool = True
     needs_count: bool = False
+    style: Style | None = None  # how it writes containers member by member, if it can
     headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only
     reads: bool = True
     writes: bool = True
@@ -114,7 +138,7 @@ class ContentType:
     def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
         """`decode` for long bodies: a generator that yields whenever others should be served, and returns the value.
 
-        Lists of many elements are read in slices of a few milliseconds; what is one large value otherwise is read at once.
+        JSON, MessagePack, CBOR, CSV and forms are read in slices of a few milliseconds, whatever their shape.
         """
         return self.decode(body, parameters, attributes)
         yield

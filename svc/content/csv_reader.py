@@ -19,9 +19,23 @@ from svc.store.schema import Attribute
 QUOTE: Final = '"'
 SLICE_CELLS = 2000  # read between two turns of others
 
+WINDOW = 1 << 15  # characters whose lines are found at one time
+MAX_COLUMNS = 10_000
+MAX_QUOTES = 100_000  # doubled, in one cell: it is read at one time, 20 ms
+
 _bare = re.compile(r'[^,\r\n"]*').match
 _line = re.compile(r"[^\r\n]*").match
 _line_end = re.compile(r"\r\n|\r|\n")
+
+
+class CsvRecord(dict[str, object]):
+    """A row of a body that is written to a table. `columns`: all that the header names, though an empty cell gives no property."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: frozenset[str]) -> None:
+        super().__init__()
+        self.columns = columns
 
 
 class Quoted(str):
@@ -38,11 +52,12 @@ def iter_rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """
     next_quote = text.find(QUOTE)
     if next_quote < 0:
-        if "\r" in text:
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
-        for number, content in enumerate(text.split("\n"), 1):
-            if content:
-                yield number, content.split(",")
+        number = 0
+        for lines in _line_windows(text):
+            for content in lines:
+                number += 1
+                if content:
+                    yield number, _bare_cells(content, number)
         return
     place = 0
     line = 1
@@ -56,9 +71,35 @@ def iter_rows(text: str) -> Iterator[tuple[int, list[str]]]:
             next_quote = text.find(QUOTE, place)
         else:
             if stop > place:
-                yield line, text[place:stop].split(",")
+                yield line, _bare_cells(text[place:stop], line)
             place = stop + (2 if text.startswith("\r\n", stop) else 1)
             line += 1
+
+
+def _line_windows(text: str) -> Iterator[list[str]]:
+    """The lines of a text without quotes, as many at a time as a window holds."""
+    place, size = 0, len(text)
+    while place < size:
+        end = size
+        if size - place > WINDOW:
+            end = text.rfind("\n", place, place + WINDOW) + 1 or text.find("\n", place + WINDOW) + 1
+            if not end:  # lines that end with CR, or the last one
+                end = text.rfind("\r", place, place + WINDOW) + 1 or text.find("\r", place + WINDOW) + 1 or size
+        lines = text[place:end]
+        if "\r" in lines:
+            lines = lines.replace("\r\n", "\n").replace("\r", "\n")
+        yield lines.removesuffix("\n").split("\n")
+        place = end
+
+
+def _bare_cells(content: str, line: int) -> list[str]:
+    if len(content) > MAX_COLUMNS and content.count(",") >= MAX_COLUMNS:
+        raise _too_wide(line)
+    return content.split(",")
+
+
+def _too_wide(line: int) -> BadBody:
+    return BadBody(f"Invalid CSV: more than {MAX_COLUMNS} columns, in line {line}")
 
 
 def _row(text: str, place: int, line: int) -> tuple[list[str], int, int]:
@@ -66,6 +107,8 @@ def _row(text: str, place: int, line: int) -> tuple[list[str], int, int]:
     cells: list[str] = []
     end = len(text)
     while True:
+        if len(cells) >= MAX_COLUMNS:
+            raise _too_wide(line)
         if text.startswith(QUOTE, place):
             stop = _closing_quote(text, place + 1, line)
             cell = text[place + 1 : stop]
@@ -91,13 +134,14 @@ def _row(text: str, place: int, line: int) -> tuple[list[str], int, int]:
 
 
 def _closing_quote(text: str, place: int, line: int) -> int:
-    while True:
+    for _ in range(MAX_QUOTES):
         stop = text.find(QUOTE, place)
         if stop < 0:
             raise BadBody(f"Invalid CSV: the quoted cell that begins in line {line} has no end")
         if not text.startswith(QUOTE, stop + 1):
             return stop
         place = stop + 2
+    raise BadBody(f"Invalid CSV: the cell that begins in line {line} has more than {MAX_QUOTES} quotes")
 
 
 def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
@@ -109,6 +153,7 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
     names = _header(*first)
     columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
     width = len(columns)
+    known = frozenset(names)
     records = []
     pause = SLICE_CELLS
     for line, cells in rows:
@@ -118,7 +163,7 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
             yield
         if len(cells) != width:
             raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
-        record = {}
+        record: dict[str, object] = {} if attributes is None else CsvRecord(known)
         for (name, convert), cell in zip(columns, cells, strict=True):
             if cell or type(cell) is Quoted:
                 try:

@@ -1,7 +1,7 @@
 """`text/csv` (contract: http §7.2, §7.3; RFC 4180).
 
-    text, dates, bytes (base64), lists and objects (JSON)   quoted
-    numbers, booleans, the size of a blob                   bare
+    text, dates, bytes (base64), lists and objects (JSON)   quoted; a blob is its text or its description, as in JSON
+    numbers, booleans                                       bare
     null, absent, NaN                                       empty
 
 Cells that a spreadsheet would take for a formula go out as they are: what is read back must be what was written, so it is for whoever opens
@@ -19,6 +19,7 @@ from typing import Any
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
 from svc.content.csv_reader import decode_csv
+from svc.content.heavy_rows import Weight
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
 from svc.content.values import json_form, simpler, text_key, whole_text
@@ -99,6 +100,9 @@ class CsvRows:
             project = self._project = records.projection(self._columns)
         return _encoded(header, [",".join(map(_cell, project(raw))) for raw in batch])
 
+    def pieces(self, row: Any, weight: Weight) -> None:
+        return None
+
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None
 
@@ -148,8 +152,6 @@ def _quoted(text: str) -> str:
 
 def _json_cell(value: Any) -> str:
     """Lists, objects, sets; and what handlers return, which may turn out to be one of the plain types."""
-    if isinstance(value, Blob):
-        return "" if value.size is None else str(value.size)
     form = json_form(value)
     return _cell(form) if type(form) in _CELLS else _quoted(encode_json(form).decode())
 

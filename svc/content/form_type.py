@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import quote_plus, unquote_to_bytes
 
-from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
-from svc.content.json_type import encode_json
+from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices, run, split_windows
+from svc.content.heavy_rows import Weight
+from svc.content.json_type import decode_json, encode_json
 from svc.content.texts import charset_of, converter
 from svc.content.values import json_form, whole_text
 from svc.errors import BadBody
@@ -19,8 +21,11 @@ from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import SCALAR_TYPES, Attribute
 
 SLICE_FIELDS = 1000  # read between two turns of others
+MAX_FIELD = 1 << 16  # bytes of a field, beyond which its escapes are counted
+MAX_ESCAPES = 200_000  # percent-encoded bytes of one field: they are decoded at one time, 10 ms
 VALUE_NAME = "value"  # of values that are no objects
 
+_IS_JSON = "The form is JSON, or its only field has a name that begins so: send it with Content-Type: application/json"
 _bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 
 
@@ -30,18 +35,23 @@ def decode_form(body: bytes, parameters: Mapping[str, str], attributes: Mapping[
     >>> run(decode_form(b"a=1&b=x+y%26&a=2", {}))
     {'a': ['1', '2'], 'b': 'x y&'}
     """
-    bad = _bad_escape(body)
-    if bad is not None:
-        raise BadBody(f"Invalid form: bad percent-encoding at byte {bad.start()}")
     charset = charset_of(parameters)
+    if body[:1] in (b"{", b"[") and len(body) <= SLICE_BYTES and _is_json(body):
+        raise BadBody(_IS_JSON)
     fields: dict[str, Any] = {}
+    empty: list[str] = []  # lists whose first field is empty
     following = 0
-    for number, part in enumerate(body.split(b"&"), 1):
+    for number, part in enumerate(chain.from_iterable(split_windows(body, b"&")), 1):
         if number % SLICE_FIELDS == 0:
             yield
         place, following = following, following + len(part) + 1
         if not part:
             continue
+        bad = _bad_escape(part)
+        if bad is not None:
+            raise BadBody(f"Invalid form: bad percent-encoding at byte {place + bad.start()}")
+        if len(part) > MAX_FIELD and part.count(b"%") > MAX_ESCAPES:
+            raise BadBody(f"Invalid form: the field at byte {place} has more than {MAX_ESCAPES} percent-encoded bytes; send it as a file")
         raw_name, _, raw_value = part.partition(b"=")
         try:
             name, text = _text(raw_name, charset), _text(raw_value, charset)
@@ -52,11 +62,26 @@ def decode_form(body: bytes, parameters: Mapping[str, str], attributes: Mapping[
         known = fields.get(name, fields)
         if known is fields:
             fields[name] = [value] if attribute is not None and attribute.elements else value
+            if value is None and attribute is not None and attribute.elements:
+                empty.append(name)
         elif type(known) is list:
             known.append(value)
         else:
             fields[name] = [known, value]
+    if len(fields) == 1 and next(iter(fields))[:1] in ("{", "["):
+        raise BadBody(_IS_JSON)
+    for name in empty:
+        if fields[name] == [None]:
+            fields[name] = []
     return fields
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        decode_json(body)
+    except BadBody:
+        return False
+    return True
 
 
 def _text(raw: bytes, charset: str) -> str:
@@ -80,8 +105,14 @@ def encode_form(value: Any) -> bytes:
         return b"&".join([row for row in map(encode_form, form) if row])
     pairs = []
     for name, member in form.items() if isinstance(form, dict) else ((VALUE_NAME, form),):
-        pairs += [(name, element) for element in member] if isinstance(member, list | tuple) else [(name, member)]
-    return "&".join([f"{quote_plus(whole_text(name))}={quote_plus(_field(member))}" for name, member in pairs]).encode()
+        pairs += [(name, text) for text in field_texts(member)]
+    return "&".join([f"{quote_plus(whole_text(name))}={quote_plus(text)}" for name, text in pairs]).encode()
+
+
+def field_texts(value: Any) -> list[str]:
+    """The fields of one name that a value is written as. An empty list is one empty field, as in HTML: without any it would be no property."""
+    form = json_form(value)
+    return [_field(element) for element in form] or [""] if isinstance(form, list | tuple) else [_field(form)]
 
 
 def _field(form: Any) -> str:
@@ -135,6 +166,9 @@ class FormRows:
 
     def raw(self, batch: list[bytes]) -> bytes:
         return self.rows(decode_stored_many(batch))
+
+    def pieces(self, row: Any, weight: Weight) -> None:
+        return None
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None

@@ -7,6 +7,8 @@ what stands before it then is no array of whole elements, so that the decoder re
 together are what the body is, and a fault before the end of a piece is a fault of the body.
 
 Where to cut is guessed by how the first element begins: `{"id":` behind `},` begins another one, unless objects inside look like those outside.
+
+What cannot be cut so, objects with large members or elements of more than MAX_PIECE bytes, is left to `json_split`, which is slower.
 """
 
 from __future__ import annotations
@@ -16,17 +18,22 @@ from collections.abc import Callable, Generator, Iterator
 from secrets import token_hex
 from typing import Any
 
+from svc.content.json_split import MAX_VALUES, decode_split, skip_space
 from svc.errors import BadBody
 
 PIECE = 1 << 16  # bytes, decoded in about a millisecond
-MAX_PIECE = 1 << 20  # without a place to cut within this many, the rest is decoded as a whole
+MAX_PIECE = 1 << 17  # without a place to cut within this many, the rest is split
+HEAD = 1 << 16  # bytes of an object within which its long array begins
+SEARCHED = 1 << 20  # bytes looked through at a time for another member of the same name
 _TRIES = 4
 _MAX_SIGNATURE = 200
+_MAX_SPACE = 1000  # between two elements
 _SPACE = b" \t\r\n"
 _COMMA = ord(",")
 _POSITION = re.compile(r"\(byte (\d+)\)")
 _INDEX = re.compile(r"`\$\[(\d+)\]")
 _TRUNCATED = "truncated"
+_not_space = re.compile(rb"[^ \t\r\n]").search
 
 
 def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
@@ -34,72 +41,109 @@ def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[N
 
     `decode`: `json_type.decode_json`, whose messages tell the place of a fault.
     """
-    begin = _skip_space(body, 0)
+    begin = yield from skip_space(body)
     if body[begin : begin + 1] != b"[":
-        return decode(body)
+        return (yield from decode_split(body, decode))
     values: list[Any] = []
-    position, size = begin + 1, PIECE
-    signature = _signature(body, position)
-    while len(body) - position > size and size <= MAX_PIECE:
-        cut = _take_piece(body, position, size, signature, values, decode)
-        if cut < 0:
-            size *= 2
-        else:
-            position, size = cut + 1, PIECE
-        yield
+    position = yield from _take_pieces(body, begin + 1, values, decode)
+    head = _head(values)
     try:
-        rest = decode(b"[" + body[position:])
+        rest = yield from _whole(head + body[position:], decode)
     except BadBody as error:
-        raise _moved(error, position - 1, len(values)) from None
-    if not rest and values:  # the comma at which we cut last had nothing behind it
-        return decode(body)
-    return values + rest
+        raise _moved(error, position, values) from None
+    values += rest[1:] if values else rest
+    return values
 
 
 def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
     """`decode(body)` of an object whose array `member` is long, with a step for each piece of that array. Raises the same BadBody.
 
     What stands before the array must itself be an object up to there: then the array is a member of the body and not of something inside it. Of
-    two members of that name the last one would count, so with a second one, or what looks like one, the body is decoded as a whole.
+    two members of that name the last one would count, so with a second one, or what looks like one, the body is split.
     """
     name = b'"' + member.encode() + b'"'
-    found = re.compile(re.escape(name) + rb"[ \t\r\n]*:[ \t\r\n]*\[").search(body)
-    if found is None or body.find(name, found.end()) >= 0 or not _is_object(body[: found.end()] + b"]}", decode):
-        return decode(body)
-    prefix, position, size = body[: found.end()], found.end(), PIECE
-    values: list[Any] = []
-    signature = _signature(body, position)
-    while len(body) - position > size and size <= MAX_PIECE:
-        try:
-            cut = _take_piece(body, position, size, signature, values, decode)
-        except BadBody:  # the array ends in this piece, or something is wrong: the rest tells
-            break
-        if cut < 0:
-            size *= 2
-        else:
-            position, size = cut + 1, PIECE
+    found = re.compile(re.escape(name) + rb"[ \t\r\n]*:[ \t\r\n]*\[").search(body, 0, HEAD)
+    if found is None or not _is_object(body[: found.end()] + b"]}", decode):
+        return (yield from decode_split(body, decode))
+    position = found.end()
+    while position < len(body):
+        if body.find(name, position, position + SEARCHED + len(name)) >= 0:
+            return (yield from decode_split(body, decode))
+        position += SEARCHED
         yield
-    if not values:
-        return decode(body)
-    mark = token_hex(8)  # tells this array from another one of the same name, however that is spelt
+    prefix = body[: found.end()]
+    values: list[Any] = []
     try:
-        whole = decode(b"".join((prefix, b'"', mark.encode(), b'",', body[position:])))
-    except BadBody:
-        return decode(body)  # for the place of the fault
+        position = yield from _take_pieces(body, found.end(), values, decode, is_last=True)
+    except BadBody as error:
+        raise error if len(body) > MAX_PIECE else _fault_of(body, decode) from None
+    if not values:
+        return (yield from decode_split(body, decode))
+    mark = token_hex(8)  # tells this array from another one of the same name, however that is spelt
+    before = position - len(prefix) - len(mark) - 3
+    try:
+        whole = yield from _whole(b"".join((prefix, b'"', mark.encode(), b'",', body[position:])), decode)
+    except BadBody as error:
+        raise _shifted(error, before, 0) if len(body) > MAX_PIECE else _fault_of(body, decode) from None
     rest = whole[member]
     if type(rest) is not list or rest[:1] != [mark]:
-        return decode(body)
-    rest[:1] = values
+        return (yield from decode_split(body, decode))
+    values += rest[1:]
+    whole[member] = values
     return whole
 
 
-def _take_piece(body: bytes, begin: int, size: int, signature: bytes, values: list[Any], decode: Callable[[bytes], Any]) -> int:
+def _take_pieces(
+    body: bytes, position: int, values: list[Any], decode: Callable[[bytes], Any], *, is_last: bool = False
+) -> Generator[None, None, int]:
+    """Append the elements from `position` on to `values`; where those begin that are left for `_whole`. `is_last`: a fault may be the array's end."""
+    size = PIECE
+    counted = 0
+    signature = _signature(body, position)
+    while len(body) - position > size and size <= MAX_PIECE:
+        try:
+            cut = yield from _take_piece(body, position, size, signature, values, decode)
+        except BadBody:
+            if is_last:
+                break
+            raise
+        if cut < 0:
+            size *= 2
+        else:
+            counted += sum([body.count(mark, position, cut) for mark in (b",", b"[", b"{")])
+            if counted > MAX_VALUES:
+                raise BadBody(f"Invalid JSON: more than {MAX_VALUES} values (byte {position})")
+            position, size = cut + 1, PIECE
+        yield
+    return position
+
+
+def _whole(body: bytes, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
+    """`decode(body)`, split if it is long."""
+    if len(body) <= MAX_PIECE:
+        return decode(body)
+    return (yield from decode_split(body, decode))
+
+
+def _fault_of(body: bytes, decode: Callable[[bytes], Any]) -> BadBody:
+    """The fault of a short body as the decoder names it."""
+    try:
+        decode(body)
+    except BadBody as error:
+        return error
+    raise AssertionError("it has no fault as a whole")
+
+
+def _take_piece(
+    body: bytes, begin: int, size: int, signature: bytes, values: list[Any], decode: Callable[[bytes], Any]
+) -> Generator[None, None, int]:
     """Append the elements of one piece to `values`; the place of the comma behind it, -1 if no place to cut was found."""
     for cut in _cuts(body, begin, begin + size, signature):
-        found = _decode_piece(body, begin, cut, len(values), decode)
+        found = _decode_piece(body, begin, cut, values, decode)
         if found:
             values += found
             return cut
+        yield
     return -1
 
 
@@ -110,31 +154,44 @@ def _is_object(body: bytes, decode: Callable[[bytes], Any]) -> bool:
         return False
 
 
-def _decode_piece(body: bytes, begin: int, end: int, before: int, decode: Callable[[bytes], Any]) -> list[Any]:
-    """The elements between, none if the end is no place to cut. `before`: the number of elements before them."""
-    piece = b"".join((b"[", body[begin:end], b"]"))
+def _decode_piece(body: bytes, begin: int, end: int, before: list[Any], decode: Callable[[bytes], Any]) -> list[Any]:
+    """The elements between, none if the end is no place to cut. `before`: the elements before them."""
+    piece = b"".join((_head(before), body[begin:end], b"]"))
     try:
         found: list[Any] = decode(piece)
     except BadBody as error:
         at = _POSITION.search(error.message)
         if _TRUNCATED in error.message or (at is not None and int(at[1]) >= len(piece) - 1):
             return []
-        raise _moved(error, begin - 1, before) from None
+        raise _moved(error, begin, before) from None
+    if before:
+        del found[0]
     return found
 
 
-def _moved(error: BadBody, offset: int, before: int) -> BadBody:
-    """The same fault, told by its place in the whole body."""
+def _head(before: list[Any]) -> bytes:
+    """What a piece is decoded behind. An element stands for those before it, so that a comma with nothing behind it is the fault that it is."""
+    return b"[0," if before else b"["
+
+
+def _moved(error: BadBody, begin: int, before: list[Any]) -> BadBody:
+    """The fault of a piece, decoded behind its `_head`, told by its place in the whole body."""
+    return _shifted(error, begin - len(_head(before)), max(len(before) - 1, 0))
+
+
+def _shifted(error: BadBody, offset: int, elements: int) -> BadBody:
+    """The same fault, told by its place in a body with so many bytes and elements more before it."""
     message = _POSITION.sub(lambda match: f"(byte {int(match[1]) + offset})", error.message)
     message = re.sub(r"at byte (\d+)$", lambda match: f"at byte {int(match[1]) + offset}", message)
-    return BadBody(_INDEX.sub(lambda match: f"`$[{int(match[1]) + before}]", message))
+    return BadBody(_INDEX.sub(lambda match: f"`$[{int(match[1]) + elements}]", message))
 
 
 def _signature(body: bytes, position: int) -> bytes:
     """How elements begin that look like the first: up to the colon behind their first name; b"" if that is no object."""
-    begin = _skip_space(body, position)
-    if body[begin : begin + 1] != b"{":
+    found = _not_space(body, position, position + _MAX_SIGNATURE)
+    if found is None or found[0] != b"{":
         return b""
+    begin = found.start()
     return body[begin : body.find(b":", begin, begin + _MAX_SIGNATURE) + 1]
 
 
@@ -158,13 +215,9 @@ def _cuts(body: bytes, begin: int, end: int, signature: bytes) -> Iterator[int]:
         yield at + len(mark) - 1
 
 
-def _skip_space(body: bytes, position: int) -> int:
-    while body[position : position + 1] and body[position] in _SPACE:
-        position += 1
-    return position
-
-
 def _skip_space_back(body: bytes, position: int) -> int:
-    while position > 0 and body[position] in _SPACE:
+    """The position of the last byte up to `position` that is no white space; of much white space, one within it."""
+    least = max(position - _MAX_SPACE, 0)
+    while position > least and body[position] in _SPACE:
         position -= 1
     return position

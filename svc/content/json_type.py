@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices
+from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
@@ -36,8 +39,10 @@ _decode = msgspec.json.Decoder(float_hook=_number).decode
 def decode_json(body: bytes) -> Any:
     """A JSON document. Raises BadBody with the decoder's message, which names the position."""
     try:
-        return _decode(body)
+        return _decode(body)  # a byte order mark is a fault, and rare: it is looked for then
     except msgspec.MsgspecError as error:
+        if body[:3] == BOM_UTF8 and body[3:6] != BOM_UTF8:
+            return decode_json(body[3:])
         raise BadBody(f"Invalid JSON: {error}") from None
     except UnicodeDecodeError as error:
         raise BadBody(f"Invalid JSON: not UTF-8 at byte {_offset_of(body, error)}") from None
@@ -48,17 +53,24 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_json_slices(body: bytes) -> Slices:
-    """A long list is decoded a few elements at a time."""
+    """A long document is decoded a few elements at a time."""
+    body = without_mark(body)
     if len(body) <= SLICE_BYTES:
         return decode_json(body)
     return (yield from decode_in_pieces(body, decode_json))
 
 
 def decode_json_object_slices(body: bytes, member: str) -> Slices:
-    """An object is decoded a few elements of its array `member` at a time."""
+    """An object is decoded a few elements of its array `member` at a time, or else a few of its members."""
+    body = without_mark(body)
     if len(body) <= SLICE_BYTES:
         return decode_json(body)
     return (yield from decode_member_in_pieces(body, member, decode_json))
+
+
+def without_mark(body: bytes) -> bytes:
+    """A body without its byte order mark, which some programs write, though RFC 8259 §8.1 forbids it."""
+    return body[3:] if body[:3] == BOM_UTF8 else body
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
@@ -84,9 +96,36 @@ def encode_json(value: Any) -> bytes:
         raise TypeError(f"the value has no JSON: {error}") from None
 
 
+class JsonStyle:
+    """How JSON writes containers (`heavy_rows`). Values are in JSON form."""
+
+    comma = b","
+    end_list = b"]"
+    end_object = b"}"
+
+    def encode(self, value: Any) -> bytes:
+        return encode_plain(value)
+
+    def begin_list(self, length: int) -> bytes:
+        return b"["
+
+    def elements(self, values: list[Any]) -> bytes:
+        return encode_plain(values)[1:-1]
+
+    def begin_object(self, length: int) -> bytes:
+        return b"{"
+
+    def name(self, name: Any) -> bytes:
+        return encode_plain(name) + b":"
+
+
+JSON_STYLE = JsonStyle()
+
+
 class JsonType(ContentType):
     name = content_type = "application/json"
     q = 0.8
+    style = JSON_STYLE
 
     def encode(self, value: Any) -> bytes:
         return encode_json(value)
@@ -123,6 +162,11 @@ class JsonRows:
 
     def raw(self, batch: list[bytes]) -> bytes:
         return self._elements(encode_plain(decode_stored_many(batch)))
+
+    def pieces(self, row: Any, weight: Weight) -> Iterator[bytes]:
+        before = b"" if self._empty else b","
+        self._empty = False
+        return chain((before,), row_pieces(row, weight, JSON_STYLE))
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return self._elements(encode_json([error]))

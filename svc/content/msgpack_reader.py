@@ -1,17 +1,21 @@
 """MessagePack -> values (contract: http §7.2; https://github.com/msgpack/msgpack/blob/master/spec.md).
 
-    ext -1     timestamp -> datetime
+    ext -1     timestamp -> datetime, cut to whole ms
     ext 42     integer beyond 64 bits: two's complement, big-endian
     ext 73     set: one MessagePack array
     other ext  refused
 
 msgspec decodes; it never allocates what a document claims but does not contain. Where it would build a large map it is given less at a time:
 a document above `SMALL` bytes is split into its elements, and maps of that size must have text as keys (`hashable` says why).
+
+A long document is read in slices: the structure is looked over item by item (2 million of them a second), and members of a container are decoded
+together, as many as make a slice. What has more than LARGE items is entered instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
 from struct import Struct
 from typing import Any
 
@@ -30,6 +34,10 @@ SMALL = SLICE_BYTES
 MAX_SPLITS = 32  # levels at which parts above SMALL may be nested: each is looked over once for every level around it
 MAX_SETS = 8  # levels of sets within sets
 MAX_LOOKED_AT = 20_000  # items, when a fault is looked for
+LARGE = 500  # items of a member of a long container, beyond which it is read in slices itself
+MAX_VALUES = 20_000_000  # items of a document that is read in slices
+MAX_EXTENSION = 1 << 19  # bytes of a set, which is read at one time
+EXACT = 1 << 19  # bytes: a faulty document up to this length is decoded as a whole to name its fault
 
 _REFUSED = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
@@ -47,32 +55,107 @@ def decode_msgpack(body: bytes) -> Any:
 
 
 def decode_msgpack_slices(body: bytes) -> Slices:
-    """The same, with pauses between the elements of a long array."""
-    if len(body) <= SMALL or not _is_array(body[0]):
+    """The same, with pauses between the members of long arrays and maps."""
+    if len(body) <= SMALL or not (_is_array(body[0]) or _is_map(body[0])):
         return decode_msgpack(body)
-    values: list[Any] = []
+    reading = _Reading(body)
     try:
-        for group in _groups(_split_array(body)):
-            yield
-            values += _group(group, 0) if len(group) > 1 else [_value(group[0], 0, 1)]
-    except _REFUSED:
-        return decode_msgpack(body)  # which names the place
-    return values
+        value, end = yield from reading.container(0, 0)
+        if end != len(body):
+            raise ValueError(f"more than one value, the second at byte {end}")
+    except _REFUSED as error:
+        if len(body) <= EXACT:
+            return decode_msgpack(body)  # which names the place
+        raise _bad_body(body, error, (_fault(body),)) from None
+    return value
+
+
+class _Reading:
+    """A long document."""
+
+    __slots__ = ("_body", "_items")
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._items = 0
+
+    def container(self, start: int, depth: int) -> Generator[None, None, tuple[Any, int]]:
+        """The array or map at `start`, and the position behind it."""
+        body = self._body
+        count, first = _header_at(body, start)
+        is_map = not _is_array(body[start])
+        value: Any = {} if is_map else []
+        place = run = first
+        members = 0  # from `run` to `place`
+        for _ in range(count):
+            key_end = self._end(place, 1) if is_map else place
+            end = self._end(key_end, LARGE)
+            if end and (end - key_end <= SMALL or not (_is_array(body[key_end]) or _is_map(body[key_end]))):
+                members += 1
+            else:
+                self._take(value, run, place, members)
+                key = _decode_text(body[place:key_end]) if is_map else None
+                member, end = yield from self.container(key_end, _deeper(depth))
+                if is_map:
+                    value[key] = member
+                else:
+                    value.append(member)
+                run, members = end, 0
+            place = end
+            if place - run > SLICE_BYTES or members > LARGE:
+                self._take(value, run, place, members)
+                run, members = place, 0
+                yield
+        self._take(value, run, place, members)
+        return value, place
+
+    def _end(self, place: int, most: int) -> int:
+        """The end of the value at `place`; 0 if it has more than `most` items. Raises ValueError."""
+        self._items += 1
+        if self._items > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES} values")
+        end, fault = _end_of(self._body, place, most)
+        if fault is not None:
+            raise ValueError("truncated, or not MessagePack")
+        return end
+
+    def _take(self, value: Any, start: int, end: int, members: int) -> None:
+        """Decode the members between two positions into their container."""
+        if not members:
+            return
+        if type(value) is list:
+            value += _decoders[0](_array_header(0xDD, members) + self._body[start:end])
+        else:
+            value.update(_decode_map(_array_header(0xDF, members) + self._body[start:end]))
+
+
+def _header_at(body: bytes, start: int) -> tuple[int, int]:
+    """(number of members, position of the first one) of the array or map at `start`."""
+    kind = body[start]
+    if kind <= 0x9F:
+        return kind & 0x0F, start + 1
+    width = _COUNTED[kind][0]
+    return int.from_bytes(body[start + 1 : start + 1 + width], "big"), start + 1 + width
 
 
 def decode_sequence(body: bytes) -> Slices:
     """All values of a concatenation. Raises BadBody."""
     values = []
+    reading = _Reading(body)
     start = paused = 0
     while start < len(body):
         if start - paused > SLICE_BYTES // 8:  # the longest small values are read no faster
             paused = start
             yield
-        end, fault = _end_of(body, start, len(body))
+        end, fault = _end_of(body, start, LARGE)
         try:
             if fault is not None:
                 raise ValueError("truncated, or not MessagePack")
-            values.append(_value(body[start:end], 0, 0))
+            if end:
+                value = _value(body[start:end], 0, 0)
+            else:
+                value, end = yield from reading.container(start, 0)
+            values.append(value)
         except _REFUSED as error:
             raise _bad_body(body, error, (fault,)) from None
         start = end
@@ -86,10 +169,14 @@ def _value(data: bytes | memoryview | msgspec.Raw, sets: int, splits: int) -> An
         kind = view[0]
         if _is_array(kind):
             return _elements(_split_array(view), sets, _deeper(splits))
-        if 0x80 <= kind <= 0x8F or kind in (0xDE, 0xDF):
+        if _is_map(kind):
             members = _split_map(view)
             return dict(zip(members, _elements(members.values(), sets, _deeper(splits)), strict=True))
     return _decoders[sets](view)
+
+
+def _is_map(kind: int) -> bool:
+    return 0x80 <= kind <= 0x8F or kind in (0xDE, 0xDF)
 
 
 def _is_array(kind: int) -> bool:
@@ -136,6 +223,8 @@ def _make_hook(sets: int) -> Callable[[int, memoryview], Any]:
                 raise ValueError(f"an integer of {8 * len(data)} bits")
             return int.from_bytes(data, "big", signed=True)
         if code == EXT_SET:
+            if len(data) > MAX_EXTENSION:
+                raise ValueError(f"a set of more than {MAX_EXTENSION} bytes")
             if sets + 1 >= MAX_SETS:
                 raise ValueError("sets are nested too deeply")
             elements = _value(data, sets + 1, 0)
@@ -147,7 +236,95 @@ def _make_hook(sets: int) -> Callable[[int, memoryview], Any]:
     return from_extension
 
 
-_decoders: list[Callable[[Any], Any]] = [Decoder(ext_hook=_make_hook(sets)).decode for sets in range(MAX_SETS)]
+# --- times -------------------------------------------------------------------------------------------------------------------------------
+#
+# msgspec rounds the nanoseconds of a timestamp to microseconds, half a microsecond up. Dates have whole ms and are cut (http §7.2), so the last half
+# microsecond of each ms would be the next ms. Those timestamps are found by their bytes, which may also be part of something else; only where one is,
+# the document is walked through.
+
+_NS_IN_MS = 1_000_000
+_ROUNDED_UP = _NS_IN_MS - 500  # ns of a ms from which on it would be the next
+_SEARCHED = 1 << 20  # bytes
+MAX_CANDIDATES = 1000  # that are looked at, before the document is walked through
+_TIMESTAMPS = ((b"\xd7\xff", 2), (b"\xc7\x0c\xff", 3))  # 64 and 96 bits: the bytes before the time
+
+_STARTS = tuple(start for start, _ in _TIMESTAMPS)
+
+
+def _cutting(decode: Callable[[bytes], Any]) -> Callable[[bytes | memoryview], Any]:
+    """A decoder whose dates are cut to whole ms."""
+
+    def cutting(data: bytes | memoryview) -> Any:
+        body = bytes(data)
+        return decode(_with_whole_ms(body) if _may_be_rounded_up(body) else body)
+
+    return cutting
+
+
+def _nanoseconds(data: bytes, at: int, before: int) -> int:
+    """Of the time at `at`; 0 if it is not all there."""
+    if before == 2:
+        return int.from_bytes(data[at : at + 8], "big") >> 34 if at + 8 <= len(data) else 0
+    return int.from_bytes(data[at : at + 4], "big") if at + 12 <= len(data) else 0
+
+
+def _may_be_rounded_up(data: bytes) -> bool:
+    """False: it has no such timestamp. What is long is one long text or binary: to go past it takes no time, to search it would."""
+    if len(data) > _SEARCHED:
+        return True
+    looked_at = 0
+    for start, before in _TIMESTAMPS:
+        place = data.find(start)
+        while place >= 0:
+            looked_at += 1
+            if looked_at > MAX_CANDIDATES or _nanoseconds(data, place + before, before) % _NS_IN_MS >= _ROUNDED_UP:
+                return True
+            place = data.find(start, place + 1)
+    return False
+
+
+def _with_whole_ms(data: bytes) -> bytes:
+    """The same document, its timestamps cut to whole ms. What is no document is left as it is from the first fault on."""
+    changed: bytearray | None = None
+    place, size = 0, len(data)
+    while place < size:
+        place = _run_of_items(data, place).end()  # type: ignore[union-attr]  # it matches anywhere
+        if place >= size:
+            break
+        kind = data[place]
+        if data.startswith(_STARTS, place):
+            changed = bytearray(data) if changed is None else changed
+            _cut_timestamp(data, place, changed)
+        fixed = _FIXED.get(kind)
+        if fixed is not None:
+            place += 1 + fixed[0]
+        elif kind in _COUNTED:
+            width, extra, factor = _COUNTED[kind]
+            count = int.from_bytes(data[place + 1 : place + 1 + width], "big")
+            place += 1 + width + extra + (0 if factor else count)
+        else:
+            break
+    return data if changed is None else bytes(changed)
+
+
+def _cut_timestamp(data: bytes, place: int, changed: bytearray) -> None:
+    """Cut the extension at `place` in `changed`, if it is a timestamp."""
+    for start, before in _TIMESTAMPS:
+        if data.startswith(start, place):
+            at = place + before
+            ns = _nanoseconds(data, at, before)
+            if 0 < ns < 1_000_000_000:  # others are refused
+                cut = ns - ns % _NS_IN_MS
+                if before == 2:
+                    seconds = int.from_bytes(data[at : at + 8], "big") & (1 << 34) - 1
+                    changed[at : at + 8] = (cut << 34 | seconds).to_bytes(8, "big")
+                else:
+                    changed[at : at + 4] = cut.to_bytes(4, "big")
+
+
+_decoders: list[Callable[[Any], Any]] = [_cutting(Decoder(ext_hook=_make_hook(sets)).decode) for sets in range(MAX_SETS)]
+_decode_map = _cutting(Decoder(dict[str, Any], ext_hook=_make_hook(0)).decode)
+_decode_text = Decoder(str).decode
 
 
 # --- where it went wrong -----------------------------------------------------------------------------------------------------------------
@@ -218,6 +395,19 @@ _COUNTED: dict[int, tuple[int, int, int]] = {
     0xC4: (1, 0, 0), 0xC5: (2, 0, 0), 0xC6: (4, 0, 0), 0xC7: (1, 1, 0), 0xC8: (2, 1, 0), 0xC9: (4, 1, 0),
     0xD9: (1, 0, 0), 0xDA: (2, 0, 0), 0xDB: (4, 0, 0), 0xDC: (2, 0, 1), 0xDD: (4, 0, 1), 0xDE: (2, 0, 2), 0xDF: (4, 0, 2),
 }  # fmt: skip
+
+
+def _items_pattern() -> bytes:
+    """A run of items whose length their first byte tells, without those that may be timestamps. Of objects and lists the headers; the members follow."""
+    kinds: dict[int, list[int]] = {}
+    for kind, (length, _) in (dict.fromkeys((*range(128), *range(224, 256)), (0, 0)) | _FIXED).items():
+        if kind != 0xD7:
+            kinds.setdefault(length, []).append(kind)
+    each = [b"[%b].{%d}" % (b"".join([b"\\x%02x" % kind for kind in those]), length) for length, those in kinds.items()]
+    return b"(?s:%b)*+" % b"|".join(each)
+
+
+_run_of_items = re.compile(_items_pattern()).match
 
 
 def _is_text(kind: int) -> bool:

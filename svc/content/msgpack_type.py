@@ -6,7 +6,7 @@ are MessagePack already (svc.store.records): what has no extension in it goes ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from struct import Struct
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
+from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_msgpack_slices, decode_sequence
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
 from svc.store import records
@@ -155,11 +156,36 @@ def many_to_wire(raws: list[bytes]) -> bytes:
         return b"".join(map(stored_to_wire, raws))
 
 
+class MsgpackStyle:
+    """How MessagePack writes containers (`heavy_rows`)."""
+
+    comma = end_list = end_object = b""
+
+    def encode(self, value: Any) -> bytes:
+        return encode_msgpack(value)
+
+    def begin_list(self, length: int) -> bytes:
+        return array_header(length)
+
+    def elements(self, values: list[Any]) -> bytes:
+        return encode_msgpack(values)[len(array_header(len(values))) :]
+
+    def begin_object(self, length: int) -> bytes:
+        return header(length, 0x80, 15, 0xDE)
+
+    def name(self, name: Any) -> bytes:
+        return encode_msgpack(name)
+
+
+_STYLE = MsgpackStyle()
+
+
 class MsgpackType(ContentType):
     """One handler for both names; `named` by either."""
 
     name = content_type = "application/x-msgpack"
     q = 0.9
+    style = _STYLE
     native = True
     needs_count = True
 
@@ -176,13 +202,13 @@ class MsgpackType(ContentType):
         return MsgpackRows(count)
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
-        return run(decode_sequence(body)) if _is_sequence(parameters) else decode_msgpack(body)
+        return run(decode_sequence(body)) if is_sequence(parameters) else decode_msgpack(body)
 
     def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
-        return decode_sequence(body) if _is_sequence(parameters) else decode_msgpack_slices(body)
+        return decode_sequence(body) if is_sequence(parameters) else decode_msgpack_slices(body)
 
 
-def _is_sequence(parameters: Mapping[str, str]) -> bool:
+def is_sequence(parameters: Mapping[str, str]) -> bool:
     return parameters.get("sequence", "").lower() == "true"
 
 
@@ -222,6 +248,12 @@ class MsgpackRows:
 
     def raw(self, batch: list[bytes]) -> bytes:
         return self._elements(len(batch), many_to_wire(batch))
+
+    def pieces(self, row: Any, weight: Weight) -> Iterator[bytes] | None:
+        if self._held is not None:
+            return None
+        self._written += 1
+        return row_pieces(row, weight, _STYLE)
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None

@@ -2,13 +2,16 @@ r"""`application/x-ndjson`, `application/ndjson`: one JSON document per line, ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices, run
-from svc.content.json_type import decode_json, encode_json
+from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices, run, split_windows
+from svc.content.heavy_rows import Weight, row_pieces
+from svc.content.json_split import MAX_VALUES
+from svc.content.json_type import JSON_STYLE, decode_json_slices, encode_json
 from svc.errors import BadBody
 from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import Attribute
@@ -25,17 +28,22 @@ def decode_lines(body: bytes) -> Slices:
     [{'a': 1}, 2]
     """
     values = []
-    size = 0
-    for number, line in enumerate(body.split(b"\n"), 1):
-        size += len(line) + _LINE_BYTES
-        if size > SLICE_BYTES:
-            size = 0
-            yield
-        if line and not line.isspace():
-            try:
-                values.append(decode_json(line))
-            except BadBody as error:
-                raise BadBody(f"{error.message}, in line {number}") from None
+    size = number = counted = 0
+    for lines in split_windows(body, b"\n"):
+        for line in lines:
+            number += 1
+            size += len(line) + _LINE_BYTES
+            if size > SLICE_BYTES:
+                size = 0
+                yield
+            if line and not line.isspace():
+                try:
+                    values.append((yield from decode_json_slices(line)))
+                except BadBody as error:
+                    raise BadBody(f"{error.message}, in line {number}") from None
+        counted += sum([line.count(mark) for line in lines for mark in (b",", b"[")])
+        if counted + len(values) > MAX_VALUES:
+            raise BadBody(f"Invalid JSON: more than {MAX_VALUES} values, in line {number}")
     return values
 
 
@@ -73,6 +81,9 @@ class NdjsonRows:
 
     def raw(self, batch: list[bytes]) -> bytes:
         return _encode_lines(decode_stored_many(batch))
+
+    def pieces(self, row: Any, weight: Weight) -> Iterator[bytes]:
+        return chain(row_pieces(row, weight, JSON_STYLE), (b"\n",))
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return encode_json(error) + b"\n"

@@ -21,13 +21,18 @@ _NO_CHARSETS = frozenset(
     )
 )  # fmt: skip
 _CHARSETS = {name: codec for name, codec in (aliases | {codec: codec for codec in aliases.values()}).items() if codec not in _NO_CHARSETS}
-_TEXT_TYPES = frozenset(("ID", "String", "Bytes", "Blob"))  # the store reads base64 for Bytes, as in JSON
+_TEXT_TYPES = frozenset(("ID", "String", "Bytes"))  # the store reads base64 for Bytes, as in JSON
+
+
+def maybe_charset(name: str) -> str | None:
+    """The codec of a charset's name; None for what is none, or no charset."""
+    return _CHARSETS.get(normalize_encoding(name[:_SHOWN]).lower())
 
 
 def charset_of(parameters: Mapping[str, str]) -> str:
     """The codec of the `charset` parameter, UTF-8 if there is none. Raises BadBody for an unknown one."""
     charset = parameters.get("charset") or "utf-8"
-    codec = _CHARSETS.get(normalize_encoding(charset[:_SHOWN]).lower())
+    codec = maybe_charset(charset)
     if codec is None:
         raise BadBody(f"Unknown charset: {printable(charset[:_SHOWN])}")
     return codec
@@ -38,10 +43,10 @@ def decode_text(body: bytes, parameters: Mapping[str, str]) -> str:
     charset = charset_of(parameters)
     try:
         return body.decode(charset).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise BadBody(f"The body is not valid {charset.replace('_', '-')} at byte {error.start}") from None
-    except UnicodeError:
-        raise BadBody(f"The body is not valid {charset.replace('_', '-')}") from None
+    except UnicodeError as error:
+        at = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        hint = "" if parameters.get("charset") else ": name its charset in the Content-Type, as in text/csv; charset=windows-1252"
+        raise BadBody(f"The body is not valid {charset.replace('_', '-')}{at}{hint}") from None
 
 
 def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
@@ -53,9 +58,21 @@ def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
         return None if attribute is None or not attribute.elements else lambda text: _from_json(attribute, text)
     if attribute.elements or attribute.type not in SCALAR_TYPES:
         return lambda text: _from_json(attribute, text)
+    if attribute.type == "Blob":
+        return _blob
     if attribute.type in _TEXT_TYPES:
         return str
     return lambda text: text_to_value(attribute, text)
+
+
+def _blob(text: str) -> object:
+    """The text that is its content, or the description of a blob (http §7.2), which is JSON."""
+    if text.startswith('{"description":'):
+        try:
+            return decode_json(text.encode())
+        except (BadBody, UnicodeEncodeError):
+            pass
+    return str.__str__(text)
 
 
 def _from_json(attribute: Attribute, text: str) -> object:

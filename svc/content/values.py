@@ -5,7 +5,7 @@ Queries find plain values; handlers of applications may return anything a Python
     datetime                    JSON form: ISO 8601 text in UTC with ms; native form: datetime, aware
     date                        JSON form: its ISO text; native form: midnight UTC
     bytes, bytearray, memoryview   bytes
-    set, frozenset              JSON form: list; native form: set. Sorted where the order would depend on the process
+    set, frozenset              JSON form: list; native form: set. In an order that does not depend on the process
     Mapping                     dict
     tuple, iterator, generator, views, any other iterable   list
     dataclass, msgspec.Struct   dict of its fields
@@ -30,9 +30,9 @@ from uuid import UUID
 
 import msgspec
 
-from svc.errors import NotAcceptable
+from svc.errors import BadValue, NotAcceptable
 from svc.store.blobs import Blob
-from svc.store.records import iso_text, to_ms
+from svc.store.records import encode_payload, iso_text, to_ms
 
 Form = Callable[[Any], Any]
 
@@ -150,10 +150,10 @@ def is_blob(value: Any) -> bool:
 
 
 def in_order(value: Set[Any]) -> list[Any]:
-    """The elements of a set in an order that does not depend on the process."""
+    """The elements of a set in an order that does not depend on the process: that in which it is stored, if it can be."""
     try:
-        return sorted(value)
-    except TypeError:
+        return sorted(value, key=encode_payload)
+    except BadValue:
         return sorted(value, key=lambda element: (type(element).__name__, repr(element)))
 
 

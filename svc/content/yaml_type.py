@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.heavy_rows import Weight
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.store.records import decode_json_many as decode_stored_many
 
@@ -63,6 +64,9 @@ class YamlRows:
 
     def raw(self, batch: list[bytes]) -> bytes:
         return self.rows(decode_stored_many(batch))
+
+    def pieces(self, row: Any, weight: Weight) -> None:
+        return None
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None

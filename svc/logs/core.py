@@ -277,14 +277,15 @@ class Logs:
         for file in list(self._files.values()):
             file.reopen()
 
-    def maintain(self) -> None:
-        """Rotate what is due and delete what has expired; to be called once a minute, by instance 0."""
+    def maintain(self, divisor: float = 1.0) -> None:
+        """Rotate what is due and delete what has expired; to be called once a minute, by instance 0. `divisor`: of the time that rotated files are
+        kept, on a volume that becomes full."""
         main = self.logger.with_thread("main")
         for file in list(self._files.values()):
             rotated = file.maybe_rotate()
             if rotated is not None:
                 main.notify(f"{file.path.name} rotated, old log moved to {rotated}")
-            file.remove_expired()
+            file.remove_expired(divisor)
 
     def close(self) -> None:
         """Write what waits and close the files; a later entry opens its file again."""

@@ -175,12 +175,12 @@ class LogFile:
                 return target
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
-    def remove_expired(self) -> list[Path]:
-        """Delete rotated files of this log that are older than the retention; returns them."""
+    def remove_expired(self, divisor: float = 1.0) -> list[Path]:
+        """Delete rotated files of this log that are older than the retention, divided by `divisor`; returns them."""
         if self.rotation.retention is None or not self.rotation.directory.is_dir():
             return []
         pattern = re.compile(re.escape(self.stem) + "-" + _ROTATED_TIME)
-        oldest = self._clock.wall() - self.rotation.retention
+        oldest = self._clock.wall() - self.rotation.retention / divisor
         removed = []
         for path in sorted(self.rotation.directory.iterdir()):
             try:

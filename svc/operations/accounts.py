@@ -16,6 +16,7 @@ from typing import Any
 from svc.auth.passwords import verify_password
 from svc.auth.permissions import covers
 from svc.auth.system import SYSTEM
+from svc.auth.users import new_login_epoch
 from svc.errors import Problem
 from svc.install import PASSWORD_FILE, remove_initial_password
 from svc.operations.call import Call
@@ -36,7 +37,8 @@ def change_accounts(call: Call, operation: int, work: Work) -> Any:
     try:
         return _change(call, operation, work)
     except WriterBusy:
-        return _change_later(call, operation, work)
+        store = call.node.store
+        return store.write_when_free(lambda: (store.databases[SYSTEM],), lambda: _change(call, operation, work))
 
 
 def _change(call: Call, operation: int, work: Work) -> Any:
@@ -50,14 +52,22 @@ def _change(call: Call, operation: int, work: Work) -> Any:
     return answer()
 
 
-async def _change_later(call: Call, operation: int, work: Work) -> Any:
-    store = call.node.store
-    while True:
-        await store.queue_of(store.databases[SYSTEM]).wait()
-        try:
-            return _change(call, operation, work)
-        except WriterBusy:
-            continue
+def ending_logins() -> dict[str, Any]:
+    """The attributes of a user that, changed, end all sessions and tokens of the account (security §3)."""
+    return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
+
+
+def own_login(call: Call, username: str) -> tuple[str | None, str | None]:
+    """Ids of the session or of the token by which this user makes the call: it outlives the change of the own password. (None, None) for another
+    user's, and for what was sent with the password itself or a certificate."""
+    request, caller = call.request, call.caller
+    if request is None or caller is None or caller.username != username or call.user is not caller:
+        return None, None
+    scheme, _, token = request.block.fields.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return None, call.node.tokens.token_id(token.strip())
+    session = request.session
+    return (session.id, None) if session is not None and scheme.lower() != "basic" and session.user == username else (None, None)
 
 
 # --- callers who are no super users -----------------------------------------------------------------------------------------------------

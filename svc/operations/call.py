@@ -70,6 +70,12 @@ class Call:
         return None if self.user is None else self.user.username
 
     @property
+    def reader(self) -> str:
+        """Who holds a snapshot that the log speaks of."""
+        user = "nobody" if self.user is None else f"the user {self.user.username}"
+        return f"the answer to the operation {self.name} for {user}"
+
+    @property
     def is_super_user(self) -> bool:
         return not self.authorized or (self.user is not None and self.user.super_user)
 

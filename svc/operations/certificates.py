@@ -17,7 +17,7 @@ from svc.config.document import write_private
 from svc.errors import ClientError, NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.store import Table
 from svc.store.records import decode
 
@@ -219,7 +219,7 @@ OPERATIONS = (
         name="add_certificate",
         category="certificates",
         summary="Add a certificate, or replace the one of that name.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,  # of an authority: it could issue client certificates in every name
         handler=add_certificate,
         fields=(
             _NAME.but(check=_file_name),
@@ -291,7 +291,7 @@ OPERATIONS = (
         name="sign_certificate",
         category="certificates",
         summary="Sign a request with this node's certificate authority.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,  # a client certificate in the name of a super user
         handler=sign_certificate,
         fields=(Field("csr", "text", "The signing request, PEM.", required=True),),
         returns="Object with `certificate` and `signingCA`, PEM.",

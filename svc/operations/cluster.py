@@ -5,6 +5,7 @@ The registry and the routes are real on a node of its own as well; nothing is co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store import Table, Transaction
 from svc.store.records import decode
+from svc.store.writes import Decide
 
 _UPSERT = 3  # of `store.log.OPERATIONS`
 MAX_NODES = 1000  # of the registry
@@ -55,11 +57,11 @@ def _known(node: Node, name: str) -> dict[str, Any] | None:
     return None if raw is None else decode(raw)
 
 
-def _put(call: Call, transaction: Transaction, record: dict[str, Any]) -> None:
+def _put(call: Call, transaction: Transaction, record: dict[str, Any], decide: Decide | None = None) -> None:
     table = _table(call.node)
     if record["name"] == call.node.name.lower():
         raise bad_request(f"'{record['name']}' is this node")
-    transaction.put(table, record["name"], table.validator.record(record))
+    transaction.put(table, record["name"], record if decide is not None else table.validator.record(record), decide=decide)
 
 
 def _check_size(node: Node, more: int) -> None:
@@ -81,28 +83,39 @@ def add_node(call: Call) -> Any:
 
 
 def update_node(call: Call) -> Any:
-    return _update(call, record_of(call.arguments))
+    record = record_of(call.arguments)
+    return _update(call, record["name"], lambda known: record)
 
 
 def set_node_replication(call: Call) -> Any:
     name, url = node_of(call.arguments)
-    known = _known(call.node, name) or {}
     given = checked_subscriptions(call["subscriptions"])
-    return _update(
-        call, {"name": name, "url": known.get("url") or url, "subscriptions": merged_subscriptions(known.get("subscriptions") or (), given)}
-    )
+
+    def changed(known: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "name": name,
+            "url": known.get("url") or url,
+            "subscriptions": merged_subscriptions(known.get("subscriptions") or (), given),
+        }
+
+    return _update(call, name, changed)
 
 
-def _update(call: Call, changes: dict[str, Any]) -> Any:
-    name = changes["name"]
-    known = _known(call.node, name)
-    if known is None:
+def _update(call: Call, name: str, changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+    """Change what is known of a node when it is written. `changed`: the new properties, given the record that is there, empty if there is none."""
+    if _known(call.node, name) is None:
         _check_size(call.node, 1)
-        known = {}
-    elif call["url"] is None and "url" in known:
-        changes["url"] = known["url"]
+    table = _table(call.node)
+
+    def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+        known = stored or {}
+        merged = {**known, **changed(known)}
+        if call["url"] is None and "url" in known:
+            merged["url"] = known["url"]
+        return table.validator.record(merged)
+
     transaction = call.begin(_UPSERT)
-    _put(call, transaction, {**known, **changes})
+    _put(call, transaction, {"name": name}, decide)
     return call.commit(transaction, lambda: f"Successfully updated '{name}'")
 
 

@@ -25,7 +25,7 @@ from svc.errors import ConfigError, ServerError
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, bad_request
 from svc.operations.node import Node
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 
 CHANGED = "Configuration successfully set. You must restart svc for new config settings to take effect."
 
@@ -275,7 +275,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="set_configuration",
         category="configuration",
         summary="Change settings in the configuration file.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,  # it switches on `authorizeLocal`, trusts authorities, names applications to be loaded
         handler=set_configuration,
         fields=(REPLICATED,),
         returns="A message; `get_status` lists what waits for a restart.",

@@ -205,18 +205,10 @@ def _change(call: Call, database: Database, change: Callable[[], str]) -> Any:
         except SchemaError as error:
             raise ClientError(error.message, code="VALIDATION") from None
 
-    async def make_later() -> str:
-        while True:
-            await call.node.store.queue_of(database).wait()
-            try:
-                return make()
-            except WriterBusy:
-                continue
-
     try:
         return make()
     except WriterBusy:
-        return make_later()
+        return call.node.store.write_when_free(lambda: (database,), make)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------------------------
@@ -350,6 +342,7 @@ OPERATIONS = (
         notes="""\\
 With `attributes` the table is *declared*: their values are checked, and further properties of records are kept without becoming attributes.
 Without, it is *dynamic*: every property that a record brings becomes an indexed attribute, and `__createdtime__` and `__updatedtime__` are set.
+A record that would give the table more than 256 indexed attributes is refused.
 
 A table that is made this way has no address on the application port.""",
         example={"database": "dev", "table": "dog", "primary_key": "id"},

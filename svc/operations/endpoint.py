@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BODY_TYPES = frozenset(("application/json", "application/cbor", "application/x-msgpack", "application/msgpack"))
 LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
 LONG_MEMBER = "records"  # the only field that makes a body long and is no text
-ANONYMOUS_BODY = 1 << 20  # bytes that somebody without credentials may send
+ANONYMOUS_BODY = 1 << 20  # bytes that may be sent without credentials, also once they are decoded
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
 
 _BINARY = frozenset(("application/cbor", "application/x-msgpack", "application/msgpack"))
@@ -90,7 +90,7 @@ class Endpoint:
 
     def receive(self, request: Request) -> Any:
         """A body that is not here yet is collected; a long one only for somebody known."""
-        if request.user is None and request.refresh_token is None:
+        if _is_anonymous(request):
             length = request.block.get("content-length")
             if length is None:
                 raise ClientError("A body of unknown length needs credentials in the head; send Content-Length", 411)
@@ -192,9 +192,11 @@ class Endpoint:
     # --- bodies ----------------------------------------------------------------------------------------------------------------------
 
     def _body(self, request: Request) -> Any:
-        """The value of the body, or an awaitable of it if it is long. Raises Problem 400, 413 or 415."""
+        """The value of the body, or an awaitable of it if it is long. Raises Problem 400, 401, 413 or 415."""
         if not request.content:
             raise ClientError("Invalid JSON.", code="BAD_BODY")
+        if len(request.content) > ANONYMOUS_BODY and _is_anonymous(request):
+            raise AccessViolation(None)
         content_type = request.block.get("content-type")
         media_type = media_type_of(content_type)
         if media_type not in BODY_TYPES and (media_type or _is_cross_origin(request)):
@@ -205,7 +207,7 @@ class Endpoint:
             )
         coding = request.block.fields.get("content-encoding")
         if coding is not None and not request.is_decoded:
-            content = self._decoder.decode(coding, request.content)
+            content = self._decoder.decode(coding, request.content, ANONYMOUS_BODY if _is_anonymous(request) else None)
             if not isinstance(content, bytes):
                 return self._uncoded(request, content)
             request.content, request.is_decoded = content, True
@@ -234,12 +236,14 @@ class Endpoint:
         return Response(_PAGE, 200, pairs=[("Content-Type", "text/html; charset=utf-8")])
 
     def _health(self, request: Request) -> Response:
-        """The process answers."""
+        """The process answers, and can work: one that has lost a database for good has to be started again."""
+        if stopped := self._node.store.stopped:
+            return _text(f"svc has lost the database {', '.join(stopped)} after a failed disk write and ends.", 503)
         return _text("svc is running.")
 
     def _ready(self, request: Request) -> Response:
         """Whether a load balancer should send requests here: not while starting or stopping, nor when an operator said so."""
-        if not self._is_ready():
+        if not self._is_ready() or self._node.store.stopped:
             return _text("svc is stopping.", 503)
         if self._node.status.is_unavailable:
             return _text("svc was set unavailable.", 503)
@@ -269,6 +273,10 @@ def _require_super_user(request: Request) -> None:
         raise AccessViolation(None)
     if not request.user.super_user:
         raise AccessViolation(request.user, "Forbidden")
+
+
+def _is_anonymous(request: Request) -> bool:
+    return request.user is None and request.refresh_token is None
 
 
 def _is_cross_origin(request: Request) -> bool:

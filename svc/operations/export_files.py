@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from svc.errors import ClientError
 from svc.operations.call import Call
 from svc.operations.fields import bad_request
 from svc.operations.jobs import Job, JobFailed
+from svc.operations.load_sources import is_below
+from svc.operations.refusals import refused
 from svc.resources import Rows
 from svc.rest.answers import plan_shape
 from svc.rest.execution import Execution
@@ -40,7 +42,7 @@ class ExportFile:
         self._descriptor = -1
 
     def open(self) -> None:
-        self._descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -69,8 +71,16 @@ class ExportFile:
             self._descriptor = -1
 
 
-def check_directory(path: str) -> Path:
-    """The directory that files may be written to. Blocks. Raises 400."""
+def check_directory(path: str, roots: Sequence[Path] | None = None) -> Path:
+    """The directory that files may be written to. `roots`: outside of which nothing may be written; None: everywhere. Blocks. Raises 400, 403."""
+    if roots is not None:
+        try:
+            real = os.path.realpath(path)
+        except (OSError, ValueError):
+            raise bad_request(f"path '{path}' does not exist") from None
+        if not any(real == root or is_below(real, root) for root in map(os.path.realpath, roots)):
+            raise refused(f"path '{path}' is outside the directories that files may be exported to")
+        path = real
     try:
         mode = os.stat(path).st_mode
     except PermissionError:
@@ -115,7 +125,10 @@ async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, fil
     if not isinstance(result, Rows):
         result = await result if isinstance(result, Awaitable) else result
     if isinstance(result, Rows):
-        execution = Execution(result, native=kind.native, whole=False, now=call.node.clock.monotonic, wall_ms=call.node.clock.wall() * 1000)
+        clock = call.node.clock
+        execution = Execution(
+            result, native=kind.native, whole=False, now=clock.monotonic, wall_ms=clock.wall() * 1000, reader=f"the export {job.id}"
+        )
         try:
             execution.keep()  # before the turn ends
             writer = kind.row_writer(plan_shape(result))

@@ -16,6 +16,7 @@ from svc.operations.export_files import FORMATS, check_directory, settled, write
 from svc.operations.fields import Field, bad_request
 from svc.operations.jobs import Job, JobFailed
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.outbound import HostRules, rules_for
 from svc.operations.registry import by_name
 from svc.operations.s3 import S3, Target, put_object, read_target, require_library
 from svc.operations.service import NEVER_FROM_CLIENTS, Operations
@@ -32,7 +33,9 @@ async def export_local(call: Call) -> Any:
     elif _is_no_file_name(name):
         raise bad_request("'filename' must be the name of a file without a directory")
     search = _checked_search(call)
-    directory: Path = await call.on_helper(lambda: check_directory(call["path"]))
+    # A granted export may not write into the directories of svc itself, of applications, or of the server's user.
+    roots = None if call.is_super_user else call.node.config["operationsApi.importRoots"]
+    directory: Path = await call.on_helper(lambda: check_directory(call["path"], roots))
     path = directory / f"{name}.{format}"
 
     async def work(job: Job) -> tuple[None, dict[str, Any]]:
@@ -50,12 +53,14 @@ async def export_to_s3(call: Call) -> Any:
     if not target.key.lower().endswith(f".{format}"):
         target = Target(target.aws_access_key_id, target.aws_secret_access_key, target.bucket, f"{target.key}.{format}", target.region)
 
+    rules = rules_for(call)
+
     async def work(job: Job) -> tuple[None, dict[str, Any]]:
         directory = await call.on_helper(lambda: tempfile.TemporaryDirectory(prefix=".export-", dir=call.node.config.root))
         try:
             path = Path(directory.name) / f"export.{format}"
             await write_export(call, job, search(), format, path)
-            return None, await call.on_helper(lambda: _upload(target, path))
+            return None, await call.on_helper(lambda: _upload(target, path, rules))
         except OSError as error:
             raise JobFailed(f"The export could not be written: {error.strerror}") from error
         finally:
@@ -64,9 +69,9 @@ async def export_to_s3(call: Call) -> Any:
     return call.node.jobs.start(call, work)
 
 
-def _upload(target: Target, path: Path) -> dict[str, Any]:
+def _upload(target: Target, path: Path, rules: HostRules) -> dict[str, Any]:
     with path.open("rb") as content:
-        return put_object(target, content)
+        return put_object(target, content, rules)
 
 
 def _checked_format(given: Any) -> str:
@@ -136,7 +141,10 @@ OPERATIONS: tuple[Operation, ...] = (
             SEARCH_OPERATION,
         ),
         returns="The id of the job. Its `result` holds `message` and the `path` of the file.",
-        notes=_NOTES.format(where="The file appears under its name when it is whole; a file that has the name already is replaced."),
+        notes=_NOTES.format(
+            where="The file appears under its name when it is whole, readable for the server's user only; a file that has the name already is replaced."
+            " Users that are not super users may write below the directories of `operationsApi.importRoots` only."
+        ),
         example={"format": "csv", "path": "/var/lib/exports", "filename": "tall", "search_operation": _SEARCH},
         example_answer=_STARTED,
         starts_job=True,
@@ -150,7 +158,7 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(FORMAT, S3, SEARCH_OPERATION),
         returns="The id of the job. Its `result` holds what S3 says of the object (`ETag` ...).",
         notes=_NOTES.format(where="`.json` or `.csv` is added to the key if it does not end with it.")
-        + " Needs the extra `s3` of the package; without it the answer is 501.",
+        + " Needs the extra `s3` of the package; without it the answer is 501. Which hosts may be written to: as for `import_from_s3`.",
         example={
             "format": "json",
             "s3": {

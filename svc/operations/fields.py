@@ -28,7 +28,7 @@ Check = Callable[[Any, "Field"], str | None]
 class Field:
     """One field of a body. `kind` is a key of KINDS.
 
-    `shown_as`: the name in messages, where the contract has another than the field's. `missing`: the whole text when a required field is absent,
+    `shown_as`: the name in the message that it is missing, where that is another than the field's. `missing`: the whole text when a required field is absent,
     default `'<name>' is required`. `low`, `high`: of numbers, both allowed. `check`: a further test, after that of the kind.
     `nullable`: null is a value that can be sent, not the same as nothing. `preferred`: the alias that wins over the name itself.
     `secret`: never in a log, a job record or an example.
@@ -95,6 +95,18 @@ def _name(value: Any, field: Field) -> str | None:
     if _SEPARATOR.search(value):
         return "names cannot include backticks or forward slashes"
     return "names can only include printable ASCII characters"
+
+
+_NUMERIC = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBERS = frozenset(("number", "integer"))
+
+
+def numeric(value: Any) -> Any:
+    """The number that a string stands for, as programs without types and forms send it; anything else as it is."""
+    if not isinstance(value, str) or _NUMERIC.fullmatch(value.strip()) is None:
+        return value
+    text = value.strip()
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
 def _number(value: Any, field: Field) -> str | None:
@@ -200,6 +212,14 @@ def given(body: Mapping[str, Any], field: Field) -> Any:
     return None
 
 
+def named_by_text(body: Mapping[str, Any], fields: Iterable[Field]) -> Mapping[str, Any]:
+    """The body of an operation on a table with the names of this and its database as strings, where numbers were sent. The body itself if none were."""
+    numbers = [name for name in _NAMES if type(body.get(name)) is int]
+    if not numbers or not any(field.name == TABLE.name for field in fields):
+        return body
+    return {**body, **{name: str(body[name]) for name in numbers}}
+
+
 def fault_of(value: Any, field: Field) -> str | None:
     """The whole sentence about a value that the field does not take."""
     wrong = KINDS[field.kind](value, field)
@@ -225,11 +245,13 @@ def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, A
         for at, field, check, better in by_name[name]:
             if better and any(body.get(other) is not None for other in better):
                 continue
+            if field.kind in _NUMBERS:
+                value = numeric(value)
             wrong = check(value, field)
             if wrong is None and field.check is not None:
                 wrong = field.check(value, field)
             if wrong is not None:
-                faults[at] = f"'{field.label}' {wrong}"
+                faults[at] = f"'{name}' {wrong}"  # by the name that was sent
             arguments[field.name] = value
     for at, field in reading.required:
         if arguments[field.name] is None and not (field.nullable and any(name in body for name in field.names)):
@@ -261,6 +283,7 @@ _readings: dict[int, _Reading] = {}
 
 DATABASE = Field("database", "name", "Database; default `data`.", default="data", aliases=("schema",))
 TABLE = Field("table", "name", "Table.", required=True)
+_NAMES = (*DATABASE.names, *TABLE.names)
 GET_ATTRIBUTES = Field(
     "get_attributes",
     "filled list",

@@ -105,7 +105,7 @@ async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
                     seen.setdefault(entry.user)
                 yield
 
-        held = call.node.store.snapshots.hold(table.database)
+        held = call.node.store.snapshots.hold(table.database, reader=call.reader)
         try:
             await call.node.store.slices.exhaust(collect())
         finally:
@@ -150,7 +150,7 @@ def delete_audit_logs_before(call: Call) -> Any:
         removed = await remove_log_entries(table, before_ms, job.progress)
         await job.progress(removed)
 
-    return call.node.jobs.start(call, work)
+    return call.node.jobs.start(call, work, frees=True)
 
 
 def delete_records_before(call: Call) -> Any:
@@ -166,9 +166,9 @@ def delete_records_before(call: Call) -> Any:
         if attribute is None:
             raise JobFailed("Table must have a '__createdtime__' attribute or @createdTime timestamp defined to perform this operation")
         deleted, found = await remove_records_before(table, attribute, moment[0], call.username, job.progress)
-        return f"{deleted} of {found} records successfully deleted" if found else "No records found to delete"
+        return f"{deleted} of {found} record{'' if found == 1 else 's'} successfully deleted" if found else "No records found to delete"
 
-    return call.node.jobs.start(call, work)
+    return call.node.jobs.start(call, work, frees=True)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("cleanup_deleted_records", "bool", "What is left of deleted records goes with their entries in any case.", default=False),
         ),
         returns="A message and the id of the job.",
-        notes="The newest entry of the database stays, however old it is: the numbers of entries count on from it.",
+        notes="Of the newest entry of the database its number and time stay: the numbers of entries count on from there.",
         example={"table": "dog", "timestamp": 1767225600000},
         example_answer=_STARTED,
         starts_job=True,

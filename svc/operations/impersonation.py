@@ -26,14 +26,17 @@ _FORCED = {"super_user": False, "cluster_user": False}
 
 
 def impersonated(wish: Any, caller: User, operation: str, node: Node) -> User:
-    """The user that `impersonate: wish` stands for. Raises Problem. `operation`: as sent."""
-    if not caller.super_user:
-        raise Refusal({"error": "Only super_user roles can impersonate"})
+    """The user that `impersonate: wish` stands for. Raises Problem. `operation`: as sent.
+
+    Null is no absence: a caller that means to narrow the rights and leaves the value out must not run with its own.
+    """
+    if not isinstance(wish, Mapping):
+        raise ValidationError("'impersonate' must be an object")
     row = by_name().get(operation)
     if row is not None and row.permission.kind == "none":
         raise ValidationError(f"'impersonate' cannot be used with '{operation}'")
-    if not isinstance(wish, Mapping):
-        raise ValidationError("'impersonate' must be an object")
+    if not caller.super_user:
+        raise Refusal({"error": "Only super_user roles can impersonate"})
     name = _text(wish, "username")
     if wish.get("role") is not None:
         user, target = _by_permission(wish["role"], name or caller.username, node), "a role given in the call"

@@ -54,7 +54,7 @@ _BATCH = 40  # records removed in one transaction
 INTERRUPTED = "interrupted by restart"
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
 
-_NEVER_SHOWN = frozenset({"request", "instance", "cancelled_by"})
+_NEVER_SHOWN = frozenset({"request", "instance", "cancelled_by", "after_restart"})
 
 Work = Callable[["Job"], Awaitable[Any]]
 """The work of a job. Returns the final message, `(message, result)`, or None for the usual message."""
@@ -95,6 +95,10 @@ class Job:
         return self.record["status"]  # type: ignore[no-any-return]
 
     @property
+    def ends_after_restart(self) -> bool:
+        return "after_restart" in self.record
+
+    @property
     def is_cancelled(self) -> bool:
         return self.cancelled_by is not None
 
@@ -107,6 +111,16 @@ class Job:
         """Report how far it is: cheap, written about once a second. Raises CancelledError as `check_cancelled` does."""
         self.check_cancelled()
         self.note_progress(done, total, message)
+
+    async def restart(self, begin: Callable[[], object], message: str) -> None:
+        """Restart the service: `begin` starts that, and the job is COMPLETE with this message when the new process answers. Does not return.
+
+        The record, with what it is to become, is on the disk before the restart begins.
+        """
+        await self._jobs.note_restart(self, message)
+        self.check_cancelled()
+        begin()
+        await asyncio.get_running_loop().create_future()  # until the end of this process cancels it
 
     def note_progress(self, done: int, total: int | None = None, message: str = "") -> None:
         """The same for callbacks on the loop."""
@@ -156,10 +170,11 @@ class Jobs:
 
     # -- taking and running
 
-    def start(self, call: Call, work: Work, *, kind: str | None = None) -> Any:
+    def start(self, call: Call, work: Work, *, kind: str | None = None, frees: bool = False) -> Any:
         """Take a job. An awaitable of the 200 body, which comes when the record is on the disk; then the work begins, whoever still waits.
 
-        `kind`: the type of the record, default the name of the operation. Raises Overloaded if too many wait already.
+        `kind`: the type of the record, default the name of the operation. `frees`: it frees space, so it may begin on a full volume.
+        Raises Overloaded if too many wait already.
         """
         if len(self._jobs) >= RUNNING + WAITING:
             raise Overloaded("Too many jobs are waiting, try again later")
@@ -177,14 +192,14 @@ class Jobs:
         )
         self._jobs[job.id] = job
         begun: asyncio.Future[None] = self._node.loop.create_future()
-        job.task = self._node.loop.create_task(self._run(job, work, begun), name=f"job {job.id}")
+        job.task = self._node.loop.create_task(self._run(job, work, begun, frees), name=f"job {job.id}")
         self._watch()
         return _answer(job.id, begun)
 
-    async def _run(self, job: Job, work: Work, begun: asyncio.Future[None]) -> None:
+    async def _run(self, job: Job, work: Work, begun: asyncio.Future[None], frees: bool) -> None:
         try:
             try:
-                await self._create(job)
+                await self._create(job, frees)
             except Exception as error:
                 _settle(begun, error)
                 return
@@ -198,6 +213,8 @@ class Jobs:
                     message, result = _outcome(job, await work(job))
                 status = COMPLETE
             except asyncio.CancelledError:
+                if job.ends_after_restart and job.cancelled_by is None:
+                    return
                 status, message, result = ERROR, INTERRUPTED if job.cancelled_by is None else f"cancelled by {job.cancelled_by}", None
             except JobFailed as failure:
                 status, message, result = ERROR, failure.message, None
@@ -260,6 +277,8 @@ class Jobs:
                 if raw is None:
                     continue
                 record = decode(raw)
+                if "after_restart" in record:
+                    continue  # `end_restarts`, once this process answers
                 instance = record.get("instance", 0)
                 if instance == node.instance or (node.instance == 0 and instance >= node.config["instances"]):
                     transaction.patch(
@@ -274,6 +293,28 @@ class Jobs:
                 raise problem
             logger.warning("%d jobs were interrupted by the end of the service", found)
         return found
+
+    async def note_restart(self, job: Job, message: str) -> None:
+        job.record["after_restart"] = message
+        await self._patch(job, {"after_restart": message})
+
+    def end_restarts(self) -> None:
+        """Report the jobs that have restarted the service as done. When it answers. Raises Problem."""
+        table = self.table
+        snapshot = table.database.snapshot()
+        transaction = Transaction(self._node.store)
+        for stored, _ in list(_entries(table, "status", index_key(IN_PROGRESS), index_key(IN_PROGRESS) + b"\0", snapshot)):
+            raw = table.get_by(stored, snapshot)
+            record = {} if raw is None else decode(raw)
+            if "after_restart" in record and record.get("instance", 0) == self._node.instance:
+                ended = max(self._now_ms(), _began(record))
+                transaction.patch(table, record["id"], {"status": COMPLETE, "message": record["after_restart"], "end_datetime": ended})
+        if transaction.has_writes:
+            transaction.apply()
+            self._node.store.commit_turn()
+            problem = transaction.outcome and transaction.outcome[0]
+            if problem is not None:
+                raise problem
 
     # -- cancelling
 
@@ -357,15 +398,23 @@ class Jobs:
 
     # -- writing
 
-    async def _create(self, job: Job) -> None:
+    async def _create(self, job: Job, frees: bool) -> None:
+        def collect(transaction: Transaction) -> None:
+            transaction.may_use_reserve = frees
+            transaction.put(self.table, job.id, dict(job.record))
+
         try:
-            await self._write(lambda transaction: transaction.put(self.table, job.id, dict(job.record)), job.record["user"])
+            await self._write(collect, job.record["user"])
         except BadValue:  # a request that cannot be stored can be answered all the same
             job.record["request"] = None
-            await self._write(lambda transaction: transaction.put(self.table, job.id, dict(job.record)), job.record["user"])
+            await self._write(collect, job.record["user"])
 
     async def _patch(self, job: Job, changes: dict[str, Any]) -> None:
-        await self._write(lambda transaction: transaction.patch(self.table, job.id, dict(changes)), job.record["user"])
+        def collect(transaction: Transaction) -> None:
+            transaction.may_use_reserve = True  # it has begun, and its end takes little
+            transaction.patch(self.table, job.id, dict(changes))
+
+        await self._write(collect, job.record["user"])
 
     async def _write(self, collect: Callable[[Transaction], None], user: str | None) -> None:
         """Returns when it is on the disk. Raises the Problem that prevents it."""

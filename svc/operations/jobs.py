@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterator
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from svc.errors import NotFound, Refusal
+from svc.errors import NotFound
 from svc.operations.fields import Field, bad_request
 from svc.operations.job_runs import COMPLETE, KEPT_JOBS, KEPT_SECONDS, Job, JobFailed, Jobs
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
@@ -42,8 +42,16 @@ def _is_day(text: str) -> bool:
 
 
 def get_job(call: Call) -> list[dict[str, Any]]:
-    found = call.node.jobs.find(call["id"])
+    found = _find(call)
     return [] if found is None else [found]
+
+
+def _find(call: Call) -> dict[str, Any] | None:
+    """The job that is meant, None if there is none that is the caller's: another user's job has records and messages of that user."""
+    found: dict[str, Any] | None = call.node.jobs.find(call["id"])
+    if found is None or call.is_super_user or (call.username is not None and found.get("user") == call.username):
+        return found
+    return None
 
 
 def search_jobs_by_start_date(call: Call) -> Awaitable[list[dict[str, Any]]]:
@@ -74,17 +82,8 @@ async def _collect(call: Call, steps: Iterator[dict[str, Any] | None]) -> list[d
 
 async def cancel_job(call: Call) -> str:
     jobs, job_id = call.node.jobs, call["id"]
-    record = jobs.find(job_id)
-    if record is None:
+    if _find(call) is None:
         raise NotFound(f"Job '{job_id[:250]}' does not exist")
-    if not call.is_super_user and (call.username is None or record.get("user") != call.username):
-        raise Refusal(
-            {
-                "error": "This operation is not authorized due to role restrictions and/or invalid database items",
-                "unauthorized_access": [f"Job '{job_id}' was started by another user"],
-                "invalid_schema_items": [],
-            }
-        )
     if not await jobs.cancel(job_id, call.username or "super user"):
         raise bad_request(f"Job '{job_id}' has ended already")
     return f"Cancelling job with id {job_id}"
@@ -112,7 +111,7 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=ANYONE,
         handler=get_job,
         fields=(_ID,),
-        returns="A list with the job, empty if there is none of this id.",
+        returns="A list with the job, empty if there is none of this id, or if another user has started it: super users see all.",
         notes="`status` goes from `CREATED` over `IN_PROGRESS` to `COMPLETE` or `ERROR`; `message` says how it ended. A job that counts what it does "
         "has `progress` with `done` and, where that is known, `total`. Times are in ms since the epoch. The records of jobs that have ended are "
         f"kept for {KEPT_SECONDS / 86400:.0f} days, and at most {KEPT_JOBS} of them.",
@@ -142,8 +141,8 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=cancel_job,
         fields=(_ID,),
         returns="A message.",
-        notes="One's own jobs; super users any. The job ends as `ERROR` with the message `cancelled by <user>` as soon as it can; what it has written "
-        "by then stays. If what it does can no longer be undone when it hears of it, it ends as it would have.",
+        notes="One's own jobs; super users any; 404 for others. The job ends as `ERROR` with the message `cancelled by <user>` as soon as it can; "
+        "what it has written by then stays. If what it does can no longer be undone when it hears of it, it ends as it would have.",
         example={"id": _EXAMPLE_ID},
         example_answer={"message": f"Cancelling job with id {_EXAMPLE_ID}"},
     ),

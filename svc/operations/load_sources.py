@@ -12,7 +12,6 @@ import codecs
 import http.client
 import os
 import re
-import ssl
 import stat
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,20 +19,24 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
-from svc.errors import ClientError, ValidationError
+from svc.content.texts import maybe_charset
+from svc.errors import ClientError, Overloaded, ValidationError
 from svc.operations.fields import bad_request
+from svc.operations.outbound import PORTS, HostRules, connect
 from svc.operations.refusals import refused
 from svc.store.conversion import printable
 
 PIECE = 1 << 17  # bytes or characters: rows of a piece take about 1 ms to read
 TIMEOUT = 30.0  # seconds to connect, and without a byte
 MAX_REDIRECTS = 5
+OPENING = 32  # sources at one time: each has a thread, and a peer that does not answer keeps it for TIMEOUT
 CONTENT_TYPES = frozenset({"text/csv", "application/octet-stream", "text/plain", "application/vnd.ms-excel"})
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding"})  # headers that no caller sets
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
+_charset = re.compile(r";[ \t]*charset=[ \t]*\"?([^\";]{1,40})", re.IGNORECASE).search
 _URL = re.compile(r"[\x21-\x7e]+").fullmatch
 
 T = TypeVar("T")
@@ -48,24 +51,42 @@ class Content(Protocol):
 
 
 class Source:
-    """The text of `content` in pieces. `size`: bytes of all of it, None if that is not known; `done`: of them that have been read."""
+    """The text of `content` in pieces. `size`: bytes of all of it, None if that is not known; `done`: of them that have been read.
 
-    def __init__(self, worker: Worker, content: Content, size: int | None) -> None:
+    `encoding`: its codec; None: what the content itself says (`charset`), or UTF-8.
+    """
+
+    def __init__(self, worker: Worker, content: Content, size: int | None, encoding: str | None = None) -> None:
         self._worker = worker
         self._content = content
+        self._is_named = encoding is not None
+        self._encoding = encoding or getattr(content, "charset", None) or "utf-8"
         self.size = size
         self.done = 0
 
+    async def check_encoding(self) -> None:
+        """Raises ValidationError if content that can be read twice is not in its encoding, so that nothing of it is loaded. Of other content `pieces`
+        says so when it comes to the place."""
+        seek = getattr(self._content, "seek", None)
+        if seek is None:
+            return
+        async for _ in self.pieces():
+            pass
+        await self._worker.run(lambda: seek(0))
+        self.done = 0
+
     async def pieces(self) -> AsyncGenerator[str]:
-        """Raises ValidationError for what is not UTF-8."""
-        decode = codecs.getincrementaldecoder("utf-8")().decode
+        """Raises ValidationError for what is not in the encoding."""
+        decode = codecs.getincrementaldecoder(self._encoding)().decode
         while True:
             data = await self._worker.run(lambda: self._content.read(PIECE))
             try:
                 text = decode(data, not data)
-            except UnicodeDecodeError as error:
-                place = self.done + error.start
-                raise ValidationError(f"The content is not valid UTF-8 near byte {place}") from None
+            except UnicodeError as error:
+                place = self.done + (error.start if isinstance(error, UnicodeDecodeError) else 0)
+                name = "UTF-8" if self._encoding == "utf-8" else self._encoding.replace("_", "-")
+                hint = "" if self._is_named else ': name its encoding, as in "encoding": "windows-1252"'
+                raise ValidationError(f"The content is not valid {name} near byte {place}{hint}") from None
             self.done += len(data)
             if text:
                 yield text
@@ -91,6 +112,9 @@ class TextSource:
             self.done += len(piece)
             yield piece
 
+    async def check_encoding(self) -> None:
+        """It is text already."""
+
     def close(self) -> None:
         self._text = ""
 
@@ -111,15 +135,30 @@ class Worker:
         self._thread.shutdown(wait=False)
 
 
-async def opened(open_: Callable[[], tuple[Content, int | None]]) -> Source:
-    """Open a source on a thread of its own."""
+_opening = 0  # sources that are being opened
+
+
+async def opened(open_: Callable[[], tuple[Content, int | None]], encoding: str | None = None) -> Source:
+    """Open a source on a thread of its own. Raises 503 while too many peers keep their callers waiting. `encoding`: as it was named, None if it was
+    not."""
+    global _opening
+    if _opening >= OPENING:
+        raise Overloaded("Too many loads are being opened, try again later")
+    _opening += 1
     worker = Worker()
     try:
         content, size = await worker.run(open_)
     except BaseException:
         worker.end()
         raise
-    return Source(worker, content, size)
+    finally:
+        _opening -= 1
+    return Source(worker, content, size, None if encoding is None else maybe_charset(encoding))
+
+
+def encoding_fault(name: str) -> str | None:
+    """The predicate of the sentence about what is no encoding; None: nothing is wrong."""
+    return None if maybe_charset(name) is not None else "must be the name of an encoding, such as utf-8 or windows-1252"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------------------------
@@ -134,7 +173,7 @@ def open_file(path: str, base: Path, roots: Sequence[Path] | None) -> tuple[Cont
     shown = printable(path)
     try:
         real = os.path.realpath(base / path)
-        if roots is not None and not any(_is_below(real, os.path.realpath(root)) for root in roots):
+        if roots is not None and not any(is_below(real, os.path.realpath(root)) for root in roots):
             raise refused(f"File '{shown}' is outside the directories from which files may be loaded")
         # A link that came into being meanwhile fails; a pipe would make us wait for whoever writes to it.
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -154,7 +193,7 @@ def open_file(path: str, base: Path, roots: Sequence[Path] | None) -> tuple[Cont
         raise
 
 
-def _is_below(path: str, root: str) -> bool:
+def is_below(path: str, root: str) -> bool:
     return path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 
@@ -174,10 +213,10 @@ def headers_fault(headers: Mapping[str, Any]) -> str | None:
     return None
 
 
-def open_url(url: str, headers: Mapping[str, str]) -> tuple[Content, int | None]:
-    """The body that a GET is answered with, and its size if the server tells. Blocks. Raises 400.
+def open_url(url: str, headers: Mapping[str, str], rules: HostRules) -> tuple[Content, int | None]:
+    """The body that a GET is answered with, and its size if the server tells. Blocks. Raises 400, and 403 for hosts that `rules` do not permit.
 
-    `headers` go to the server of the URL, and not on to others that it redirects to.
+    `headers` go to the server of the URL, and not on to others that it redirects to. Each of these is checked as the first one is.
     """
     place = url
     fields = {name: value for name, value in headers.items() if name.lower() not in _OURS}
@@ -185,7 +224,8 @@ def open_url(url: str, headers: Mapping[str, str]) -> tuple[Content, int | None]
         parts = _maybe_parts(place)
         if parts is None:
             raise _failed(url, None, "redirected to what is no http or https URL")
-        connection = connect(parts)
+        assert parts.hostname is not None
+        connection = connect(parts, rules.permitted(parts.hostname, parts.port or PORTS[parts.scheme]), TIMEOUT)
         try:
             connection.request("GET", _target(parts), headers=_fields(parts, fields))
             response = connection.getresponse()
@@ -195,6 +235,7 @@ def open_url(url: str, headers: Mapping[str, str]) -> tuple[Content, int | None]
         location = response.getheader("Location")
         if response.status not in _REDIRECTS or location is None:
             return _checked(url, connection, response)
+        response.close()  # a connection that ends with its answer is the answer's by now
         connection.close()
         place = urljoin(place, location)
         if _origin(parts) != _origin(urlsplit(place)):
@@ -202,19 +243,14 @@ def open_url(url: str, headers: Mapping[str, str]) -> tuple[Content, int | None]
     raise _failed(url, None, f"redirected more than {MAX_REDIRECTS} times")
 
 
-def connect(parts: SplitResult) -> http.client.HTTPConnection:
-    """Not yet connected. Certificates are verified."""
-    assert parts.hostname is not None
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT, context=ssl.create_default_context())
-    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
-
-
 class _Body:
     """The body of an answer, which must come to its end."""
 
-    def __init__(self, url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+    def __init__(
+        self, url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, charset: str | None = None
+    ) -> None:
         self._url = url
+        self.charset = charset
         self._connection = connection
         self._response = response
 
@@ -234,7 +270,9 @@ class _Body:
 
 def _checked(url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> tuple[Content, int | None]:
     fault = None
-    kind = (response.getheader("Content-Type") or "application/octet-stream").partition(";")[0].strip().lower()
+    content_type = response.getheader("Content-Type") or "application/octet-stream"
+    kind = content_type.partition(";")[0].strip().lower()
+    charset = _charset(content_type)
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if response.status != 200:
         fault = _failed(url, response.status, response.reason or "no reason")
@@ -246,7 +284,7 @@ def _checked(url: str, connection: http.client.HTTPConnection, response: http.cl
         response.close()
         connection.close()
         raise fault
-    return _Body(url, connection, response), response.length
+    return _Body(url, connection, response, None if charset is None else maybe_charset(charset.group(1))), response.length
 
 
 def _failed(url: str, status: int | None, text: str) -> ClientError:
@@ -287,7 +325,7 @@ def _fields(parts: SplitResult, fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or PORTS.get(parts.scheme)
 
 
 def _shown(url: str) -> str:

@@ -12,15 +12,17 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
 from svc.auth.system import SYSTEM
+from svc.content.unchanged import Restore, deciding, restore_json, restore_loaded
 from svc.errors import Problem, Refusal
 from svc.operations.call import Call
-from svc.operations.csv_cast import CsvColumns, column_name_fault
+from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRows
 from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
 from svc.operations.jobs import Job, JobFailed
 from svc.operations.json_records import JsonRecords
-from svc.operations.load_sources import Source, TextSource, headers_fault, open_file, open_url, opened, url_fault
+from svc.operations.load_sources import Source, TextSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
 from svc.operations.operation import UPSERT, Operation
+from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
 from svc.store.bulk_write import BulkResult, Mode, Refused, bulk_write
@@ -48,13 +50,14 @@ async def csv_file_load(call: Call) -> Any:
     action = _checked(call)
     config = call.node.config
     roots = None if call.is_super_user else config["operationsApi.importRoots"]
-    source = await opened(lambda: open_file(call["file_path"], config.root, roots))
+    source = await opened(lambda: open_file(call["file_path"], config.root, roots), call["encoding"])
     return _start(call, action, source)
 
 
 async def csv_url_load(call: Call) -> Any:
     action = _checked(call)
-    source = await opened(lambda: open_url(call["csv_url"], call["passthrough_headers"] or {}))
+    rules = rules_for(call)
+    source = await opened(lambda: open_url(call["csv_url"], call["passthrough_headers"] or {}, rules), call["encoding"])
     return _start(call, action, source)
 
 
@@ -62,7 +65,8 @@ async def import_from_s3(call: Call) -> Any:
     target = read_target(call["s3"])
     action = _checked(call)
     require_library()
-    source = await opened(lambda: (_S3Body(get_object(target)), None))
+    rules = rules_for(call)
+    source = await opened(lambda: (_S3Body(get_object(target, rules)), None), call["encoding"])
     return _start(call, action, source, is_json=target.key.lower().endswith(".json"))
 
 
@@ -122,18 +126,20 @@ class _Load:
         self._result = BulkResult()
 
     async def csv(self, job: Job) -> tuple[str, dict[str, Any]]:
-        return await self._run(job, self._csv_records())
+        return await self._run(job, self._csv_records(), restore_loaded(autocast))
 
     async def json(self, job: Job) -> tuple[str, dict[str, Any]]:
-        return await self._run(job, self._json_records())
+        return await self._run(job, self._json_records(), restore_json)
 
-    async def _run(self, job: Job, records: AsyncGenerator[list[Record | Refused]]) -> tuple[str, dict[str, Any]]:
+    async def _run(self, job: Job, records: AsyncGenerator[list[Record | Refused]], restore: Restore) -> tuple[str, dict[str, Any]]:
         async def on_batch(result: BulkResult) -> None:
             self._result = result
             await job.progress(result.total, None, self._read())
 
         try:
-            result = await bulk_write(self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch)
+            result = await bulk_write(
+                self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch, decide=deciding(restore)
+            )
         except JobFailed:
             raise
         except Problem as problem:
@@ -160,6 +166,7 @@ class _Load:
         return f"{done * 100 // size} % read" if size else f"{done} bytes read"
 
     async def _csv_records(self) -> AsyncGenerator[list[Record | Refused]]:
+        await self._source.check_encoding()
         rows = CsvRows()
         async for text in self._source.pieces():
             async for records in self._taken(rows, text):
@@ -248,15 +255,22 @@ class _Load:
 # --- rows -------------------------------------------------------------------------------------------------------------------------------
 
 _ACTION = Field("action", "any", "What to do with the records: `insert` (default), `update` or `upsert`.", choices=ACTIONS)
+_ENCODING = Field(
+    "encoding",
+    "text",
+    "Encoding of the content, such as `windows-1252` or `utf-16`. Default: what the `Content-Type` of an address says, else UTF-8.",
+    check=lambda value, field: encoding_fault(value),
+)
 _STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
 _RETURNS = "The message with the id of the job, and the id."
 _NOTES = """The answer comes when the job's record is stored; `get_job` tells how it goes and how it ended. The message of a job that is done is
 `successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
 exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, message}`, the first row behind the header being 1.
-A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches."""
+A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches, and its message
+tells how many records these were."""
 _CSV_NOTES = """
 
-The first row has the names of the attributes, the content is UTF-8, with or without byte order mark. Blank lines are skipped, and so are rows whose
+The first row has the names of the attributes, the content may begin with a byte order mark. Blank lines are skipped, and so are rows whose
 cells are all empty; surplus cells are dropped; an empty cell means that the record does not have the attribute. Cells of declared attributes are read
 by their type (`Date` takes ISO text). Others are cast by their look, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
 `undefined` are null; numbers without leading zeros and without exponent are numbers; `{...}` and `[...]` are JSON if they can be read as such; the rest
@@ -297,6 +311,7 @@ OPERATIONS = (
             DATABASE,
             TABLE,
             Field("file_path", "text", "Path of the file on the server; a relative one is relative to `rootPath`.", required=True),
+            _ENCODING,
             _ACTION,
         ),
         returns=_RETURNS,
@@ -328,13 +343,17 @@ OPERATIONS = (
                 secret=True,
                 check=lambda value, field: headers_fault(value),
             ),
+            _ENCODING,
             _ACTION,
         ),
         returns=_RETURNS,
         notes=_with_errors(
             _NOTES,
             "\n\nThe request is made before the answer: a status other than 200 and a content type other than `text/csv`, `text/plain`,"
-            " `application/octet-stream` or `application/vnd.ms-excel` are answered with 400. Up to five redirects are followed.",
+            " `application/octet-stream` or `application/vnd.ms-excel` are answered with 400. Up to five redirects are followed."
+            "\n\nSuper users may load from public addresses, and from the hosts in `operationsApi.importHosts`; other users from those hosts only: 403."
+            " Each redirect is checked in the same way, and the connection goes to the address that was checked. `passthrough_headers` go to the first"
+            " host only.",
         ),
         example={"database": "garden", "table": "plant", "action": "insert", "csv_url": "https://example.com/plants.csv"},
         example_answer=_STARTED,
@@ -347,12 +366,13 @@ OPERATIONS = (
         summary="Load records from a CSV or JSON object in S3.",
         permission=UPSERT,
         handler=import_from_s3,
-        fields=(DATABASE, TABLE, S3, _ACTION),
+        fields=(DATABASE, TABLE, S3, _ENCODING, _ACTION),
         returns=_RETURNS,
         notes=_with_errors(
             _NOTES,
             "\n\nObjects whose key ends with `.json` hold an array of records, or one record after the other (NDJSON)."
-            " Needs the extra `s3`: without it 501.",
+            " Needs the extra `s3`: without it 501. Users that are not super users need the host of the bucket in `operationsApi.importHosts`, such as"
+            " `*.amazonaws.com`; so does everybody for a host without a public address.",
         ),
         example={
             "database": "garden",

@@ -11,6 +11,7 @@ from svc.auth.system import SYSTEM, USER_SECRETS
 from svc.store import LogEntry, Table
 from svc.store.keys import encode_primary
 from svc.store.log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
+from svc.store.merging import logged_changes
 from svc.store.records import decode, decode_payload, lsn_of, raw_payload
 from svc.store.validation import Add
 
@@ -18,8 +19,6 @@ TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load'
 
 AUDIT_COLUMNS = ("operation", "user_name", "timestamp", "hash_values", "records", "original_records")
 TRANSACTION_COLUMNS = ("operation", "user", "user_name", "timestamp", "hash_values", "records")
-
-_INCREMENT = {"__op__", "value"}
 
 Shown = dict[str, Any]
 Entries = Iterator[LogEntry | None]
@@ -69,12 +68,14 @@ class Presenter:
         record = decode(entry.value)
         if entry.kind != PATCH:
             return record
-        before = {} if entry.image is None else decode(entry.image)
+        # A patch that made the record has its key: there was nothing to add to, or what had expired.
+        is_new = self._primary_key in record
+        before = {} if entry.image is None or is_new else decode(entry.image)
         key = entry.id
         shown: Shown = {self._primary_key: list(key) if type(key) is tuple else key}
-        for name, value in record.items():
-            if type(value) is dict and value.keys() == _INCREMENT and (self._has_images or entry.image is not None):
-                value = Add(value["value"]).applied_to(before.get(name))
+        for name, value in logged_changes(record).items():
+            if type(value) is Add:
+                value = value.applied_to(before.get(name)) if self._has_images or entry.image is not None or is_new else record[name]
             shown[name] = value
         return shown
 

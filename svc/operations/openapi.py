@@ -87,7 +87,13 @@ def operations_document(server_url: str) -> bytes:
                     },
                 }
             },
-            "/health": {"get": {"summary": "The process answers", "security": [], "responses": {"200": {"description": "It does."}}}},
+            "/health": {
+                "get": {
+                    "summary": "The process works",
+                    "security": [],
+                    "responses": {"200": {"description": "It does."}, "503": {"description": "It has lost a database, and ends."}},
+                }
+            },
             "/ready": {
                 "get": {
                     "summary": "Whether a load balancer should send requests",

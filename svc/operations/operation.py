@@ -28,6 +28,7 @@ class Permission:
 NO_LOGIN = Permission("none")
 ANYONE = Permission("any")
 SUPER_USER = Permission("super_user")
+NEVER_GRANTED = Permission("super_user", grantable=False)  # the caller could make itself a super user with it
 STRUCTURE = Permission("structure")
 READ = Permission("table", ("read",))
 INSERT = Permission("table", ("insert",))

@@ -46,10 +46,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 @cache
-def known_entries() -> frozenset[str]:
-    """What a list may hold. Members of groups are known even where this node does not have them: roles are shared by nodes."""
-    names = {name for row in all_operations() for name in row.names}
-    return frozenset(names.union(GROUPS, *GROUPS.values()))
+def known_entries() -> Mapping[str, bool]:
+    """Name of an operation or group -> whether a list may hold it: not if it makes a super user of its caller.
+
+    Members of groups are known even where this node does not have them: roles are shared by nodes.
+    """
+    known = dict.fromkeys([*GROUPS, *[name for members in GROUPS.values() for name in members]], True)
+    return known | {name: row.permission.grantable for row in all_operations() for name in row.names}
 
 
 def expanded(permission: Mapping[str, Any]) -> frozenset[str] | None:

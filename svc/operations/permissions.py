@@ -48,6 +48,7 @@ def authorize(row: Operation, name: str, body: Body, user: User, node: Node) -> 
     listed = expanded(role.permission)
     if listed is not None and name not in listed:
         raise super_users_only(name)
+    _check_foreign_system_write(row, body)
     if permission.kind == "table":
         _check_table(row, body, role, node, _needed_rights(row, body), name)
     elif permission.kind == "any":
@@ -89,6 +90,18 @@ def _check_system_write(row: Operation, body: Body, node: Node) -> None:
     violations = Violations()
     violations.add_table(SYSTEM, table, rights)
     raise violations.refusal()
+
+
+def _check_foreign_system_write(row: Operation, body: Body) -> None:
+    """The same for everybody else, to whom no table of the system database is open: changes and removals are told so whatever they name, inserts
+    have the refusal of a table (operations §3.1 rule 10)."""
+    if given(body, DATABASE) != SYSTEM:
+        return
+    kind = row.permission.kind
+    if (kind == "table" and not {"update", "delete"}.isdisjoint(_needed_rights(row, body))) or (
+        kind == "structure" and "create_database" not in row.names
+    ):
+        raise Problem(SYSTEM_WRITE, 403)
 
 
 # --- structure, descriptions, operations of super users -------------------------------------------------------------------------------

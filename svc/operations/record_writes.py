@@ -1,7 +1,7 @@
 """The records of one insert, update or upsert on their way into a transaction (contract: operations §3.1).
 
     check    every record: names, key, values. Nothing has happened yet, and nothing does if one of them is wrong
-    reserve  what the table has to give first: attributes it does not know, numbers for keys
+    reserve  what the table has to have first: the attributes that it learns
     collect  the writes, which `Call.commit` applies
 
 `check` and `collect` go in steps, so that large requests give way to others; `reserve` is short. What depends only on the names of a record is
@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Any
 
-from svc.errors import ClientError, Problem, SchemaError, ValidationError
+from svc.content.unchanged import deciding, restore_json, restore_native
+from svc.errors import Problem, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
 from svc.operations.refusals import check_written_attributes
-from svc.store import Table, Transaction, WriterBusy
+from svc.store import Table, Transaction
 from svc.store.conversion import INT_MAX, INT_MIN, LONG_MAX
 from svc.store.keys import Key
 from svc.store.schema import TableDefinition, key_type
-from svc.store.validation import check_key
+from svc.store.validation import EMPTY_KEYS, check_key
 
 STEP = 32  # records between two looks at the clock
 SPLIT_STEP = 1024  # keys, the same
@@ -35,7 +37,7 @@ INSERT, UPDATE, UPSERT = 1, 2, 3  # positions in `store.log.OPERATIONS`
 
 
 class RecordWrites:
-    """`operation`: INSERT, UPDATE or UPSERT. `keys`: of the records, in their order, once they are collected.
+    """`operation`: INSERT, UPDATE or UPSERT. `keys`: of the records, in their order, once they are collected; None: it is given one when written.
 
     The records are not modified. `new_attributes`: that the table learned from them, None if it learns none.
     """
@@ -50,9 +52,7 @@ class RecordWrites:
         self._names: dict[str, None] = {}
         self._faults: list[str] = []
         self._checked: list[tuple[Key | None, dict[str, Any]]] = []
-        self._missing = 0  # keys
-        self._new_keys: Iterator[Key] = iter(())
-        self.keys: list[Key] = []
+        self.keys: list[Key | None] = []
         self.new_attributes: list[str] | None = [] if table.definition.dynamic else None
         self.transaction: Transaction = call.begin(operation)
         expires_at = call.arguments.get("expiresAt")
@@ -60,6 +60,7 @@ class RecordWrites:
         # Of everybody else a managed time is ignored (operations §3.1 rule 8).
         self._refuses_times = call.authorized and not call.is_super_user and call.rights.attributes is not None
         self._managed = frozenset((CREATED, UPDATED, *table.stamps))
+        self._source = "json" if call.request is not None and not call.request.native_body else "native"
 
     # -- check
 
@@ -68,7 +69,7 @@ class RecordWrites:
         table, inserts, shapes, checked = self._table, self._operation == INSERT, self._shapes, self._checked
         primary_key = table.primary_key
         key_of = key_reader(self._definition)
-        source = "json" if self._call.request is not None and not self._call.request.native_body else "native"
+        source = self._source
         validate = table.validator.record if inserts else table.validator.changes
         for number, record in enumerate(self._records):
             names = tuple(record)
@@ -80,10 +81,9 @@ class RecordWrites:
             elif inserts:
                 record = record.copy()  # it becomes the stored one
             given = record.get(primary_key)
-            if given is None or given == "":
+            if given is None or given in EMPTY_KEYS:
                 if self._operation == UPDATE:
                     raise ValidationError("a valid hash attribute must be provided with update record, check log for more info")
-                self._missing += 1
                 key = None
                 if primary_key in record:
                     record = {name: value for name, value in record.items() if name != primary_key}
@@ -124,7 +124,7 @@ class RecordWrites:
     # -- reserve
 
     def reserve(self) -> None:
-        """Raises WriterBusy while a long write is under way in the database: to be called again when that has ended."""
+        """Let a dynamic table learn. Raises WriterBusy while a long write is under way in the database: to be called again when that has ended."""
         call, table = self._call, self._table
         store, database = call.node.store, table.database
         store.check_tables({table: self._definition})
@@ -132,25 +132,20 @@ class RecordWrites:
             unknown = [name for name in self._names if name not in table.attributes]
             if unknown:
                 store.open_writers((database,), wait=False)
-                try:
-                    database.learn_attributes(table, dict.fromkeys(unknown))
-                except SchemaError as error:
-                    raise ClientError(error.message, code="VALIDATION") from None
+                database.learn_attributes(table, dict.fromkeys(unknown))
                 self.new_attributes = unknown
-        self._new_keys = self.transaction.new_keys(table, self._missing)
 
     # -- collect
 
     def collect(self) -> Iterator[None]:
-        table, keys, new_keys, expires_at = self._table, self.keys, self._new_keys, self._expires_at
+        table, keys, expires_at = self._table, self.keys, self._expires_at
         transaction = self.transaction
-        add: Callable[..., Any] = (
-            transaction.insert if self._operation == INSERT else transaction.update if self._operation == UPDATE else transaction.upsert
-        )
-        for number, (given, record) in enumerate(self._checked):
-            key = next(new_keys) if given is None else given
-            keys.append(key)
-            add(table, key, record, expires_at=expires_at)
+        add: Callable[..., Any] = transaction.insert
+        if self._operation != INSERT:
+            decide = deciding(restore_json if self._source == "json" else restore_native)
+            add = partial(transaction.update if self._operation == UPDATE else transaction.upsert, decide=decide)
+        for number, (key, record) in enumerate(self._checked):
+            keys.append(add(table, key, record, expires_at=expires_at))
             if not number % STEP:
                 yield
         checked, self._checked = self._checked, []
@@ -175,17 +170,12 @@ class RecordWrites:
     async def reserve_later(self) -> None:
         """Wait for what can be reserved, and collect."""
         store = self._call.node.store
-        while True:
-            try:
-                self.reserve()
-                break
-            except WriterBusy:
-                await store.queue_of(self._table.database).wait()
+        await store.write_when_free(lambda: (self._table.database,), self.reserve)
         await store.slices.exhaust(self.collect())
 
     def outcome(self) -> Generator[None, None, tuple[list[Any], list[Any]]]:
         """Returns (keys written, keys skipped), each in the order of the records; once the transaction has been applied."""
-        return split_keys(self.keys, self.transaction.skipped)
+        return split_keys(self.transaction.with_assigned(self.keys), self.transaction.skipped)
 
 
 def split_keys(keys: list[Any], skipped: list[Any], shown: list[Any] | None = None) -> Generator[None, None, tuple[list[Any], list[Any]]]:

@@ -37,10 +37,11 @@ $ curl -su "$LOGIN" http://localhost:9925/ -H 'Content-Type: application/json' -
 - **Bodies** are JSON, CBOR or MessagePack; answers come in these or CSV, as `Accept` says. Fields that an operation does not know are ignored.
 - **200** is the only success; for a write it means that it is on the disk. Errors are `{"error": text, "code": code}` with the status: 400 what was sent is wrong, and the text names each field; 401 nobody, or
   wrong credentials; 403 the role forbids it ([who may do what](security.md)); 404 no such database, table or item; 409 it exists or is in use; 503 too busy, try again.
+- **Numbers** may be sent as strings (`"limit": "10"`), and the name of a table as a number. Faults name a field as it was sent.
 - **Names** that stand for others: `schema` for `database`, `hash_values` for `ids`, `search_attribute`, `search_type` and `search_value` in conditions. A body without `database` means `data`.
 - **Jobs**: what takes long is answered at once with a `job_id`; [`get_job`](#get_job) tells how far it is, `cancel_job` ends it.
 - `replicated: true` also runs the operation on the other nodes of a cluster; on a node of its own it changes nothing. `impersonate` runs it with [the rights of somebody else](security.md#trying-rights).
-- `GET /health` answers while the process lives, `GET /ready` as long as a load balancer should send requests here: 503 while it stops, or after `set_status` with
+- `GET /health` answers 200 while the process works, `GET /ready` as long as a load balancer should send requests here: 503 while it stops, or after `set_status` with
   `{"id":"availability","status":"Unavailable"}`. `GET /api/openapi/operations` is this page for programs.
 """
 

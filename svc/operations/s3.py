@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, BinaryIO, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from svc.errors import Problem, ServerError
 from svc.operations.fields import Field, bad_request
+from svc.operations.outbound import PORTS, HostRules
 
 EXTENSIONS = (".csv", ".json")
 TIMEOUT = 30.0  # seconds to connect, and without a byte
@@ -79,28 +81,38 @@ def require_library() -> None:
         raise ServerError("S3 support is not installed", 501)
 
 
-def get_object(target: Target) -> Body:
+def get_object(target: Target, rules: HostRules) -> Body:
     """The object's content, to be read in pieces and closed. Blocks. Raises Problem."""
     with _translated():
-        body: Body = _client(target).get_object(Bucket=target.bucket, Key=target.key)["Body"]
+        body: Body = _client(target, rules).get_object(Bucket=target.bucket, Key=target.key)["Body"]
         return body
 
 
-def put_object(target: Target, content: BinaryIO | bytes) -> dict[str, Any]:
+def put_object(target: Target, content: BinaryIO | bytes, rules: HostRules) -> dict[str, Any]:
     """Store the object; returns what S3 says of it (`ETag`, ...). `content`: a file at its beginning, or bytes. Blocks. Raises Problem."""
     with _translated():
-        details = _client(target).put_object(Bucket=target.bucket, Key=target.key, Body=content)
+        details = _client(target, rules).put_object(Bucket=target.bucket, Key=target.key, Body=content)
         return {name: value for name, value in details.items() if name != "ResponseMetadata" and isinstance(value, str | int | bool)}
 
 
-def _client(target: Target) -> Any:
+def _client(target: Target, rules: HostRules) -> Any:
+    """A client each of whose requests, repeated and redirected ones too, goes to a permitted host."""
     require_library()
     import boto3  # type: ignore[import-not-found, import-untyped, unused-ignore]
     from botocore.config import Config  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    return boto3.session.Session(
+    client = boto3.session.Session(
         aws_access_key_id=target.aws_access_key_id, aws_secret_access_key=target.aws_secret_access_key, region_name=target.region
     ).client("s3", config=Config(connect_timeout=TIMEOUT, read_timeout=TIMEOUT, retries={"max_attempts": 3, "mode": "standard"}))
+
+    # Bucket and region are part of the host's name, so what the library makes of them is checked, and not the fields. It resolves the name once more;
+    # names below its endpoint are not the caller's.
+    def check(request: Any, **_: Any) -> None:
+        parts = urlsplit(request.url)
+        rules.permitted(parts.hostname or "", parts.port or PORTS.get(parts.scheme, 443))
+
+    client.meta.events.register("before-send.s3", check)
+    return client
 
 
 class _translated:

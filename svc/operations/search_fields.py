@@ -70,6 +70,16 @@ class Fault(Exception):
         return QueryError(text, code=self.code) if self.code else ValidationError(text)
 
 
+_FORMER = {"attribute": ("search_attribute",), "comparator": ("search_type", "operator"), "value": ("search_value",)}
+
+
+def _as_sent(at: str, data: Mapping[str, Any]) -> str:
+    """The place of a fault in a condition, by the name that its member was sent under."""
+    if data.get(at) is None:
+        return next((name for name in _FORMER.get(at, ()) if data.get(name) is not None), at)
+    return at
+
+
 class SearchReader:
     """Reads one body for one table; `table` None: for the faults alone, there is no such table.
 
@@ -163,9 +173,13 @@ class SearchReader:
             value = get("search_value", self)
             if value is self:
                 raise Fault("attribute" if name is None else "value", "is required")
-        if comparator is None:
-            raise Fault("comparator", _COMPARATOR, "UNUSABLE_OPERATOR")
-        return self.condition(name, comparator, value)
+        try:
+            if comparator is None:
+                raise Fault("comparator", _COMPARATOR, "UNUSABLE_OPERATOR")
+            return self.condition(name, comparator, value)
+        except Fault as fault:
+            fault.at = _as_sent(fault.at, data)
+            raise
 
     def condition(self, name: Any, comparator: Comparator, value: Any) -> Condition:
         if type(name) is str and name in self._attributes:

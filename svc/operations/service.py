@@ -14,7 +14,7 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, Problem, ValidationError
 from svc.messages import Request
 from svc.operations.call import Call
-from svc.operations.fields import DATABASE, TABLE, read_fields
+from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
 from svc.operations.impersonation import impersonated
 from svc.operations.node import Node
 from svc.operations.operation import Operation
@@ -54,12 +54,12 @@ class Operations:
             raise AccessViolation(None)
         if row is None:
             raise ClientError(f"Operation '{name[:250]}' not found")
+        body = named_by_text(body, row.fields)
         caller = user
-        if authorized and user is not None:
-            if body.get("impersonate") is not None:
-                user = impersonated(body["impersonate"], user, name, self.node)
-            if row.permission.kind != "none":
-                authorize(row, name, body, user, self.node)
+        if "impersonate" in body:
+            user = self._impersonated(body["impersonate"], user, name, authorized=authorized)
+        if authorized and user is not None and row.permission.kind != "none":
+            authorize(row, name, body, user, self.node)
         call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
         if not isinstance(body.get("replicated", False), bool):
             raise ValidationError("'replicated' must be a boolean")
@@ -68,6 +68,13 @@ class Operations:
             database = call.arguments.get(DATABASE.name) or DATABASE.default
             call.rights = rights(user, database, table) if isinstance(database, str) else ALL_RIGHTS
         return call
+
+    def _impersonated(self, wish: Any, user: User | None, name: str, *, authorized: bool) -> User:
+        if not authorized:  # code that runs with every right would go on with them
+            raise ValidationError("'impersonate' needs 'authorize' to be true")
+        if user is None:
+            raise ValidationError(f"'impersonate' cannot be used with '{name}'")
+        return impersonated(wish, user, name, self.node)
 
     @staticmethod
     def _needs_no_login(row: Operation, body: Mapping[str, Any]) -> bool:
@@ -109,7 +116,9 @@ class Operations:
 
 async def values_of(rows: Rows, node: Node) -> list[Any]:
     """What a query finds as Python values, others served in between. To be awaited in the turn in which it was planned."""
-    execution = Execution(rows, native=True, whole=True, now=node.clock.monotonic, wall_ms=node.clock.wall() * 1000)
+    execution = Execution(
+        rows, native=True, whole=True, now=node.clock.monotonic, wall_ms=node.clock.wall() * 1000, reader="an operation called by code"
+    )
     try:
         while not execution.gather():
             execution.keep()

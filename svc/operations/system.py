@@ -123,9 +123,8 @@ def restart_service(call: Call) -> Any:
 
 
 async def _start(call: Call, service: str) -> dict[str, Any]:
-    async def work(job: Job) -> str:
-        call.node.restart(True)
-        return f"Restarted {service}"
+    async def work(job: Job) -> None:
+        await job.restart(lambda: call.node.restart(True), f"Restarted {service}")
 
     begun = call.node.jobs.start(call, work)
     answer: dict[str, Any] = await begun if inspect.isawaitable(begun) else begun

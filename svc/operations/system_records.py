@@ -13,8 +13,9 @@ from typing import Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_password, is_acceptable
 from svc.auth.roles import check_permission
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.auth.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
+from svc.operations.accounts import ending_logins
 from svc.operations.call import Call
 from svc.operations.operation_lists import known_entries
 from svc.store import Table
@@ -24,7 +25,7 @@ SYSTEM_TEXT = "The 'system' database, tables and records are used internally by 
 REFUSED = "This operation is not authorized due to role restrictions and/or invalid database items"
 MAX_PASSWORDS = 100  # in one request: each takes a helper tens of milliseconds
 _ROLE_NAME = re.compile(r"[\w\-]+")
-_NOT_SENT = ("hash_function", "refresh_token")
+_NOT_SENT = tuple(sorted(USER_SECRETS - {"password"}))
 
 
 def is_system(call: Call) -> bool:
@@ -65,6 +66,7 @@ def prepare_system_records(
             _check_user(call, record)
         if any(record.get("password") is not None for record in records):
             return _hashed(call, records)
+        return [{**record, **ending_logins()} if record.get("active") is False else record for record in records]
     return records
 
 
@@ -90,7 +92,9 @@ async def _hashed(call: Call, records: list[dict[str, Any]]) -> list[dict[str, A
         password = record.get("password")
         if password is not None:
             stored = await call.on_helper(partial(hash_password, password, function))
-            record = {**record, "password": stored, "hash_function": function, "refresh_token": None}
+            record = {**record, "password": stored, "hash_function": function}
+        if password is not None or record.get("active") is False:
+            record = {**record, **ending_logins()}
         found.append(record)
     return found
 

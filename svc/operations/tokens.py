@@ -31,12 +31,10 @@ async def _who(call: Call) -> User:
         if call.caller is None:
             raise AccessViolation(None)
         return _stored(call, call.caller.username)
-    if username is None:
-        raise bad_request("'username' is required")
-    if password is None:
-        if call.request is None and call.body.get("bypass_auth") is True:
-            return _stored(call, username)
-        raise bad_request("'password' is required")
+    if password is None and username is not None and call.request is None and call.body.get("bypass_auth") is True:
+        return _stored(call, username)
+    if username is None or password is None:
+        raise _invalid_credentials()
     try:
         return await call.node.verifier.verify(username, password, call.request, call.node.executor)
     except Problem as problem:
@@ -68,7 +66,7 @@ async def refresh_operation_token(call: Call) -> Any:
 async def login(call: Call) -> str:
     if call.request is None or not call.node.sessions.enabled:
         raise ClientError("No session for login")
-    await call.node.sessions.login(call.request, call["username"], call["password"])
+    await call.request.login(call["username"], call["password"])
     return "Login successful"
 
 
@@ -97,7 +95,8 @@ OPERATIONS = (
         notes=(
             "Send the operation token as `Authorization: Bearer <token>` to any server. It is valid for "
             "`authentication.operationTokenTimeout`, the refresh token, which is only good for `refresh_operation_token`, for "
-            "`authentication.refreshTokenTimeout` or until the next pair is created for the user. Application code may pass "
+            "`authentication.refreshTokenTimeout` or until the next pair is created for the user; both end when the password is changed "
+            "and when the user is deactivated or dropped. Application code may pass "
             "`bypass_auth: True` in place of the password."
         ),
         example={"username": "ann", "password": "s3cret", "expires_in": "2h"},
@@ -124,8 +123,9 @@ OPERATIONS = (
         fields=(_USERNAME.but(required=True), _PASSWORD.but(required=True)),
         returns="Message.",
         notes=(
-            "The cookie `<host>-svc-session` logs in on the application ports too. Each login begins a session with a new id; what an "
-            "earlier session of the cookie held is carried over."
+            "The cookie `svc-session` (over HTTPS `__Host-svc-session`) logs in on the application ports too. Each login begins a session "
+            "with a new id; what an earlier session of the cookie held is carried over. It ends 30 days after its last use "
+            "(`authentication.cookie.expires`), and with a change of the password."
         ),
         example={"username": "ann", "password": "s3cret"},
         example_answer={"message": "Login successful"},

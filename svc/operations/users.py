@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable
-from svc.auth.system import SYSTEM, USER_TABLE
-from svc.auth.users import new_user_record
+from svc.auth.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
+from svc.auth.users import login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
     DELETE,
@@ -17,7 +17,9 @@ from svc.operations.accounts import (
     change_accounts,
     check_grant,
     check_not_super,
+    ending_logins,
     forgetting_initial_password,
+    own_login,
 )
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
@@ -152,15 +154,23 @@ async def alter_user(call: Call) -> Any:
     if password is not None:
         function = _function(call)
         stored = await call.on_helper(partial(hash_password, password, function))
-        changes = {"password": stored, "hash_function": function, "refresh_token": None}
+        changes = {"password": stored, "hash_function": function}
     if active is not None:
         changes["active"] = active
+    if password is not None or active is False:
+        changes |= ending_logins()
+    session_id = None
+    if password is not None and active is not False:
+        session_id, changes["kept_token"] = own_login(call, username)
 
     def work(transaction: Transaction, txn: Txn) -> Callable[[], dict[str, Any]]:
         record = check(txn)
         if role_name is not None:
             changes["role"] = record["role"]
         transaction.patch(users, username, users.validator.changes(changes))
+        if session_id is not None:
+            sessions = users.database.tables[SESSION_TABLE]
+            transaction.update(sessions, session_id, {SESSION_LOGIN: login_id_of({**record, **changes})})
         return lambda: {
             "message": "updated 1 of 1 records",
             "new_attributes": [],
@@ -298,7 +308,8 @@ OPERATIONS: tuple[Operation, ...] = (
             IMPERSONATE,
         ),
         returns="`{message, new_attributes, txn_time, update_hashes, skipped_hashes}`",
-        notes=f"One of `password`, `role`, `active` has to be given. A new password makes the user's refresh token invalid. {_LAST}",
+        notes=f"One of `password`, `role`, `active` has to be given. A new password, and `active: false`, end all sessions and tokens of the user, "
+        f"but the session or token that changed the own password. {_LAST}",
         example={"username": "ann", "active": False},
         example_answer={
             "message": "updated 1 of 1 records",
@@ -316,7 +327,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=drop_user,
         fields=(_USERNAME, REPLICATED, IMPERSONATE),
         returns="A message.",
-        notes=_LAST,
+        notes=f"The user's sessions and tokens end. {_LAST}",
         example={"username": "ann"},
         example_answer={"message": "ann successfully deleted"},
     ),

@@ -36,6 +36,8 @@ Steps = Callable[[Txn], Iterator[Any]]
 class Values:
     """The values of one list, some at a time. What `RowStream` asks of an execution."""
 
+    joins = False  # no value has a list of related records, however long, inside
+
     def __init__(self, held: HeldSnapshot, steps: Steps, now: Callable[[], float], *, owns: bool = True) -> None:
         """`owns`: the snapshot is let go at the end."""
         self._held = held
@@ -79,7 +81,7 @@ async def answer_list(call: Call, database: Database, steps: Steps, columns: tup
     """The 200 answer of a list. `columns`: the names of its values' members, for types that need them first."""
     slices, now = call.node.store.slices, call.node.clock.monotonic
     await slices.take()
-    held = call.node.store.snapshots.hold(database)
+    held = call.node.store.snapshots.hold(database, reader=call.reader)
     values = Values(held, steps, now)
     try:
         found = values.step()
@@ -109,7 +111,7 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
     """The 200 answer of an object with a list under each of these names. Raises 400 if it is long and the client's type has no stream for it."""
     slices, now = call.node.store.slices, call.node.clock.monotonic
     await slices.take()
-    held = call.node.store.snapshots.hold(database)
+    held = call.node.store.snapshots.hold(database, reader=call.reader)
     try:
         writer = streaming_type(call)
         streams = isinstance(writer, JsonType)
@@ -122,7 +124,7 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
                 if now() >= end:
                     if streams and writer is not None:
                         stream = _stream_lists(held, lists, writer, now)
-                        held = call.node.store.snapshots.hold(database)  # for the end of this function
+                        held = call.node.store.snapshots.hold(database, reader=call.reader)  # for the end of this function
                         return Response(stream, pairs=stream_pairs(writer))
                     await slices.take()
                     end = now() + SLICE

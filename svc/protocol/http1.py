@@ -1,8 +1,10 @@
 """HTTP/1.1 and 1.0, the server's side of one connection: bytes -> events, answers -> bytes. The only home of h11.
 
-Heads are read in two lanes. `express` recognises the plain ones; h11 reads the others, and every later one on a connection that showed an odd one.
-Bodies with a length are counted, chunked ones are h11's. One fresh `h11.Connection` reads one message (making it costs 1 us), so the lanes meet at a
-message boundary with nothing to hand over but the bytes that are left. Both lanes share one writer, so the answer cannot depend on the lane.
+Heads are read in two lanes. `express` recognises the plain ones; h11 reads the others. Each head takes its own lane, whatever came before it on the
+connection: behind a proxy that shares its connections among all clients, one client's odd head says nothing about the next request. One fresh
+`h11.Connection` reads one head (making it costs 1 us), so the lanes meet at a message boundary with nothing to hand over but the bytes that are left.
+Bodies with a length are counted, chunked ones are for `chunked`, h11 reads the fields of their trailers. Both lanes share one writer, so the answer
+cannot depend on the lane.
 
 The lifecycle of the connection is in `http1_states`. Requests are answered in order; bytes of later ones wait in the buffer.
 
@@ -20,19 +22,16 @@ import h11
 
 from svc.errors import PeerError
 from svc.messages import HeaderBlock, HeaderPairs
+from svc.protocol.chunked import ChunkedReader
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.express import recognise
 from svc.protocol.http1_states import NEXT, Input, State
 from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
 from svc.protocol.response_head import STATUS_LINES, encode_fields, encode_trailers, status_line
 
-# h11 matches a chunk's size line and the trailer section with regular expressions that take time quadratic in a line's length (0.1-0.5 s at 16 KiB).
-# So a chunked body goes to it in slices that never let it hold more than this of an incomplete line (4 ms at worst); one byte more is an error.
-# What it holds is subtracted from the next slice, so the limit does not depend on how the bytes arrive.
-_CHUNKED_LINE_MAX = 1024
-
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
-_NEVER_IN_HEAD = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
+_NEVER_IN_FIELDS = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
+_BEFORE_TRAILERS = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"  # what h11 has to have read before them
 _CLOSE = "Connection: close\r\n"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113 §3.4: a client that knows we speak HTTP/2 begins with this
 
@@ -54,8 +53,8 @@ class Http1:
     """
 
     __slots__ = (
-        "_buffer", "_chunked_reader", "_draining", "_eof", "_http_version", "_is_silent", "_last", "_limits", "_max_head", "_method",
-        "_out", "_parsed", "_plain", "_prior_knowledge", "_remaining", "_searched", "_skipped_line", "_state", "_stream_id", "_to_send", "_trailers",
+        "_buffer", "_chunked_reader", "_draining", "_eof", "_express", "_failure", "_http_version", "_is_silent", "_last", "_limits", "_max_head",
+        "_method", "_out", "_parsed", "_prior_knowledge", "_remaining", "_searched", "_skipped_line", "_state", "_stream_id", "_to_send",
         "_waits_for_continue", "_writes_chunks",
     )  # fmt: skip
 
@@ -64,7 +63,7 @@ class Http1:
         self._limits = limits
         self._prior_knowledge = prior_knowledge
         self._max_head = limits.max_header_size
-        self._plain = express  # no odd head so far: the express lane is open
+        self._express = express
         self._state = _IDLE
         self._stream_id = 0
         # Input.
@@ -72,13 +71,13 @@ class Http1:
         self._searched = 0  # where the search for the end of the head goes on
         self._skipped_line = False  # an empty line before this request was skipped
         self._eof = False
+        self._failure: PeerError | None = None  # to be reported once what came before it has been dealt with
         # The request in hand.
         self._method = ""
         self._http_version = ""
         self._parsed = _NO_BLOCK
-        self._remaining = 0  # bytes of its body yet to come; of a chunked one: that may yet come
-        self._chunked_reader: h11.Connection | None = None
-        self._trailers: HeaderPairs = []
+        self._remaining = 0  # bytes of its body yet to come, if it has a length
+        self._chunked_reader: ChunkedReader | None = None
         self._waits_for_continue = False
         # The answer.
         self._out: list[bytes] = []
@@ -93,7 +92,7 @@ class Http1:
     def receive_data(self, data: bytes) -> list[Event]:
         """Bytes from the peer. Reports at most one request; what follows it waits for `next_events`."""
         state = self._state
-        if state is _IDLE and self._plain and not self._buffer:
+        if state is _IDLE and self._express and not self._buffer:
             # The express lane at its best: nothing is copied into the buffer.
             end = data.find(b"\r\n\r\n") + 4
             if 4 <= end <= self._max_head and (plain := recognise(data, end)) is not None:
@@ -117,16 +116,27 @@ class Http1:
         return self.next_events()
 
     def next_events(self) -> list[Event]:
-        """After an answer is complete: what the bytes received meanwhile say. Cheap if there are none."""
+        """After an answer is complete, or while `has_failed`: what the bytes received meanwhile say. Cheap if there are none.
+
+        A failure comes alone. What was reported with it could no more be answered, as by an application that decides at the head of a request.
+        """
         events: list[Event] = []
-        try:
-            while (event := self._read()) is not None:
-                events.append(event)
-        except PeerError as error:
+        error = self._failure
+        if error is None:
+            try:
+                while (event := self._read()) is not None:
+                    events.append(event)
+            except PeerError as found:
+                error = found
+        if error is not None:
+            if events:
+                self._buffer.clear()
+                self._failure = error
+                return events
             self._move(_FAULT)
             self._forget_input()
             events.append(ProtocolFailed(error))
-        if self._eof and self._state <= _EARLY:
+        if self._eof and self._state <= _EARLY and not events:
             if self._state is _IDLE and not self._buffer:
                 events.append(PeerClosed())
             else:
@@ -177,19 +187,16 @@ class Http1:
         head = bytes(buffer[:size])
         del buffer[:size]
         self._searched = 0
-        if self._plain:
-            plain = recognise(head, size)
-            if plain is not None:
-                method, target, parsed = plain
-                return self._begin_request(method, target, parsed, "1.1")
-            self._plain = False
+        if self._express and (plain := recognise(head, size)) is not None:
+            method, target, parsed = plain
+            return self._begin_request(method, target, parsed, "1.1")
         return self._read_odd_head(head)
 
     def _read_odd_head(self, head: bytes) -> Event:
         """The h11 lane."""
-        if _NEVER_IN_HEAD.search(head):
+        if _NEVER_IN_FIELDS.search(head):
             raise PeerError("NUL, vertical tab, form feed or bare CR in the request head")
-        reader = h11.Connection(h11.SERVER, max_incomplete_event_size=_CHUNKED_LINE_MAX)
+        reader = h11.Connection(h11.SERVER)
         try:
             reader.receive_data(head)
             request = reader.next_event()
@@ -207,8 +214,6 @@ class Http1:
         pairs = _decode_pairs(request.headers)
         target = reduce_target(method, request.target.decode("ascii"), pairs)
         parsed = interpret_block(pairs, version)
-        if parsed.chunked:
-            self._chunked_reader = reader
         return self._begin_request(method, target, parsed, version)
 
     def _begin_request(self, method: str, target: str, parsed: ParsedBlock, version: str) -> RequestReceived:
@@ -227,7 +232,9 @@ class Http1:
                 offered = tokens(parsed.block.fields["upgrade"])
                 event.upgrade = "websocket" if "websocket" in offered else offered[0] if offered else ""
             return event
-        self._remaining = limit if parsed.chunked else length
+        self._remaining = length
+        if parsed.chunked:
+            self._chunked_reader = ChunkedReader(limit)
         self._waits_for_continue = parsed.expects_continue
         return self._accept(method, target, parsed, version, None)
 
@@ -243,58 +250,33 @@ class Http1:
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 
     def _read_body(self) -> Event | None:
+        buffer = self._buffer
         reader = self._chunked_reader
-        data = self._read_counted() if reader is None else self._read_chunks(reader)
+        if reader is None:
+            data = bytes(buffer) if len(buffer) <= self._remaining else bytes(buffer[: self._remaining])
+            del buffer[: len(data)]
+            self._remaining -= len(data)
+        else:
+            data = reader.read(buffer)
         if data:
             self._waits_for_continue = False
             return DataReceived(self._stream_id, data)
-        if self._chunked_reader is None and self._remaining == 0:
-            trailers, self._trailers = self._trailers, []
-            self._move(_BODY_END)
-            return RequestEnded(self._stream_id, trailers)
-        return None
-
-    def _read_counted(self) -> bytes:
-        buffer = self._buffer
-        data = bytes(buffer) if len(buffer) <= self._remaining else bytes(buffer[: self._remaining])
-        del buffer[: len(data)]
-        self._remaining -= len(data)
-        return data
-
-    def _read_chunks(self, reader: h11.Connection) -> bytes:
-        """All that the buffer holds of a chunked body. At its end there is no reader any more and nothing remaining."""
-        buffer = self._buffer
-        pieces: list[bytes] = []
-        try:
-            while True:
-                event = reader.next_event()
-                if type(event) is h11.Data:
-                    pieces.append(event.data)
-                    self._remaining -= len(event.data)
-                    if self._remaining < 0:
-                        raise PeerError(f"The body is longer than {self._limits.max_body_size} bytes", 413)
-                elif type(event) is h11.EndOfMessage:
-                    self._trailers = _decode_pairs(event.headers)
-                    self._chunked_reader = None
-                    self._remaining = 0
-                    buffer[:0] = reader.trailing_data[0]
-                    break
-                elif buffer:
-                    room = _CHUNKED_LINE_MAX + 1 - len(reader.trailing_data[0])
-                    reader.receive_data(bytes(buffer[:room]))
-                    del buffer[:room]
-                else:
-                    break
-        except h11.RemoteProtocolError as error:
-            if error.error_status_hint == 431:
-                raise PeerError(f"A chunk size line or the trailer section is longer than {_CHUNKED_LINE_MAX} bytes", 431) from None
-            raise _translate(error) from None
-        return b"".join(pieces)
+        if self._remaining:
+            return None
+        trailers: HeaderPairs = []
+        if reader is not None:
+            if reader.trailer_section is None:
+                return None
+            trailers = _read_trailers(reader.trailer_section)
+            self._chunked_reader = None
+        self._move(_BODY_END)
+        return RequestEnded(self._stream_id, trailers)
 
     def _forget_input(self) -> None:
         self._buffer.clear()
         self._searched = 0
         self._chunked_reader = None
+        self._failure = None
 
     # --- answers -------------------------------------------------------------------------------------------------------------------
 
@@ -442,6 +424,11 @@ class Http1:
         out.clear()
         return data
 
+    @property
+    def unsent(self) -> int:
+        """Bytes of output that `data_to_send` would return."""
+        return sum(map(len, self._out))
+
     # --- state ---------------------------------------------------------------------------------------------------------------------
 
     @property
@@ -463,9 +450,14 @@ class Http1:
     def body_remaining(self) -> int:
         """Bytes to come of a body with a length; 0 if none is coming or its length is unknown. Tells how much it is worth to read at once.
 
-        Not so for chunked bodies: h11 takes 4 us for a chunk, so 64 KiB of one-byte chunks keep it busy for 40 ms.
+        Not so for chunked bodies, which may be made of one-byte chunks.
         """
         return self._remaining if self._chunked_reader is None and (self._state is _RECEIVING or self._state is _EARLY) else 0
+
+    @property
+    def has_failed(self) -> bool:
+        """The peer broke the protocol, or left, right behind what was reported last: the next `next_events` says so."""
+        return self._failure is not None or (self._eof and (self._state is _RECEIVING or self._state is _EARLY))
 
     @property
     def can_switch(self) -> bool:
@@ -478,7 +470,8 @@ class Http1:
         assert self._chunked_reader is None or state in (_RECEIVING, _EARLY), self
         assert state < _FAILED or not self._buffer, self
         assert state is not _EARLY or self._last, self
-        assert self._remaining >= 0 or state >= _FAILED, self
+        assert self._remaining >= 0, self
+        assert self._failure is None or (state in (_RECEIVING, _EARLY) and not self._buffer), self
         assert self._to_send is None or self._to_send >= 0, self
         assert 0 <= self._searched <= len(self._buffer), self
 
@@ -512,8 +505,7 @@ class Http1:
         raise AssertionError(f"{what} in state {before.name}")
 
     def __repr__(self) -> str:
-        lane = "express" if self._plain else "h11"
-        return f"<Http1 {self._state.name} {lane} request {self._stream_id} buffered {len(self._buffer)}>"
+        return f"<Http1 {self._state.name} request {self._stream_id} buffered {len(self._buffer)}>"
 
 
 _NO_BLOCK = ParsedBlock(HeaderBlock([]), 0, chunked=False, keep_alive=True, expects_continue=False, upgrades=False)
@@ -521,6 +513,23 @@ _NO_BLOCK = ParsedBlock(HeaderBlock([]), 0, chunked=False, keep_alive=True, expe
 
 def _decode_pairs(headers: Iterable[tuple[bytes, bytes]]) -> HeaderPairs:
     return [(name.decode("ascii"), value.decode("latin-1")) for name, value in headers]
+
+
+def _read_trailers(section: bytes) -> HeaderPairs:
+    """The fields of a trailer section, which ends with its blank line. Raises PeerError."""
+    if len(section) <= len(b"\r\n"):
+        return []
+    if _NEVER_IN_FIELDS.search(section):
+        raise PeerError("NUL, vertical tab, form feed or bare CR in the trailers")
+    reader = h11.Connection(h11.SERVER)
+    try:
+        reader.receive_data(_BEFORE_TRAILERS + section)
+        reader.next_event()
+        end = reader.next_event()
+    except h11.RemoteProtocolError as error:
+        raise _translate(error) from None
+    assert isinstance(end, h11.EndOfMessage)
+    return _decode_pairs(end.headers)
 
 
 def _translate(error: h11.RemoteProtocolError) -> PeerError:

@@ -51,6 +51,7 @@ from svc.protocol.http2_frames import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
     GOAWAY,
     HEAD_SIZE,
     HEADERS,
@@ -115,14 +116,16 @@ class Http2:
     """
 
     __slots__ = (
-        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_initial_window",
-        "_is_draining", "_is_over", "_last_stream_id", "_limits", "_max_streams", "_output", "_patience", "_peer_is_going", "_reader",
-        "_requests", "_saw_settings", "_streams", "finished",
+        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_express_first", "_express_last",
+        "_initial_window", "_is_draining", "_is_over", "_last_stream_id", "_limits", "_max_streams", "_output", "_patience",
+        "_peer_is_going", "_reader", "_requests", "_saw_settings", "_streams", "finished",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
         self._limits = limits
         self._express = express
+        self._express_first = 0  # all streams from here to the next were requests of the express lane
+        self._express_last = -1
         self._max_streams = max_streams
         self._reader = FrameReader()
         self._patience = Patience()
@@ -239,6 +242,9 @@ class Http2:
         elif kind == RST_STREAM:
             if frame.stream_id > self._conn.highest_inbound_stream_id:
                 raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for a stream that never was")
+        elif kind == SETTINGS:
+            if frame.flags & ACK and frame.size:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "An acknowledgement of settings with settings")
         elif kind == GOAWAY:
             if frame.stream_id or frame.size < 8:
                 raise ConnectionFault(PROTOCOL_ERROR, "A malformed GOAWAY")
@@ -252,6 +258,8 @@ class Http2:
         known = self._streams.get(stream_id)
         if known is not None and known.is_ended:
             raise ConnectionFault(STREAM_CLOSED, "HEADERS after the end of a request")
+        if known is None and stream_id & 1 and self._express_first <= stream_id <= self._express_last:
+            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")  # for h2 it never was
         conn = self._conn
         if not self._express or flags & (_WHOLE | PADDED) != _WHOLE or not stream_id & 1 or stream_id <= conn.highest_inbound_stream_id:
             return False
@@ -265,6 +273,9 @@ class Http2:
         except ProtocolError as error:
             raise ConnectionFault(int(error.error_code), str(error)) from None
         conn.highest_inbound_stream_id = stream_id
+        if stream_id != self._express_last + 2:
+            self._express_first = stream_id
+        self._express_last = stream_id
         self._on_head(stream_id, fields, True, self._initial_window, events)
         return True
 
@@ -448,7 +459,7 @@ class Http2:
         stream.answer = ANSWERED
         output = self._output
         if silent or not body:
-            output.send_head(stream, status, fields, True)
+            output.send_head(stream, status, fields, not stream.reset_code)
             self._finish(stream)
             return
         output.send_head(stream, status, fields, False)
@@ -520,7 +531,8 @@ class Http2:
         if stream is None:
             return
         if stream.answer == UNANSWERED:
-            # RFC 9113 §8.1.1: a malformed request may be answered before its stream is reset for it.
+            # RFC 9113 §8.1.1: a malformed request may be answered before its stream is reset for it. Then the answer does not end the stream: of one
+            # that both sides have ended nothing may be said any more.
             stream.reset_code = PROTOCOL_ERROR if error.status_code == 400 else NO_ERROR
             self.respond(stream_id, error.status_code, pairs, body, date)
         elif stream.answer == ANSWERING:
@@ -556,12 +568,12 @@ class Http2:
         return stream
 
     def _finish(self, stream: Stream) -> None:
-        """The answer is complete in the output. What is still to come of the request nobody wants (RFC 9113 §8.1)."""
+        """The answer is complete in the output. What is still to come of the request nobody wants (RFC 9113 §8.1), or it was malformed."""
         stream_id = stream.id
         del self._streams[stream_id]
         self.finished.append(stream_id)
         self._answers += 1
-        if not stream.is_ended and not stream.is_accepted:  # the peer ends its half of a tunnel by itself
+        if stream.reset_code or (not stream.is_ended and not stream.is_accepted):  # the peer ends its half of a tunnel by itself
             self._output.reset(stream, stream.reset_code)
         self._settle(stream)
 

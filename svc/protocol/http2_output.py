@@ -67,7 +67,7 @@ class Output:
         if self._ready or size > FRAME_SIZE_MAX or size > self._room(stream):
             return False
         self.full_frames += 1
-        self._send_data(stream, body, True)
+        self._send_data(stream, body, not stream.reset_code)
         return True
 
     def reset(self, stream: Stream, code: int) -> None:
@@ -127,7 +127,7 @@ class Output:
                 is_last = stream.answer == ANSWERED and not stream.buffered and not stream.trailers
                 if is_last or len(data) >= FRAME_SIZE_MAX // 2:
                     self.full_frames += 1
-                self._send_data(stream, data, is_last)
+                self._send_data(stream, data, is_last and not stream.reset_code)
                 if is_last:
                     self.finished.append(stream)
                     continue
@@ -138,7 +138,7 @@ class Output:
                 continue
             if stream.trailers:
                 self.send_head(stream, 0, stream.trailers, True)
-            else:
+            elif not stream.reset_code:
                 self._send_data(stream, b"", True)
             self.finished.append(stream)
 

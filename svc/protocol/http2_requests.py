@@ -123,6 +123,9 @@ class RequestReader:
 
     def fail(self, stream: Stream, error: PeerError, events: list[Event]) -> None:
         stream.has_failed = True
+        if stream.fresh is not None:
+            # It fails in the call that began it: nothing need be done for it, nor may it be answered before it is found to be malformed.
+            events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
         stream.fresh = stream.pieces = None
         self._patience.spend(OUR_RESET)
         events.append(RequestFailed(stream.id, error))

@@ -45,7 +45,9 @@ class Stream:
         self.sent = 0  # bytes of body framed
         self.trailers: HeaderPairs | None = None
         self.is_queued = False  # among the streams that have something to send
-        self.reset_code = NO_ERROR  # tells the peer why the rest of its request is not read, if it was answered before
+        self.reset_code = (
+            NO_ERROR  # tells the peer why the rest of its request is not read, if it was answered before; else ends the answer
+        )
 
     def put(self, data: bytes) -> None:
         """More of the answer."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from svc.protocol.websocket_deflate import Agreement, DeflateOptions, Deflater, Inflater, negotiate
+from svc.protocol.websocket_deflate import RATIO, Agreement, DeflateOptions, Deflater, Inflater, negotiate
 from svc.protocol.websocket_events import CloseReceived, Event, Failed, PingReceived, PongReceived
 from svc.protocol.websocket_express import recognise_message, recognise_ping
 from svc.protocol.websocket_frames import (
@@ -252,6 +252,8 @@ class WebSocketProtocol:
         # The same words wherever it was found, and however the bytes were cut.
         if code == TOO_BIG:
             reason = f"A message may have {self._max_payload} bytes"
+            if self._inflater is not None:
+                reason += f", a compressed one {RATIO} for each that is sent"
         elif code == INVALID_DATA:
             reason = "Invalid data"
         self.fail(code, reason)

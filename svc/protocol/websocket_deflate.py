@@ -5,7 +5,8 @@ windows of 2^12 and memory level 5 that is 39 KiB and 11 KiB, or 39 KiB for infl
 Without context takeover, which is the default, neither outlives the message it is for, so a connection at rest holds nothing. With it, the 39 KiB for
 deflating stay. Clients are never allowed to keep theirs: what we hold for a silent peer is not for him to choose.
 
-A message is inflated piece by piece and never further than its limit: 64 KiB can hold 64 MiB.
+A message is inflated piece by piece and never further than its limit, nor, beyond RATIO_FREE bytes, to more than RATIO times what has come of it:
+64 KiB can hold 64 MiB.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BITS_LEAST = 9  # zlib cannot deflate with the window of 2^8 that RFC 7692 also 
 BITS_MOST = 15
 MEMORY_LEVEL = 5
 LEVEL = 1  # as for all that is compressed while it is sent
+RATIO = 100  # inflated bytes for each byte that came ...
+RATIO_FREE = 1 << 20  # ... beyond so many
 _TAIL = b"\x00\x00\xff\xff"  # what every flushed message ends with, and is sent without
 _NO_RSV = RsvBits(False, False, False)
 _RSV1 = RsvBits(True, False, False)
@@ -170,6 +173,7 @@ class Inflater(Extension):
         self._is_control = False  # the frame that is coming
         self._in_message = False
         self._room = 0  # bytes the message may still have
+        self._sent = 0  # its bytes as they came
         self.inflated = 0  # bytes, of all messages: what the work is measured by
 
     def enabled(self) -> bool:
@@ -195,6 +199,7 @@ class Inflater(Extension):
         self._applies = rsv.rsv1
         self._decompressor = zlib.decompressobj(-self._bits) if rsv.rsv1 else None
         self._room = self._max_payload
+        self._sent = 0
         return _RSV1
 
     def frame_inbound_payload_data(self, proto: FrameDecoder | FrameProtocol, data: bytes) -> bytes | CloseReason:
@@ -215,11 +220,13 @@ class Inflater(Extension):
         assert decompressor is not None
         if decompressor.eof:  # a block that said it was the last; zlib would keep what follows
             return b""
+        self._sent += len(data)
+        room = min(self._room, max(RATIO_FREE, RATIO * self._sent) - (self._max_payload - self._room))
         try:
-            inflated = decompressor.decompress(data, self._room + 1)
+            inflated = decompressor.decompress(data, room + 1)
         except zlib.error:
             return CloseReason.INVALID_FRAME_PAYLOAD_DATA
         size = len(inflated)
         self.inflated += size
         self._room -= size
-        return CloseReason.MESSAGE_TOO_BIG if self._room < 0 else inflated
+        return CloseReason.MESSAGE_TOO_BIG if size > room else inflated

@@ -24,13 +24,14 @@ from itertools import islice
 from typing import Any
 
 from svc.errors import BadValue, QueryError
+from svc.query.budget import Budget
 from svc.query.executor import compiled_plan
 from svc.query.functions import Column, Values, columns_of_paths, filter_of, index_keys_reader, values_reader
 from svc.query.grouping import Groups, json_form
 from svc.query.nodes import Aggregate, Query
 from svc.query.numbers import flat, plain_number
 from svc.query.plan import AllOf, IndexRange, KeyRange, Nothing, Plan
-from svc.query.relations import Links, Lookups
+from svc.query.relations import Links, Lookups, in_steps
 from svc.query.resolve import is_many, related_table, required_attribute
 from svc.query.sorting import Collector
 from svc.query.sources import Pair
@@ -111,20 +112,36 @@ _NOTHING = Collector(0)
 class AggregateRows:
     """One execution of a plan with an aggregate: `step` returns [] until all has been counted."""
 
-    __slots__ = ("_aggregate", "_collector", "_examined", "_has_begun", "_json", "_lookups", "_plan", "_source", "_wanted", "_work", "done")
+    __slots__ = (
+        "_aggregate",
+        "_budget",
+        "_collector",
+        "_examined",
+        "_has_begun",
+        "_json",
+        "_lookups",
+        "_plan",
+        "_source",
+        "_wanted",
+        "_work",
+        "done",
+        "keeps_rows",
+    )
 
     def __init__(self, plan: Plan, txn: Any, *, json: bool = False) -> None:
         assert plan.query.aggregate is not None
         self._plan = plan
         self._aggregate = plan.query.aggregate
         self._json = json
-        self._lookups = Lookups(txn)
+        self._budget = Budget()
+        self._lookups = Lookups(txn, self._budget)
         self._examined = 0  # entries of indexes, and rows
         self._source: Any = None
         self._wanted = None if self._aggregate.kind == "count" else plan.limit
         self._collector = _NOTHING
         self._work: Iterator[None] | None = None
         self._has_begun = False
+        self.keeps_rows = False
         self.done = self._wanted == 0
 
     @property
@@ -162,6 +179,15 @@ class AggregateRows:
         return rows
 
     step_pairs = step
+    joins = has_weights = False
+    is_costly = True
+
+    def weight(self, value: object) -> int:
+        return 1
+
+    def move(self, txn: Any) -> bool:
+        """What was counted so far is of the first snapshot: it cannot go on with another."""
+        return False
 
     def next_cursor(self) -> None:
         """Pages of groups are told by `limit`."""
@@ -171,6 +197,8 @@ class AggregateRows:
         self.done = True
         self._work = None
         self._source = None
+        self._collector = _NOTHING
+        self._lookups.close()
 
     # ways to count; each gives way with `yield`
 
@@ -337,8 +365,18 @@ class AggregateRows:
         self._source = source = compiled.start(lookups)
         at_once = SLICE_WITH_LOOKUPS if joins or compiled.joins else SLICE
         while not source.done:
+            self._budget.end_batch()
             pairs = source.take(at_once)
-            yield pairs if compiled.test is None else compiled.test(pairs, lookups)
+            if compiled.test is not None:
+                testing = in_steps(compiled.test, pairs, lookups)
+                while True:
+                    try:
+                        next(testing)
+                    except StopIteration as ready:
+                        pairs = ready.value
+                        break
+                    yield None
+            yield pairs
             if not source.done:
                 yield None
 

@@ -6,8 +6,8 @@ A plan is *compiled* once: its filter, its sort and its selection become functio
 execution has looked up in other tables is in its `Lookups`.
 
 `Rows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
-clock, serve others, wait for room in an output buffer. Memory grows with the result only where it must be sorted, and then a limit
-bounds it too.
+clock, serve others, wait for room in an output buffer. What looks at other tables is in progress over steps (`relations.Stepped`). Memory grows
+with the result only where it must be sorted, and then a limit bounds it too, and the budget of the execution (`budget`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from svc.errors import QueryTooLarge
+from svc.query.budget import PAIR_BYTES, Budget
 from svc.query.cursor import encode_cursor
 from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, place_bytes, sort_keys, sort_parts, values_reader
 from svc.query.matching import reads_others
@@ -37,9 +39,10 @@ from svc.query.plan import (
     Union,
     iter_members,
 )
-from svc.query.relations import Link, Links, Lookups, back, entries_of
+from svc.query.relations import Link, Links, Lookups, Stepped, Steps, back, entries_of, in_steps
+from svc.query.seek import plan_behind
 from svc.query.select import Shape, compile_select
-from svc.query.sorting import Collector
+from svc.query.sorting import RUN, Collector
 from svc.query.sources import (
     DistinctSource,
     EmptySource,
@@ -65,47 +68,73 @@ class Rows:
     """One execution of a plan. What it returns: raw records, or selected values if the plan selects."""
 
     __slots__ = (
+        "_before",
+        "_budget",
+        "_collected",
+        "_collected_bytes",
+        "_collecting",
         "_collector",
         "_compiled",
+        "_examined",
         "_held",
+        "_held_before",
+        "_is_found",
+        "_json",
         "_last",
         "_lookups",
+        "_moved",
         "_next",
         "_plan",
         "_preparation",
+        "_seen",
         "_shaped",
+        "_shaping",
         "_skip",
         "_slice",
         "_source",
+        "_testing",
+        "_unshaped",
         "_wanted",
-        "done",
+        "keeps_rows",
     )
 
     def __init__(self, plan: Plan, txn: Any, *, json: bool = False) -> None:
         compiled = compiled_plan(plan, json)
         self._plan = plan
         self._compiled = compiled
-        self._lookups = lookups = Lookups(txn)
+        self._budget = Budget()
+        self._lookups = lookups = Lookups(txn, self._budget)
         self._source = compiled.start(lookups)
         self._held: list[Pair] = []  # found and not yet returned, from `_next` on
         self._next = 0
         self._skip = plan.offset
         self._wanted = plan.limit  # rows still to return, None: all
         self._last: Pair | None = None  # the last row of the page
+        self._seen: Pair | None = None  # the last record that the source has found
+        self._moved: Pair | bool | None = False  # the same at the last `move`
+        self._json = json
+        self._examined = 0  # before the last `move`
         self._collector: Collector | None = None
         if compiled.sort_keys is not None:
             # One more than the page, to know whether there is another one.
             self._collector = Collector(None if plan.limit is None else plan.offset + plan.limit + 1)
+        self._collected = self._collected_bytes = 0
+        self._testing: Steps[list[Pair]] | None = None  # a filter at work
+        self._collecting: Steps[tuple[list[bytes], list[Pair]]] | None = None  # a filter and sort keys at work
+        self._shaping: Steps[list[Any]] | None = None  # the selection at work
+        self._unshaped: list[Pair] = []  # found, for which it is
         self._slice = self._shaped = FEWEST if compiled.joins_many else FIRST_SLICE
         self._preparation: Iterator[None] | None = None
         if compiled.scanned:
             self._preparation = lookups.preparation(compiled.scanned)
-        self.done = plan.limit == 0
+        self._is_found = plan.limit == 0  # nothing is left to find
+        self._before = self._held_before = 0  # related records, and bytes, when the selection began
+        self.keeps_rows = False  # the caller holds the rows of all steps
 
     @property
     def examined(self) -> int:
         """Index entries and records looked at so far, those of other tables included."""
-        return self._source.examined + self._lookups.examined
+        return self._examined + self._source.examined + self._lookups.examined
 
     def next_batch(self, max_rows: int) -> list[Any]:
         """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
@@ -124,19 +153,77 @@ class Rows:
         if not self._compiled.shape_joins:
             pairs = self.step_pairs(max_rows)
             return shape([raw for _, raw in pairs], lookups) if pairs else []
-        pairs = self.step_pairs(min(max_rows, self._shaped))
-        if not pairs:
+        return self._step_shaping(max_rows)
+
+    def _step_shaping(self, max_rows: int) -> list[Any]:
+        """A step of a selection that looks at other tables. What is found is shaped over as many steps as it takes."""
+        lookups, shape = self._lookups, self._compiled.shape
+        shaping = self._shaping
+        if shaping is None:
+            if not self._unshaped:
+                self._unshaped = self.step_pairs(min(max_rows, self._shaped))
+                if not self._unshaped:
+                    return []
+            self._end_batch()
+            self._held_before = self._budget.held
+            pairs = self._unshaped[: self._shaped]
+            shaping = in_steps(shape, [raw for _, raw in pairs], lookups)  # type: ignore[arg-type]
+            self._before = lookups.examined
+        try:
+            next(shaping)
+        except StopIteration as ready:
+            rows: list[Any] = ready.value
+        except QueryTooLarge as error:
+            self._shaping = None
+            if error.budget != "bytes" or self._shaped == 1 or len(self._unshaped) == 1:
+                raise
+            self._shaped = 1  # each row alone may be small enough
+            self._budget.end_batch(self._held_before)
             return []
-        before = lookups.examined
-        rows = shape([raw for _, raw in pairs], lookups)
-        self._shaped = _adapted(self._shaped, lookups.examined - before)
+        else:
+            self._shaping = shaping
+            return []
+        self._shaping = None
+        self._shaped = _adapted(self._shaped, lookups.examined - self._before)
+        del self._unshaped[: len(rows)]
+        if lookups.has_weights:
+            self._budget.returned(sum(map(lookups.weight, rows)) - len(rows))
         return rows
+
+    def _end_batch(self) -> None:
+        if not self.keeps_rows:
+            self._budget.end_batch()
+            self._lookups.forget_weights()
+
+    @property
+    def done(self) -> bool:
+        """Whether no more rows come."""
+        return self._is_found and not self._unshaped
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows hold related records, so that some may be large: see `weight`."""
+        return self._compiled.shape_joins
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether it takes work beyond reading what it returns: joins, sorts."""
+        return self._compiled.joins or self._compiled.sort_keys is not None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether any of them weighs more than one."""
+        return self._lookups.has_weights
+
+    def weight(self, value: object) -> int:
+        """The number of records that a row of the last step, or a value in it, shows."""
+        return self._lookups.weight(value)
 
     def step_pairs(self, max_rows: int) -> list[Pair]:
         """The same as `step`, but (stored primary key, raw record) whatever the plan selects: for deletes."""
         wanted = self._wanted
         count = max_rows if wanted is None or wanted > max_rows else wanted
-        if self._next >= len(self._held) and not self.done:
+        if self._next >= len(self._held) and not self._is_found:
             self._find(count)
         held, start = self._held, self._next
         end = start + count
@@ -152,11 +239,39 @@ class Rows:
             self._wanted = wanted = wanted - len(found)
             self._last = found[-1]
             if not wanted:
-                self.done = True
+                self._is_found = True
                 return found
-        if self._source.done and not self._held and self._collector is None:
-            self.done = True
+        if self._source.done and not self._held and self._collector is None and self._testing is None:
+            self._is_found = True
         return found
+
+    def move(self, txn: Any) -> bool:
+        """Go on with another snapshot, behind the last record that was looked at. False, with nothing done, if the source has no order in which
+        that has a place, if what was looked up in other tables cannot be again, or if nothing was found since the last time."""
+        plan, compiled, seen = self._plan, self._compiled, self._seen
+        if self._testing is not None or self._collecting is not None:  # what they look at was found in the other snapshot
+            return False
+        lookups = Lookups(txn, self._budget)
+        if self._source.done and self._preparation is None:  # what is left is in memory
+            if compiled.scanned:
+                return False
+            source: Source = EmptySource()
+        else:
+            if seen is self._moved:
+                return False
+            if seen is not None:
+                position = None if plan.order is None else compiled.position(plan.order, seen, lookups)
+                rest = None if position is None else plan_behind(plan, position)
+                if rest is None:
+                    return False
+                compiled = compiled_plan(rest, self._json)
+            source = compiled.start(lookups)
+        self._examined = self.examined
+        self._shaping = None  # it begins again
+        self._lookups.close()
+        self._compiled, self._lookups, self._source, self._moved = compiled, lookups, source, seen
+        self._preparation = lookups.preparation(compiled.scanned) if compiled.scanned else None
+        return True
 
     def next_cursor(self) -> str | None:
         """After the last row of a page: the cursor of the next page. None if there is nothing behind it, if the order has no cursors, or
@@ -168,8 +283,11 @@ class Rows:
 
     def close(self) -> None:
         """Let go of the store's iterators. Harmless when done."""
-        self.done = True
+        self._is_found = True
+        self._unshaped = []
+        self._testing = self._collecting = self._shaping = None
         self._source = EmptySource()
+        self._lookups.close()
         self._held, self._next = [], 0
         self._collector = None
         self._preparation = None
@@ -178,12 +296,12 @@ class Rows:
     def _has_more(self) -> bool:
         if self._held:
             return True
-        looked = self._source.examined
-        while not self._source.done or self._collector is not None:
+        looked, related = self._source.examined, self._lookups.examined
+        while not self._source.done or self._collector is not None or self._testing is not None:
             self._find(1)
             if self._held:
                 return True
-            if self._source.examined - looked >= SLICE:
+            if self._source.examined - looked >= SLICE or self._lookups.examined - related >= MANY_RELATED:
                 return True
         return False
 
@@ -201,10 +319,32 @@ class Rows:
         test = compiled.test
         if test is None:
             pairs = source.take(min(count + self._skip, SLICE))
+            if pairs:
+                self._seen = pairs[-1]
+        elif type(test) is Stepped:
+            testing = self._testing
+            if testing is None:
+                self._end_batch()
+                self._before = lookups.examined
+                pairs = source.take(self._slice)
+                if pairs:
+                    self._seen = pairs[-1]
+                testing = test.steps(pairs, lookups)
+            try:
+                next(testing)
+            except StopIteration as ready:
+                pairs = ready.value
+                self._testing = None
+            else:
+                self._testing = testing
+                return
+            self._slice = _adapted(self._slice, lookups.examined - self._before)
         else:
-            before = lookups.examined
-            pairs = test(source.take(self._slice), lookups)
-            self._slice = _adapted(self._slice, lookups.examined - before)
+            pairs = source.take(self._slice)
+            if pairs:
+                self._seen = pairs[-1]
+            pairs = test(pairs, lookups)
+            self._slice = SLICE
         if self._skip:
             skipped = min(self._skip, len(pairs))
             self._skip -= skipped
@@ -217,16 +357,30 @@ class Rows:
         if collector.busy:
             collector.work()
             return
-        if not source.done:
-            before = lookups.examined
-            pairs = source.take(self._slice if compiled.joins else SLICE)
-            if compiled.test is not None:
-                pairs = compiled.test(pairs, lookups)
-            assert compiled.sort_keys is not None
-            entries = zip(compiled.sort_keys(pairs, lookups), pairs, strict=True)
+        if not source.done or self._collecting is not None:
+            collecting = self._collecting
+            if collecting is None:
+                self._end_batch()
+                self._before = lookups.examined
+                pairs = source.take(self._slice if compiled.joins else SLICE)
+                if pairs:
+                    self._seen = pairs[-1]
+                collecting = _keyed(compiled, pairs, lookups)
+            try:
+                next(collecting)
+            except StopIteration as ready:
+                keys, pairs = ready.value
+                self._collecting = None
+            else:
+                self._collecting = collecting
+                return
+            entries = list(zip(keys, pairs, strict=True))
             floor = compiled.floor
-            collector.add(entries if floor is None else [entry for entry in entries if entry[0] > floor])
-            self._slice = _adapted(self._slice, lookups.examined - before)
+            if floor is not None:
+                entries = [entry for entry in entries if entry[0] > floor]
+            self._count_collected(entries)
+            collector.add(entries)
+            self._slice = _adapted(self._slice, lookups.examined - self._before)
             if collector.busy or not source.done:
                 return
         wanted = min(count + self._skip, SLICE)
@@ -236,6 +390,28 @@ class Rows:
         skipped = min(self._skip, len(pairs))
         self._skip -= skipped
         self._held, self._next = pairs[skipped:], 0
+
+    def _count_collected(self, entries: list[tuple[bytes, Pair]]) -> None:
+        """The collector holds these: all, or with a limit about twice as many as are wanted."""
+        before = self._kept_bytes()
+        self._collected += len(entries)
+        self._collected_bytes += sum([len(key) + len(pair[1]) for key, pair in entries]) + PAIR_BYTES * len(entries)
+        self._budget.replace_kept(before, self._kept_bytes())
+
+    def _kept_bytes(self) -> int:
+        plan = self._plan
+        if plan.limit is None or not self._collected:
+            return self._collected_bytes
+        most = 2 * (plan.offset + plan.limit + 1) + RUN
+        return self._collected_bytes * min(most, self._collected) // self._collected
+
+
+def _keyed(compiled: Compiled, pairs: list[Pair], lookups: Lookups) -> Steps[tuple[list[bytes], list[Pair]]]:
+    """What passes the filter, and what to sort it by."""
+    if compiled.test is not None:
+        pairs = yield from in_steps(compiled.test, pairs, lookups)
+    assert compiled.sort_keys is not None
+    return (yield from in_steps(compiled.sort_keys, pairs, lookups)), pairs
 
 
 def _adapted(size: int, related: int) -> int:
@@ -350,6 +526,13 @@ def _behind(floor: bytes, keys_of: Encoded, test: Filter | None) -> Filter:
         pairs = [pair for key, pair in zip(keys_of(pairs, lookups), pairs, strict=True) if key > floor]
         return pairs if test is None else test(pairs, lookups)
 
+    def steps(pairs: list[Pair], lookups: Lookups) -> Steps[list[Pair]]:
+        keys = yield from in_steps(keys_of, pairs, lookups)
+        pairs = [pair for key, pair in zip(keys, pairs, strict=True) if key > floor]
+        return pairs if test is None else (yield from in_steps(test, pairs, lookups))
+
+    if type(keys_of) is Stepped or type(test) is Stepped:
+        return Stepped(steps)
     return passing
 
 
@@ -393,7 +576,7 @@ def branch_of(branch: Branch, table: AnyTable, links: Links) -> Start:
     if branch.filter is None:
         return start
     test = filter_of(branch.filter, table, links)
-    return lambda lookups: FilteredSource(start(lookups), lambda pairs: test(pairs, lookups))
+    return lambda lookups: FilteredSource(start(lookups), lambda pairs: in_steps(test, pairs, lookups))
 
 
 def _index_source(access: IndexRange, table: AnyTable) -> Start:

@@ -4,8 +4,9 @@
     SortKeys    pairs -> bytes that sort as they do, ties by primary key
     Columns     raw records -> for each path the values, one for each record
 
-All take the `Lookups` of the execution, for what they have to know of other tables; they keep no transaction themselves and are made once
-for a plan. Related records are looked up for the whole batch, each different one once.
+Those that look at other tables are `Stepped`: they can be called, or taken in steps. All take the `Lookups` of the execution, for what they have to
+know of other tables; they keep no transaction themselves and are made once for a plan. Related records are looked up for the whole batch, each
+different one once.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 from svc.errors import BadValue
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
 from svc.query.nodes import SortKey
-from svc.query.plan import AnyOf, Predicate, Related, iter_members
-from svc.query.relations import Link, Links, Lookups, Pair, memo_key
+from svc.query.plan import AnyOf, Plan, Predicate, Related, iter_members
+from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chunks, in_steps, memo_key
 from svc.query.tables import AnyTable
 from svc.store.keys import encode_key, index_keys
 from svc.store.records import MISSING, decode_payload_json, encode_payload, projection
@@ -28,6 +29,8 @@ Parts = Callable[[list[Pair], Lookups], list[list[bytes]]]
 Column = list[Any]
 Columns = Callable[[list[bytes], Lookups], list[Column]]
 Values = Callable[[bytes], tuple[Any, ...]]
+
+PAUSE_AFTER = 512  # related records that are tested without a match
 
 INVERTED = bytes(range(255, -1, -1))
 _NULL = sort_bytes(None)
@@ -93,14 +96,14 @@ def filter_of(predicate: Predicate, table: AnyTable, links: Links) -> Filter:
     if len(stages) == 1:
         return stages[0]
 
-    def passing(pairs: list[Pair], lookups: Lookups) -> list[Pair]:
+    def passing(pairs: list[Pair], lookups: Lookups) -> Steps[list[Pair]]:
         for stage in stages:
             if not pairs:
                 break
-            pairs = stage(pairs, lookups)
+            pairs = yield from in_steps(stage, pairs, lookups)
         return pairs
 
-    return passing
+    return Stepped(passing)
 
 
 def _plain_filter(members: list[Predicate], table: AnyTable) -> Filter:
@@ -113,6 +116,17 @@ def _plain_filter(members: list[Predicate], table: AnyTable) -> Filter:
     return lambda pairs, lookups: [pair for pair in pairs if _matches_all(matchers, values_of(pair[1]))]
 
 
+def still_found_by(plan: Plan) -> Callable[[bytes, bytes], bool]:
+    """Whether a record (stored key, raw) that the plan has found before it was written again is still one that it finds.
+
+    Only the conditions on the record itself are asked again, not those on related ones.
+    """
+    members = [member for member in (*plan.served, *iter_members(plan.filter)) if not reads_others(member)]
+    test = _plain_filter(members, plan.table)
+    lookups = Lookups(None)
+    return lambda stored, raw: bool(test([(stored, raw)], lookups))
+
+
 def _matches_all(matchers: list[Matcher], values: tuple[Any, ...]) -> bool:
     # A plain loop: half the time of `all` with a generator.
     for matches in matchers:  # noqa: SIM110
@@ -122,16 +136,16 @@ def _matches_all(matchers: list[Matcher], values: tuple[Any, ...]) -> bool:
 
 
 def _any_filter(filters: list[Filter]) -> Filter:
-    def passing(pairs: list[Pair], lookups: Lookups) -> list[Pair]:
+    def passing(pairs: list[Pair], lookups: Lookups) -> Steps[list[Pair]]:
         matched: set[bytes] = set()
         rest = pairs
         for each in filters:
-            found = each(rest, lookups)
+            found = yield from in_steps(each, rest, lookups)
             matched.update([key for key, _ in found])
             rest = [pair for pair in rest if pair[0] not in matched]
         return [pair for pair in pairs if pair[0] in matched]
 
-    return passing
+    return Stepped(passing)
 
 
 def _related_filter(related: Related, table: AnyTable, links: Links) -> Filter:
@@ -141,28 +155,41 @@ def _related_filter(related: Related, table: AnyTable, links: Links) -> Filter:
     inner = None if related.where is None else filter_of(related.where, related.target, links)
     owner = object()
 
-    def passing(pairs: list[Pair], lookups: Lookups) -> list[Pair]:
+    def passing(pairs: list[Pair], lookups: Lookups) -> Steps[list[Pair]]:
         memo = lookups.memo(owner)
         values = [values_of(pair[1])[0] for pair in pairs]
         keys = [value if type(value) is str else memo_key(value) for value in values]
         unknown = {key: value for key, value in zip(keys, values, strict=True) if key is not None and key not in memo}
         if unknown:
-            memo.update(_exists(link, unknown, inner, lookups))
+            memo.update((yield from _exists(link, unknown, inner, lookups)))
         return [pair for pair, key in zip(pairs, keys, strict=True) if key is not None and memo[key]]
 
-    return passing
+    return Stepped(passing)
 
 
-def _exists(link: Link, unknown: dict[Any, object], inner: Filter | None, lookups: Lookups) -> dict[Any, bool]:
+def _exists(link: Link, unknown: dict[Any, object], inner: Filter | None, lookups: Lookups) -> Steps[dict[Any, bool]]:
     """For each key whether its value leads to a record that passes `inner`."""
     if not link.many:
         found = lookups.firsts(link, list(unknown.values()))
         if inner is None:
             return {key: pair is not None for key, pair in zip(unknown, found, strict=True)}
-        passed = {stored for stored, _ in inner(list(dict.fromkeys(pair for pair in found if pair is not None)), lookups)}
+        tested = yield from in_steps(inner, list(dict.fromkeys(pair for pair in found if pair is not None)), lookups)
+        passed = {stored for stored, _ in tested}
         return {key: pair is not None and pair[0] in passed for key, pair in zip(unknown, found, strict=True)}
     follower = lookups.follower(link)
-    return {key: any(bool(some if inner is None else inner(some, lookups)) for some in follower.each(unknown[key])) for key in unknown}
+    exists: dict[Any, bool] = {}
+    since_pause = 0
+    for key, value in unknown.items():
+        exists[key] = False
+        for some in follower.each(value):
+            if some if inner is None else (yield from in_steps(inner, some, lookups)):
+                exists[key] = True
+                break
+            since_pause += len(some)
+            if since_pause > PAUSE_AFTER:
+                since_pause = 0
+                yield
+    return exists
 
 
 # order
@@ -195,6 +222,8 @@ def sort_parts(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Parts:
 
 def sort_keys(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Encoded:
     """Bytes that sort as the keys do, ties by primary key. No encoding is the beginning of another, so inverted ones descend."""
+    if not all(_is_own(key.path, table) for key in keys):
+        return Stepped(_related_keys(keys, table, links))
     descending = [key.descending for key in keys]
     if len(keys) == 1:
         part = _sort_part(keys[0], table, links)
@@ -210,6 +239,19 @@ def sort_keys(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Encoded
             [value.translate(INVERTED) for value in column] if down else column
             for column, down in zip(parts(pairs, lookups), descending, strict=True)
         ]
+        return [b"".join(values) for values in zip(*columns, [key for key, _ in pairs], strict=True)]
+
+    return joined
+
+
+def _related_keys(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Callable[[list[Pair], Lookups], Steps[list[bytes]]]:
+    parts = [(key.descending, _sort_part(key, table, links)) for key in keys]
+
+    def joined(pairs: list[Pair], lookups: Lookups) -> Steps[list[bytes]]:
+        columns: list[list[bytes]] = []
+        for down, part in parts:
+            column = yield from in_steps(part, pairs, lookups)
+            columns.append([value.translate(INVERTED) for value in column] if down else column)
         return [b"".join(values) for values in zip(*columns, [key for key, _ in pairs], strict=True)]
 
     return joined
@@ -264,21 +306,27 @@ def _related_part(key: SortKey, table: AnyTable, links: Links) -> Encoded:
     choose = max if key.descending else min
     owner = object()
 
-    def encoded(pairs: list[Pair], lookups: Lookups) -> list[bytes]:
+    def encoded(pairs: list[Pair], lookups: Lookups) -> Steps[list[bytes]]:
         memo = lookups.memo(owner)
         values = [values_of(pair[1])[0] for pair in pairs]
         places = [value if type(value) is str else memo_key(value) for value in values]
         unknown = {place: value for place, value in zip(places, values, strict=True) if place is not None and place not in memo}
         if unknown:
-            found = lookups.follower(link).pairs(list(unknown.values()))
+            found = yield from lookups.follower(link).pairs(list(unknown.values()))
             related = list({pair[0]: pair for some in found for pair in some}.values())
-            codes = [encode(inner_values(raw)[0]) for _, raw in related] if inner is None else inner(related, lookups)
+            codes: list[bytes] = []
+            for chunk in chunks(related):
+                if codes:
+                    yield
+                codes += (
+                    [encode(inner_values(raw)[0]) for _, raw in chunk] if inner is None else (yield from in_steps(inner, chunk, lookups))
+                )
             code_of = dict(zip([stored for stored, _ in related], codes, strict=True))
             for place, some in zip(unknown, found, strict=True):
                 memo[place] = choose([code_of[stored] for stored, _ in some], default=_NULL)
         return [_NULL if place is None else memo[place] for place in places]
 
-    return encoded
+    return Stepped(encoded)
 
 
 # columns

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import product
+from math import prod
 from typing import Any
 
 from svc.errors import QueryError
@@ -135,6 +136,8 @@ class Groups:
         found: list[Identity] = []
         for row in zip(*parts, strict=True):
             if list in map(type, row):
+                if prod([len(part) for part in row if type(part) is list]) > MAX_GROUPS:  # before they are made
+                    raise too_many_groups(self._aggregate)
                 found.append(list(product(*[part if type(part) is list else (part,) for part in row])))
             else:
                 found.append(row)
@@ -145,7 +148,7 @@ class Groups:
         for value in column:
             if type(value) is str:
                 found.append(value)
-            elif type(value) is list:
+            elif type(value) is list or type(value) is set:
                 found.append(list(dict.fromkeys(code for element in value if (code := self._identity(element, at)) != _NO_PLACE)))
             else:
                 code = self._identity(value, at)

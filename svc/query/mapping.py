@@ -38,6 +38,7 @@ from svc.query.nodes import (
     Select,
     SelectItem,
     SortKey,
+    grouped,
 )
 from svc.store.conversion import MAX_BITS, is_encodable, printable, shown, to_date
 
@@ -198,7 +199,7 @@ class _Reader:
             group = self._conditions(_members(data, _GROUP, at), at)
             if group is None:
                 raise _fault(_join(at, "conditions"), "must hold at least one condition")
-            return group
+            return grouped(group)
         members = _members(data, _RELATED, at)
         path = self._path(members.get("attribute"), _join(at, "attribute"))
         if len(path) > 1:
@@ -518,7 +519,7 @@ def query_to_mapping(query: Query) -> dict[str, object]:
 def _level_to_mapping(query: Query) -> dict[str, object]:
     mapping: dict[str, object] = {}
     where = query.where
-    if isinstance(where, Group):
+    if isinstance(where, Group) and len(where.members) > 1:
         mapping.update(_filter_to_mapping(where))
     elif where is not None:
         mapping["conditions"] = [_filter_to_mapping(where)]
@@ -547,8 +548,6 @@ def _filter_to_mapping(node: Filter) -> dict[str, object]:
             raise ValueError(f"a value with {node.conversion} conversion has no form in a query object")
         return {"attribute": _path_to_mapping(node.path), "comparator": str(node.comparator), "value": _value_to_mapping(value)}
     if isinstance(node, Group):
-        if len(node.members) < 2:
-            raise ValueError("a group of one has no form in a query object")
         return {"operator": node.operator, "conditions": [_filter_to_mapping(member) for member in node.members]}
     return {"attribute": _path_to_mapping(node.path), "conditions": [], **_level_to_mapping(node.query)}
 

@@ -3,7 +3,7 @@
 These functions are the meaning of a condition; an index that serves one must find exactly what they find. In short:
 
 - A missing value is null. Only equality with null, and inequality with anything else, finds it.
-- A list matches if one of its elements does; `not_equal` if no element is equal. A range with two ends speaks of one element.
+- A list or set matches if one of its elements does; `not_equal` if no element is equal. A range with two ends speaks of one element.
 - Numbers and dates (as ms) are one kind; a bool is no number. Ranges compare like with like, text by code point.
 - A path into nested objects goes through lists on its way: the values at its end count as the elements of one list.
 
@@ -26,6 +26,7 @@ from svc.store.keys import encode_key
 from svc.store.records import MISSING
 
 Values = tuple[object, ...]
+_MANY = frozenset((list, set))  # types of values that are several
 Matcher = Callable[[Values], bool]
 ElementMatcher = Callable[[object], bool]
 
@@ -120,8 +121,8 @@ def sort_bytes(value: object) -> bytes:
 
 def leaves(value: object, path: tuple[str, ...]) -> list[object]:
     """The values at the end of a path into nested objects; a missing one is None, an empty list on the way gives none."""
-    if type(value) is list:
-        return [leaf for element in value for leaf in leaves(element, path)]
+    if type(value) in _MANY:
+        return [leaf for element in value for leaf in leaves(element, path)]  # type: ignore[attr-defined]
     if not path:
         return [value]
     if type(value) is dict:
@@ -209,8 +210,8 @@ def _text_test(compare: Callable[[str, str], bool], value: object, *, only_text:
 def _one_or_some(matches: ElementMatcher, at: int) -> Matcher:
     def matcher(values: Values) -> bool:
         value = values[at]
-        if type(value) is list:
-            return matches(value) or any(map(matches, value))
+        if type(value) in _MANY:
+            return matches(value) or any(map(matches, value))  # type: ignore[call-overload]
         return matches(value)
 
     return matcher
@@ -223,7 +224,7 @@ def _nested(matches: ElementMatcher, at: int, path: tuple[str, ...]) -> Matcher:
 def _equals_text(at: int, wanted: str) -> Matcher:
     def matcher(values: Values) -> bool:
         value = values[at]
-        return value == wanted or (type(value) is list and wanted in value)
+        return value == wanted or (type(value) in _MANY and wanted in value)  # type: ignore[operator]
 
     return matcher
 
@@ -234,7 +235,7 @@ def _compares_number(at: int, compare: Callable[[object, object], bool], wanted:
         kind = type(value)
         if kind is float or kind is int:
             return compare(value, wanted)
-        if kind is list:
+        if kind in _MANY:
             return any(kind_of(element) == "number" and compare(comparable(element), wanted) for element in value)  # type: ignore[attr-defined]
         return isinstance(value, datetime) and compare(comparable(value), wanted)
 

@@ -84,6 +84,15 @@ class RelationFilter:
 Filter = Condition | Group | RelationFilter
 
 
+def grouped(node: Filter) -> Filter:
+    """What is in brackets of its own, as a member of what is around them.
+
+    Conditions beside each other that go through one relationship speak of the same related record (http §6.7). One in brackets does not, so these
+    stay where they may tell it apart.
+    """
+    return Group("and", (node,), node.position) if type(node) is Condition and len(node.path) > 1 else node
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class SortKey:
     path: tuple[str, ...]

@@ -40,7 +40,7 @@ class Sum:
 
     def add(self, values: list[Any]) -> None:
         kinds = set(map(type, values))
-        if list in kinds:
+        if list in kinds or set in kinds:
             values = flat(values)
             kinds = set(map(type, values))
         if int in kinds:
@@ -132,8 +132,8 @@ class Extreme:
 
 
 def flat(values: list[Any]) -> list[Any]:
-    """Lists replaced by their elements."""
-    return [element for value in values for element in (value if type(value) is list else (value,))]
+    """Lists and sets replaced by their elements."""
+    return [element for value in values for element in (value if type(value) is list or type(value) is set else (value,))]
 
 
 def plain_number(value: Any) -> Any:

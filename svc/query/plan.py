@@ -171,13 +171,35 @@ class Position:
 
 
 class AnyRows(Protocol):
-    """One execution of a plan: raw records, or values if `Plan.is_shaped`."""
+    """One execution of a plan: raw records, or values if `Plan.is_shaped`.
 
-    done: bool
+    `keeps_rows`: to be set by a caller that holds the rows of all steps: they count together, and weights stay known.
+    """
+
+    keeps_rows: bool
+
+    @property
+    def done(self) -> bool:
+        """Whether no more rows come."""
 
     @property
     def examined(self) -> int:
         """Index entries and records looked at so far."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows hold related records, so that some may be large: see `weight`."""
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether it takes work beyond reading what it returns: joins, sorts, aggregates."""
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether any of them weighs more than one."""
+
+    def weight(self, value: object) -> int:
+        """The number of records that a row of the last step, or a value in it, shows."""
 
     def next_batch(self, max_rows: int) -> list[Any]:
         """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
@@ -187,6 +209,9 @@ class AnyRows(Protocol):
 
     def step_pairs(self, max_rows: int) -> list[Any]:
         """The same as `step`, but (stored primary key, raw record) whatever the plan selects; of an aggregate, its rows."""
+
+    def move(self, txn: Any) -> bool:
+        """Go on with another read transaction, behind what was looked at; that before may be aborted. False: that cannot be done."""
 
     def next_cursor(self) -> str | None:
         """After the last row of a page (a plan with limit): the cursor of the next page, None if there is nothing more, or no cursor."""

@@ -48,10 +48,11 @@ from svc.query.plan import (
 )
 from svc.query.refusals import NO_WAY, check_indexed, check_sort, live_refusal
 from svc.query.resolve import resolve_sort_key, resolve_where
+from svc.query.seek import begins_behind, ordered_behind, range_behind
 from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
 from svc.query.ways import FIXED_SIZE, SCALARS, Way, collection_below, index_way, intersection, is_complete, key_way
-from svc.store.keys import NULL_KEY, after, decode_key, index_key, is_cut
+from svc.store.keys import NULL_KEY, after
 
 PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
 USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed
@@ -144,7 +145,7 @@ def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefi
         else:
             end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit
             access, served, filter_, left = planner.choose(members, sort, end, position)
-            if position is not None and not left and _begins_behind(access):
+            if position is not None and not left and begins_behind(access):
                 position = None
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
@@ -166,11 +167,6 @@ def _order_of(access: Access) -> Order | None:
     if type(access) is IndexRange:
         return Order(index=access.attribute)
     return Order() if isinstance(access, (KeyRange, KeyLookup, Nothing)) else None
-
-
-def _begins_behind(access: Access) -> bool:
-    """Whether the access itself leaves out what comes before its place: it has one, or nothing is left."""
-    return isinstance(access, Nothing) or getattr(access, "behind", None) is not None
 
 
 class _Planner:
@@ -202,7 +198,7 @@ class _Planner:
             access = way.access
             if isinstance(access, IndexRange) and access.attribute == name:
                 entry = (position.parts[0], position.primary)
-                return _range_behind(access, entry, descending=False), way.served(members), self.rest(members, way), ()
+                return range_behind(access, entry, descending=False), way.served(members), self.rest(members, way), ()
             if isinstance(access, Nothing):
                 return access, way.served(members), self.rest(members, way), ()
         raise QueryError("the cursor belongs to another query", code="QUERY_SYNTAX")
@@ -393,7 +389,7 @@ class _Planner:
         ordered: IndexRange | OrderedIndex = OrderedIndex(name, access.low, access.high, sort)
         if len(sort) == 1 and attribute.type in FIXED_SIZE and (not first.descending or access.single):
             ordered = access
-        return ordered if position is None else _ordered_behind(ordered, sort, position)
+        return ordered if position is None else ordered_behind(ordered, sort, position)
 
     # cost
 
@@ -440,34 +436,6 @@ def _counting_effort(way: Way) -> int:
 def _only_joins(ways: list[Way]) -> bool:
     """Whether there are ways, and all lead through other tables: reading our own as a whole may be less than what these find there."""
     return bool(ways) and all(isinstance(way.access, ThroughRelated) for way in ways)
-
-
-def _ordered_behind(access: IndexRange | OrderedIndex, sort: tuple[SortKey, ...], position: Position) -> Access:
-    """An index range in the order of `sort`, narrowed to what may come behind `position`; it begins behind it exactly if that is possible."""
-    try:
-        key = index_key(decode_key(position.parts[0]))
-    except ValueError:  # a value without a place in the order: what sorts before or behind it is in no index
-        return Nothing() if not sort[0].descending else access
-    if len(sort) == 1 and not is_cut(key):
-        return _range_behind(access, (key, position.primary), descending=sort[0].descending)
-    if sort[0].descending:
-        high = after(key) if access.high is None else min(access.high, after(key))
-        return replace(access, high=high) if access.low is None or access.low < high else Nothing()
-    low = key if access.low is None else max(access.low, key)
-    return replace(access, low=low) if access.high is None or low < access.high else Nothing()
-
-
-def _range_behind(access: IndexRange | OrderedIndex, entry: tuple[bytes, bytes], *, descending: bool) -> Access:
-    """The part of an index range behind an entry. In a range of one key, which has no direction, an entry elsewhere has all behind it or nothing."""
-    key = entry[0]
-    below = access.low is not None and key < access.low
-    above = access.high is not None and key >= access.high
-    if below or above:
-        return Nothing() if below == descending else access
-    if isinstance(access, OrderedIndex) or not (access.single or access.distinct):
-        # The same range, only smaller, so that its cost can be told. (Where the first of several keys counts, it may lie before the entry.)
-        access = replace(access, high=after(key)) if descending else replace(access, low=key)
-    return replace(access, behind=entry)
 
 
 def _test_effort(predicate: Predicate) -> int:

@@ -24,6 +24,7 @@ from svc.query.nodes import (
     Select,
     SelectItem,
     SortKey,
+    grouped,
 )
 
 _CONVERTING = {
@@ -66,7 +67,7 @@ def _level(query: Query) -> str:
     if where is not None:
         calls = bool(query.select or query.sort or query.offset or query.limit is not None or query.aggregate or query.after or query.live)
         parts.append(_filter(where, in_and=calls or (isinstance(where, Group) and where.operator == "and")))
-        if isinstance(where, Group) and where.operator == "and":
+        if isinstance(where, Group) and where.operator == "and" and len(where.members) > 1:
             parts = [_filter(member, in_and=True) for member in where.members]
     if query.sort:
         parts.append(f"sort({','.join(map(_sort_key, query.sort))})")
@@ -92,7 +93,8 @@ def _filter(node: Filter, *, in_and: bool) -> str:
     if isinstance(node, RelationFilter):
         return f"{_path(node.path)}[{_level(node.query)}]"
     if len(node.members) == 1:
-        return _filter(node.members[0], in_and=in_and)
+        member = node.members[0]
+        return _filter(member, in_and=in_and) if grouped(member) is member else f"({_filter(member, in_and=True)})"
     is_and = node.operator == "and"
     text = ("&" if is_and else "|").join([_filter(member, in_and=is_and) for member in node.members])
     return text if is_and and not in_and else f"({text})"

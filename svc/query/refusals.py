@@ -24,7 +24,11 @@ def check_indexed(predicate: Predicate, table: AnyTable) -> None:
     """Raise unless the predicate is index-backed."""
     fault = _fault(predicate, table)
     if fault is not None:
-        raise fault
+        try:
+            raise fault
+        finally:
+            # This frame is in the traceback: a variable that names the fault would make a reference cycle of both.
+            del fault
 
 
 def live_refusal() -> QueryError:

@@ -2,20 +2,22 @@
 
 A selection is compiled into one function from raw records to the values that are returned. The usual selections, names of the record's own
 attributes, decode only these, all records in one call. Related records are looked up and shaped for the whole batch, each different one
-once.
+once, in steps (`relations.Stepped`), and weighed: the same shaped record may stand in the answer any number of times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from svc.errors import QueryError
-from svc.query.functions import Column, Filter, filter_of, sort_keys, values_reader
+from svc.query.budget import MEMBER_BYTES, VALUE_BYTES
+from svc.query.functions import Column, Encoded, Filter, filter_of, sort_keys, values_reader
 from svc.query.nodes import Query, Select, SelectItem, SortKey
 from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
-from svc.query.relations import Link, Links, Lookups, Pair, memo_key
+from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chunks, in_steps, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
+from svc.query.sorting import Collector
 from svc.query.tables import AnyTable
 from svc.store.records import (
     MISSING,
@@ -27,6 +29,9 @@ from svc.store.records import (
     version_of,
 )
 from svc.store.schema import Attribute
+
+SHAPED_AT_ONCE = 256  # related records
+SORTED_AT_ONCE = 1024
 
 Shape = Callable[[list[bytes], Lookups], list[Any]]
 ColumnOf = Callable[[list[bytes], Lookups], Column]
@@ -98,32 +103,55 @@ def compile_select(
     selects (http §6.7, §6.8)."""
     items = select.items
     names = tuple([".".join(item.path) for item in items])
+    selected, given = None, tuple(range(len(items)))
     if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
-        given = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
-        selected = json_selector(names, given, None if select.nulls else MISSING)
+        others = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
+        selected = json_selector(names, others, None if select.nulls else MISSING)
         if selected is not None:
-            columns = [_column(items[at], table, links, json, where, sort) for at in given]
-            if not columns:
-                return lambda raws, lookups: selected(raws, [])
-            if select.nulls:
-                return lambda raws, lookups: selected(raws, [list(map(_or_null, column(raws, lookups))) for column in columns])
-            return lambda raws, lookups: selected(raws, [column(raws, lookups) for column in columns])
-    if all(_is_plain(item, table) for item in items):
+            given = others
+    if selected is None and all(_is_plain(item, table) for item in items):
         return _plain(tuple([item.path[0] for item in items]), select, json)
-    columns = [_column(item, table, links, json, where, sort) for item in items]
-    if select.shape == "value":
-        column = columns[0]
-        return lambda raws, lookups: [_or_null(value) for value in column(raws, lookups)]
-    if select.shape == "array":
-        return lambda raws, lookups: [
-            [_or_null(value) for value in values] for values in zip(*[column(raws, lookups) for column in columns], strict=True)
-        ]
+    columns = [_column(items[at], table, links, json, where, sort) for at in given]
+    build = _selected_objects(selected, select.nulls) if selected is not None else _values_of(select, names)
+    related = [at for at, column in enumerate(columns) if type(column) is Stepped]
+    if not related:
+        return lambda raws, lookups: build(raws, [column(raws, lookups) for column in columns])
 
+    def shape(raws: list[bytes], lookups: Lookups) -> Steps[list[Any]]:
+        values: list[Column] = [[]] * len(columns)
+        for at, column in enumerate(columns):
+            values[at] = yield from in_steps(column, raws, lookups)
+        results = build(raws, values)
+        if lookups.has_weights:
+            weights = [1] * len(raws)
+            for at in related:
+                weights = [weight + lookups.weight(value) - 1 for weight, value in zip(weights, values[at], strict=True)]
+            for result, weight in zip(results, weights, strict=True):
+                lookups.weigh(result, weight)
+        return results
+
+    return Stepped(shape)
+
+
+def _selected_objects(
+    selected: Callable[[list[bytes], list[Column]], list[Any]], nulls: bool
+) -> Callable[[list[bytes], list[Column]], list[Any]]:
+    if not nulls:
+        return selected
+    return lambda raws, columns: selected(raws, [list(map(_or_null, column)) for column in columns])
+
+
+def _values_of(select: Select, names: tuple[str, ...]) -> Callable[[list[bytes], list[Column]], list[Any]]:
+    """From columns to the values of the selection."""
+    if select.shape == "value":
+        return lambda raws, columns: [_or_null(value) for value in columns[0]]
+    if select.shape == "array":
+        return lambda raws, columns: [[_or_null(value) for value in values] for values in zip(*columns, strict=True)]
     nulls = select.nulls
 
-    def shape(raws: list[bytes], lookups: Lookups) -> list[dict[str, Any]]:
+    def objects(raws: list[bytes], columns: list[Column]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for values in zip(*[column(raws, lookups) for column in columns], strict=True):
+        for values in zip(*columns, strict=True):
             result: dict[str, Any] = {}
             for name, value in zip(names, values, strict=True):
                 if name == "*":
@@ -135,7 +163,7 @@ def compile_select(
             found.append(result)
         return found
 
-    return shape
+    return objects
 
 
 def enumerable_select(table: AnyTable, *, related: bool = False) -> Select | None:
@@ -267,62 +295,125 @@ def _related_column(
     shape = _related_shape(item, target, links, json, below, query.sort or sort)
     values_of = values_reader(table, (link.source,))
 
-    def shaped_lists(lists: list[list[Pair]], lookups: Lookups) -> list[list[Any]]:
+    cost = _cost_of(item, target)
+    is_nested = type(shape) is Stepped
+
+    def shaped_lists(lists: list[list[Pair]], lookups: Lookups) -> Steps[list[list[Any]]]:
         """Narrowed, ordered, cut and shaped; each related record is tested and shaped once."""
         if tests:
-            passed = _passing(lists, tests, lookups)
+            passed = yield from _passing(lists, tests, lookups)
             lists = [[pair for pair in pairs if pair[0] in passed] for pairs in lists]
         if codes is not None:
-            unique = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
-            code_of = dict(zip([key for key, _ in unique], codes(unique, lookups), strict=True))
-            lists = [sorted(pairs, key=lambda pair: code_of[pair[0]]) for pairs in lists]
+            lists = yield from _ordered(lists, codes, lookups)
         if start or end is not None:
             lists = [pairs[start:end] for pairs in lists]
-        used = {pair[0]: pair[1] for pairs in lists for pair in pairs}
-        value_of = dict(zip(used, shape(list(used.values()), lookups), strict=True))
+        used = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
+        value_of: dict[bytes, Any] = {}
+        for chunk in chunks(used, SHAPED_AT_ONCE):
+            if value_of:
+                yield
+            raws = [raw for _, raw in chunk]
+            lookups.reads.budget.hold(cost(raws))
+            shaped = yield from in_steps(shape, raws, lookups)
+            value_of.update(zip([key for key, _ in chunk], shaped, strict=True))
         return [[value_of[key] for key, _ in pairs] for pairs in lists]
+
+    def weighed(values: list[Any], lookups: Lookups) -> list[Any]:
+        result = [_or_null(value) for value in values]
+        lookups.weigh(result, 1 + (sum(map(lookups.weight, result)) if is_nested else len(result)))
+        return result
 
     if link.many and link.source == table.primary_key:
 
-        def lists_of(raws: list[bytes], lookups: Lookups) -> Column:
-            lists = lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
-            return [[_or_null(value) for value in values] for values in shaped_lists(lists, lookups)]
+        def lists_of(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
+            lists = yield from lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
+            return [weighed(values, lookups) for values in (yield from shaped_lists(lists, lookups))]
 
-        return lists_of
+        return Stepped(lists_of)
     owner = object()
 
-    def values(raws: list[bytes], lookups: Lookups) -> Column:
-        """Several records may lead to the same ones: what was shaped is remembered."""
+    def values(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
+        """Several records may lead to the same ones: what was shaped is remembered, with its weight."""
         memo = lookups.memo(owner)
         sources = [values_of(raw)[0] for raw in raws]
         places = [source if type(source) is str else memo_key(source) for source in sources]
-        unknown = {place: source for place, source in zip(places, sources, strict=True) if place is not None and place not in memo}
+        unknown: dict[Any, object] = {}
+        for place, source in zip(places, sources, strict=True):
+            if place is None or place in unknown:
+                continue
+            known = memo.get(place)
+            if known is None:
+                unknown[place] = source
+            elif known[1] > 1:
+                lookups.weigh(*known)
         if unknown:
-            lists = _lists_of(link, list(unknown.values()), lookups)
+            lists = yield from _lists_of(link, list(unknown.values()), lookups)
             memo.size += sum([len(pair[1]) for pairs in lists for pair in pairs])
-            found = shaped_lists(lists, lookups)
-            if link.many:
-                memo.update(zip(unknown, [[_or_null(value) for value in some] for some in found], strict=True))
-            else:
-                memo.update(zip(unknown, [some[0] if some else MISSING for some in found], strict=True))
+            for place, some in zip(unknown, (yield from shaped_lists(lists, lookups)), strict=True):
+                value = weighed(some, lookups) if link.many else some[0] if some else MISSING
+                memo[place] = value, lookups.weight(value)
         if link.many:
-            return [[] if place is None else memo[place] for place in places]
-        return [MISSING if place is None else memo[place] for place in places]
+            return [[] if place is None else memo[place][0] for place in places]
+        return [MISSING if place is None else memo[place][0] for place in places]
 
-    return values
+    return Stepped(values)
 
 
-def _lists_of(link: Link, sources: list[object], lookups: Lookups) -> list[list[Pair]]:
+def _cost_of(item: SelectItem, target: AnyTable) -> Callable[[list[bytes]], int]:
+    """About how many bytes shaped related records take."""
+    nested = item.nested if item.query is None else item.query.select
+    is_whole = nested is None or any(member.path == ("*",) for member in nested.items)
+    members = 0 if nested is None else MEMBER_BYTES * len(nested.items)
+
+    def cost(raws: list[bytes]) -> int:
+        content = sum(map(len, raws))
+        return VALUE_BYTES * len(raws) + (2 * content if is_whole else min(members * len(raws) + content, 2 * content))
+
+    return cost
+
+
+def _lists_of(link: Link, sources: list[object], lookups: Lookups) -> Steps[list[list[Pair]]]:
     if link.many:
-        return lookups.follower(link).pairs(sources)
+        return (yield from lookups.follower(link).pairs(sources))
     return [[] if pair is None else [pair] for pair in lookups.firsts(link, sources)]
 
 
-def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> set[bytes]:
-    pairs = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
-    for test in tests:
-        pairs = test(pairs, lookups)
-    return {key for key, _ in pairs}
+def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> Steps[set[bytes]]:
+    passed: set[bytes] = set()
+    for chunk in chunks(list({pair[0]: pair for pairs in lists for pair in pairs}.values())):
+        if passed:
+            yield
+        pairs: Sequence[Pair] = chunk
+        for test in tests:
+            pairs = yield from in_steps(test, pairs, lookups)
+        passed.update([key for key, _ in pairs])
+    return passed
+
+
+def _ordered(lists: list[list[Pair]], codes: Encoded, lookups: Lookups) -> Steps[list[list[Pair]]]:
+    """Each list in the order of the codes of its records."""
+    code_of: dict[bytes, bytes] = {}
+    for chunk in chunks(list({pair[0]: pair for pairs in lists for pair in pairs}.values())):
+        if code_of:
+            yield
+        found = yield from in_steps(codes, chunk, lookups)
+        code_of.update(zip([key for key, _ in chunk], found, strict=True))
+        lookups.reads.budget.hold(sum(map(len, found)))
+    ordered: list[list[Pair]] = []
+    for pairs in lists:
+        if len(pairs) <= SORTED_AT_ONCE:
+            ordered.append(sorted(pairs, key=lambda pair: code_of[pair[0]]))
+            continue
+        collector = Collector(None)
+        result: list[Pair] = []
+        for some in chunks(pairs):
+            collector.add([(code_of[pair[0]], pair) for pair in some])
+            yield
+        while len(result) < len(pairs):
+            result += collector.take(SORTED_AT_ONCE)
+            yield
+        ordered.append(result)
+    return ordered
 
 
 def _related_shape(

@@ -7,7 +7,7 @@ between the store's iterators and the caller, only lists. `examined` counts the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -16,7 +16,6 @@ from svc.query.tables import AnyIndex, AnyTable
 from svc.store.keys import after, is_cut
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
-Filter = Callable[[list[Pair]], list[Pair]]
 SortKeys = Callable[[list[Pair]], list[bytes]]
 
 LONG_RUN = 64  # entries of one index key: longer runs are not gathered backwards but read forwards
@@ -307,13 +306,14 @@ class OrderedSource:
 
 
 class FilteredSource:
-    """What passes `test` of what another source finds."""
+    """What passes `test` of what another source finds. A test that takes steps is in progress over calls."""
 
-    __slots__ = ("_source", "_test", "done")
+    __slots__ = ("_source", "_test", "_testing", "done")
 
-    def __init__(self, source: Source, test: Filter) -> None:
+    def __init__(self, source: Source, test: Callable[[list[Pair]], Generator[None, None, list[Pair]]]) -> None:
         self._source = source
         self._test = test
+        self._testing: Generator[None, None, list[Pair]] | None = None
         self.done = source.done
 
     @property
@@ -321,9 +321,17 @@ class FilteredSource:
         return self._source.examined
 
     def take(self, limit: int) -> list[Pair]:
-        found = self._test(self._source.take(limit))
-        self.done = self._source.done
-        return found
+        testing = self._testing
+        if testing is None:
+            testing = self._test(self._source.take(limit))
+        try:
+            next(testing)
+        except StopIteration as ready:
+            self._testing = None
+            self.done = self._source.done
+            return ready.value  # type: ignore[no-any-return]
+        self._testing = testing
+        return []
 
 
 class UnionSource:

@@ -20,7 +20,7 @@ from svc.errors import QueryError, QuerySyntaxError, shown_query
 from svc.query import hints
 from svc.query.calls import CallReader, Calls
 from svc.query.convert import forced_value
-from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter
+from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, grouped
 
 MAX_TEXT = 1 << 14  # characters of a query; a longer one would hold up others while it is parsed
 
@@ -243,12 +243,12 @@ class _Parser(CallReader):
             self._enter("(")
             group = self._or_expression(")", None, may_be_empty=False)
             self._leave(")")
-            return group
+            return None if group is None else grouped(group)
         if opening == "[":
             self._enter("[")
             group = self._or_expression("]", None, may_be_empty=False)
             self._leave("]")
-            return group
+            return None if group is None else grouped(group)
         raw = scanner.name()
         if not raw:
             raise scanner.unexpected("the name of an attribute")
@@ -299,6 +299,8 @@ class _Parser(CallReader):
                     raise _unusable("wildcard can only be used at the end of a string", start, scanner.text, "%2A is a literal star")
                 prefix = raw.removeprefix("string:")[:-1]
                 return Condition(path, Comparator.STARTS_WITH, scanner.decode(prefix, start), Conversion.TEXT, position)
+            if "*" in raw and comparator is Comparator.NOT_EQUAL:  # taken literally, it would find what it is meant to leave out
+                raise _unusable("wildcard can only be used with == and =eq=", start, scanner.text, "%2A is a literal star")
             if raw == "null":
                 return Condition(path, comparator, None, Conversion.FORCED, position)
         value = scanner.decode(raw, start, plus_is_space=operator in _FORM_OPERATORS)

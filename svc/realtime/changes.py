@@ -27,6 +27,7 @@ from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.keys import decode_key, storage_key
 from svc.store.log import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.merging import logged_changes, merge
 from svc.store.records import (
     PAYLOAD_AT,
     decode,
@@ -38,16 +39,15 @@ from svc.store.records import (
     lsn_of,
     payload_size,
     raw_payload,
+    version_of,
 )
 from svc.store.validation import Add
-from svc.store.writes import merge
 
 EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
 FORMS = 3  # copies of the value that are kept: as stored, decoded, encoded for one kind of client
 LONGEST_CHAIN = 1000  # entries of a record that are read to know what it was after one of them
 _TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
 _RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
-_INCREMENT = {"__op__", "value"}
 
 _shapes = Memo()
 
@@ -315,7 +315,7 @@ def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
         return raw
     changes = decode(value)
     if table.primary_key in changes:
-        return value  # it made the record
+        return _made(value, changes)
     steps = [entry]
     image = entry.image
     log = table.database.log
@@ -323,8 +323,10 @@ def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
         before = log.get(txn, steps[-1].previous)
         if before is None:
             break
-        if before.kind == PUT or (before.kind == PATCH and before.value is not None and table.primary_key in decode(before.value)):
+        if before.kind == PUT:
             image = before.value
+        elif before.kind == PATCH and before.value is not None and table.primary_key in (changes := decode(before.value)):
+            image = _made(before.value, changes)
         elif before.kind == PATCH:
             steps.append(before)
             image = before.image
@@ -334,9 +336,13 @@ def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     record: dict[str, Any] = {table.primary_key: list(key) if type(key) is tuple else key} if image is None else decode(image)
     for step in reversed(steps):
         assert step.value is not None
-        record = merge(record, {name: _increment(change) for name, change in decode(step.value).items()})
+        record = merge(record, logged_changes(decode(step.value)))
     return encode(record, entry.version, entry.lsn, None if image is None else expiry_of(image))
 
 
-def _increment(value: Any) -> Any:
-    return Add(value["value"]) if type(value) is dict and value.keys() == _INCREMENT else value
+def _made(value: bytes, changes: dict[str, Any]) -> bytes:
+    """The record that a patch made, which the log has as `value`: its increments had nothing to be added to."""
+    made = logged_changes(changes)
+    if Add not in map(type, made.values()):
+        return value
+    return encode(merge({}, made), version_of(value), lsn_of(value), expiry_of(value))

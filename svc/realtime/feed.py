@@ -9,6 +9,9 @@ to which listeners have heard everything.
     ... that begin later                            a sibling has committed before: from here on the log is read
     a sibling's commit was seen                     the same
 
+Accounts come first: before anything of another database is told, what has been committed to the system database is, if somebody listens to that. So
+who listens to both knows of a role's change when it hears of a record that was written after it, in whatever process.
+
 Reading the log ends where a snapshot that was opened for it ends. Until then entries in hand are passed over, for the log has them too. It is
 read in slices, and so is a large commit in hand: what is told makes work for subscribers.
 
@@ -22,6 +25,7 @@ import logging
 from collections.abc import Callable
 from itertools import islice
 
+from svc.auth.system import SYSTEM
 from svc.clock import Clock
 from svc.errors import Problem
 from svc.store import Database, LogEntry, Store
@@ -120,12 +124,33 @@ class CommitFeed:
             return
         if first <= followed.position:
             entries = [entry for entry in entries if entry.lsn > followed.position]
-        if len(entries) > PIECE:
+        if not self._has_heard_of_accounts(followed):
+            followed.reads = True
+        elif len(entries) > PIECE:
             followed.reads = True
             self._tell(followed, entries[:PIECE])
             self._go_on()
         elif entries:
             self._tell(followed, entries)
+
+    def _has_heard_of_accounts(self, followed: _Followed) -> bool:
+        """Tell what has been committed to the system database, before that of another is told. False: that takes more than a slice, or cannot be done
+        now; the other one is read from the log then, after it."""
+        system = self._store.databases.get(SYSTEM)
+        accounts = None if system is None else self._followed.get(system)
+        if accounts is None or accounts is followed:
+            return True
+        try:
+            commit = accounts.database.env.last_commit()
+        except Problem as problem:
+            logger.error("the log of %s cannot be followed: %s", SYSTEM, problem.message)
+            return False
+        if commit != accounts.commit:
+            accounts.commit = commit
+            accounts.reads = True
+        if accounts.reads:
+            self._read(accounts)
+        return not accounts.reads
 
     # -- what others commit
 
@@ -163,6 +188,8 @@ class CommitFeed:
         database = followed.database
         if database.is_dropped:
             self._forget(followed)
+            return
+        if not self._has_heard_of_accounts(followed):
             return
         end = self._now() + SLICE
         try:

@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from svc.auth.permissions import rights
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from svc.auth.users import User, UserDirectory
+from svc.auth.system import SYSTEM
+from svc.auth.users import User, UserDirectory, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.narrowing import narrow_query
@@ -45,7 +45,6 @@ RECHECK = 60.0  # seconds (realtime §1 rule 7)
 KEPT_CHANGES = 1000  # that were read from the log, for the next subscription that reads the same
 KEPT_BYTES = 4 << 20
 TOLD_AT_ONCE = 32  # consumers between two looks at the clock
-_ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
 
 
 class _Followed:
@@ -406,9 +405,8 @@ class Hub:
             self._rechecking = None
 
     def _accounts_told(self, database: Database, entries: list[LogEntry]) -> None:
-        if any(entry.table in _ACCOUNTS for entry in entries):
-            if self._users.generation == self._generation:
-                self._users.forget()  # a sibling has changed them
+        self._users.refresh()  # it may be a sibling's commit
+        if any(concerns_rights(entry) for entry in entries):
             self.recheck()
 
     def _recheck_again(self) -> None:
@@ -432,8 +430,8 @@ class Hub:
         if name not in users:
             users[name] = self._users.get_user(name)
         user = users[name]
-        if user is None or not user.active:
-            subscription.finish(Ended.NO_LOGIN)
+        if user is None or not user.active or (request.user is not None and user.login_id != request.user.login_id):
+            subscription.finish(Ended.NO_LOGIN)  # gone, or its logins have ended
             return
         try:
             view = self._view(request, user)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from svc.errors import ServerError
+from svc.errors import ClientError, ServerError
 from svc.messages import Request
 from svc.resources.registry import Resources
 from svc.resources.resource import Resource
 from svc.resources.target import RequestTarget, parse_target
 
+WRITES = frozenset({"PUT", "PATCH", "POST", "DELETE", "COPY", "MOVE"})  # an extension is a way of reading; to these it is a part of the key
 
-def addressed(resources: Resources, request: Request, protocol: str) -> tuple[type[Resource], RequestTarget] | None:
+
+def addressed(resources: Resources, request: Request, protocol: str, *, bind: bool = True) -> tuple[type[Resource], RequestTarget] | None:
     """The resource that answers over `protocol`, and what of it is meant; None: nothing answers there. Sets `request.handler_path`.
 
-    Raises ServerError for an address that is shut off, and what `parse_target` and `bind` raise for one that cannot be understood.
+    `bind`: whether the text of an id becomes a key, for which a table may be read. Raises ServerError for an address that is shut off, and what
+    `parse_target` and `bind` raise for one that cannot be understood; but to callers who may do nothing there only that they may not, which is all that
+    they get to know of a table.
     """
-    found = resources.find(request.pathname, protocol)
+    reads = request.method not in WRITES
+    found = resources.find(request.pathname, protocol, reads)
     if found is None:
         return None
     registration, relative_url = found
@@ -22,7 +27,15 @@ def addressed(resources: Resources, request: Request, protocol: str) -> tuple[ty
     if registration.fault:
         raise ServerError(registration.fault)
     resource = registration.resource
-    target = parse_target(relative_url, request.query, resource.properties)
-    if target.id_text is not None:
-        resource.bind(target)
+    try:
+        query = request.query
+        target = parse_target(relative_url, query, resource.properties, reads)
+        if query and not reads and target.id_text is not None:
+            resource.refuse_query(target, request.method)
+        if bind and (target.id_text is not None or (target.extension is not None and request.method != "QUERY")):
+            resource.bind(target)
+    except ClientError:
+        if request.method != "OPTIONS":  # which needs no authentication
+            resource.admit(request)
+        raise
     return resource, target

@@ -1,7 +1,7 @@
 """Addresses and the resources that answer there (contract: http §1.1, applications §10.4, §13).
 
 An address is a path without slashes at its ends; "" is the root, the last resort. Matching is case-sensitive and by whole segments; the longest
-registered address wins.
+registered address wins. It is looked for in the raw path of a request, so it is kept as that has it: with what cannot stand in a path percent-encoded.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from svc.resources.resource import Resource
+from svc.resources.target import escape_first
 
 if TYPE_CHECKING:
     from svc.store import Table
@@ -57,34 +59,52 @@ class Resources(Mapping[str, Registration]):
 
     def __init__(self) -> None:
         self._by_path: dict[str, Registration] = {}
+        self._claims: dict[str, list[Registration]] = {}  # all that want an address, the latest last
+        self.reserved: set[str] = set()  # paths at which something else answers, before resources are looked for
         self._deepest = 1  # segments of the longest registered address
 
     def set(self, name: str, resource: type[Resource], export_types: Mapping[str, bool] | None = None) -> Registration:
         """Register `resource` at the address `name`. A different resource already there: both are shut off until one goes."""
         path = name.strip("/")
-        previous = self._by_path.get(path)
         registration = Registration(path, resource, export_types or {})
-        if previous is not None and not previous.resource.replaces(resource):
-            registration.fault = f"Conflicting paths for {path}"
-        self._by_path[path] = registration
+        raw = _raw(name)
+        self._claims[raw] = [claim for claim in self._claims.get(raw, ()) if not claim.resource.is_same(resource)] + [registration]
+        self._settle(raw)
         self._deepest = max(self._deepest, path.count("/") + 1)
         return registration
 
+    def claims(self, name: str) -> list[Registration]:
+        """All that want to answer at an address; with more than one, none does."""
+        return list(self._claims.get(_raw(name), ()))
+
     def remove(self, name: str) -> None:
-        self._by_path.pop(name.strip("/"), None)
+        raw = _raw(name)
+        self._claims.pop(raw, None)
+        self._by_path.pop(raw, None)
 
     def remove_table(self, table: Table) -> None:
         """Remove every address of a table that is no longer there."""
-        gone = [path for path, registration in self._by_path.items() if getattr(registration.resource, "table", None) is table]
-        for path in gone:
-            del self._by_path[path]
+        for raw, claims in list(self._claims.items()):
+            left = [claim for claim in claims if getattr(claim.resource, "table", None) is not table]
+            if len(left) < len(claims):
+                self._claims[raw] = left
+                self._settle(raw)
+
+    def _settle(self, raw: str) -> None:
+        claims = self._claims[raw]
+        if not claims:
+            del self._claims[raw], self._by_path[raw]
+            return
+        for claim in claims:
+            claim.fault = f"Conflicting paths for {claim.path}" if len(claims) > 1 else ""
+        self._by_path[raw] = claims[-1]
 
     def addresses_of(self, table: Table) -> list[str]:
         """The addresses of a table that answer over REST, as paths: `/Plant`."""
         return [
             f"/{registration.path}"
             for registration in self._by_path.values()
-            if getattr(registration.resource, "table", None) is table and registration.visible("rest")
+            if getattr(registration.resource, "table", None) is table and registration.visible("rest") and not registration.fault
         ]
 
     def get_match(self, path: str, export_type: str | None = None) -> Match | None:
@@ -92,8 +112,8 @@ class Resources(Mapping[str, Registration]):
         found = self.find(path, export_type)
         return None if found is None else Match(*found)
 
-    def find(self, path: str, export_type: str | None = None) -> tuple[Registration, str] | None:
-        """The same as (registration, relative URL), for the path of every request."""
+    def find(self, path: str, export_type: str | None = None, extensions: bool = True) -> tuple[Registration, str] | None:
+        """The same as (registration, relative URL), for the path of every request. `extensions`: whether `/Product.csv` is `/Product`."""
         by_path = self._by_path
         if self._deepest == 1:
             slash = path.find("/", 1)
@@ -109,7 +129,7 @@ class Resources(Mapping[str, Registration]):
                     return found, path[1 + len(address) :]
         # `/Product.csv`: the address before an extension
         stem, dot, extension = path[1:].rpartition(".")
-        if dot and "/" not in extension:
+        if extensions and dot and "/" not in extension:
             found = by_path.get(stem)
             if found is not None and stem and found.visible(export_type):
                 return found, "." + extension
@@ -118,11 +138,29 @@ class Resources(Mapping[str, Registration]):
             return found, path
         return None
 
+    def path_to(self, address: str, relative: str) -> str:
+        """The absolute path of what is at `relative`, percent-encoded, below the resource at `address`; escaped if another one would answer there."""
+        before = f"/{_raw(address)}/" if address else "/"
+        path = before + relative
+        found = self.find(path, "rest", False)
+        if path in self.reserved or (found is not None and found[0].path != address):
+            return before + escape_first(relative)
+        return path
+
     def __getitem__(self, name: str) -> Registration:
-        return self._by_path[name.strip("/")]
+        return self._by_path[_raw(name)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_path)
+        return iter([registration.path for registration in self._by_path.values()])
 
     def __len__(self) -> int:
         return len(self._by_path)
+
+
+def _raw(name: str) -> str:
+    """The address `name` as the path of a request has it.
+
+    >>> _raw("/shop/Product/"), _raw("my goods/größe")
+    ('shop/Product', 'my%20goods/gr%C3%B6%C3%9Fe')
+    """
+    return quote(name.strip("/"), safe="/:@!$&'()*+,;=~")

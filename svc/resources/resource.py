@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass(slots=True)
 class Created:
-    """New records. `location` is the percent-encoded value of `Location`, "" for several."""
+    """New records. `location`: what follows the address of the resource in the path of a single one, percent-encoded; "" for several."""
 
     value: Any
     location: str = ""
@@ -65,13 +65,17 @@ class Resource:
 
     @classmethod
     def bind(cls, target: RequestTarget) -> None:
-        """Turn `target.id_text` into a key."""
+        """Turn `target.id_text` into a key; or, if there is an extension, all of the text, if that is the key of a record."""
         target.id = target.id_text
 
     @classmethod
-    def replaces(cls, other: type[Resource]) -> bool:
-        """Whether `other` may take the address of this one without a conflict (a reload of the same thing)."""
-        return other.name == cls.name
+    def is_same(cls, other: type[Resource]) -> bool:
+        """Whether `other` is this resource once more, of an application that was loaded again, and may take its address without a conflict."""
+        return (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
+
+    @classmethod
+    def refuse_query(cls, target: RequestTarget, method: str) -> None:
+        """Called for a write to one record with a query in its address. Raises ClientError 400 if the query means nothing there."""
 
     @classmethod
     def admit(cls, request: Request) -> None:

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote
 
 from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
 from svc.auth.system import SYSTEM
+from svc.content.unchanged import Restore, deciding, restore_json, restore_row
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
 from svc.narrowing import narrow_query
 from svc.query import AnyRows, QueryCache, plan_query
+from svc.query.functions import still_found_by
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
 from svc.resources.resource import Created, Resource, Rows, StoredRecord
 from svc.resources.subscribing import CONNECTED_ANEW, subscribed_query, subscription_request
-from svc.resources.target import RequestTarget
+from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
 from svc.store.transaction import LONG_WRITES
-from svc.store.validation import check_key, key_from_text
+from svc.store.validation import EMPTY_KEYS, check_key, key_from_text
+from svc.store.writes import Decide, Found
 
 if TYPE_CHECKING:
+    from svc.auth.users import User
     from svc.realtime.hub import Hub
     from svc.realtime.live import LiveQueries
 
 LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
-COUNT_STEP = 1000  # records without a key that are counted between two looks at the clock
 DELETE_STEP = 64  # records found by a DELETE between two looks at the clock
 DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed
 
 SURELY_SHORT = 400  # characters of a key that is within every limit, whatever its characters are
 
 NO_QUERY = Query()
+WRITTEN = frozenset(("put", "patch", "post", "publish"))  # verbs whose data are the properties of records
 
 
 class TableResource(Resource):
@@ -49,6 +53,7 @@ class TableResource(Resource):
     allow_full_scan: ClassVar[bool] = False
     queries: ClassVar[QueryCache]
     text_keys: ClassVar[bool] = False  # the text of an id is its key
+    untyped_keys: ClassVar[bool] = False
     shows_record_count: ClassVar[bool] = False  # in its description
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
     hub: ClassVar[Hub | None] = None  # where to subscribe; None: there are no events here
@@ -56,26 +61,63 @@ class TableResource(Resource):
     verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query", "subscribe", "connect", "publish"})
 
     @classmethod
+    def is_same(cls, other: type[Resource]) -> bool:
+        if not issubclass(other, TableResource):
+            return False
+        table, another = cls.table, other.table
+        return (table.name, table.database.name) == (another.name, another.database.name)
+
+    @classmethod
     def bind(cls, target: RequestTarget) -> None:
+        if target.extension is not None and cls._is_whole_key(target):
+            return
         text = target.id_text
         if text is not None:
-            target.id = text if cls.text_keys and len(text) <= SURELY_SHORT else key_from_text(cls.table.definition, text)
+            short = cls.text_keys and len(text) <= SURELY_SHORT
+            target.id = text if short else key_from_text(cls.table.definition, text, target.raw or "")
+
+    @classmethod
+    def _is_whole_key(cls, target: RequestTarget) -> bool:
+        """Whether there is a record whose key ends like a file, `report.csv`: then the extension is none, and the target is that record (http §1.2)."""
+        text = whole_text(target)
+        if text is None:
+            return False
+        try:
+            key = key_from_text(cls.table.definition, text)
+            if cls.table.get_raw(key) is None:
+                return False
+        except ClientError:  # no key of this table
+            return False
+        target.id_text, target.id = text, key
+        target.extension = target.property = target.prefix = None
+        target.is_collection = False
+        return True
 
     @classmethod
     def methods_missing(cls, target: RequestTarget) -> tuple[str, ...]:
         missing = super().methods_missing(target)
         return missing if target.id_text is None else (*missing, "POST")
 
+    @classmethod
+    def refuse_query(cls, target: RequestTarget, method: str) -> None:
+        """A condition is no precondition: a client that sends one here believes in a protection that there is not."""
+        if method != "POST":  # which is not allowed on a record anyway
+            message = f"{method} of one record takes no query in its address; a precondition is sent as If-Match"
+            raise ClientError(message, code="QUERY_SYNTAX")
+
     # --- permission ----------------------------------------------------------------------------------------------------------------
 
     @classmethod
     def admit(cls, request: Request) -> None:
-        if request.user is None:
+        user = request.user
+        if user is None:
             raise AccessViolation
+        if (not user.super_user or cls.is_system) and not rights(user, cls.table.database.name, cls.table.name).any:
+            raise AccessViolation(user)
 
     @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
-        """http §11.1: read; update if the record exists, else insert; attribute rights on what is written. Sets `target.rights`."""
+        """http §11.1: read, insert, update or delete; attribute rights on what is written. Sets `target.rights`."""
         user = request.user
         if user is not None and user.super_user and not cls.is_system:
             target.rights = ALL_RIGHTS
@@ -91,17 +133,15 @@ class TableResource(Resource):
             allowed = may.insert
         elif verb == "post":
             allowed = may.insert if target.is_collection or target.is_root else may.update
-        elif target.id is None:  # a list of records: some may exist
-            allowed = may.insert and may.update
         else:
-            allowed = may.update if cls.table.get_raw(target.id) is not None else may.insert
+            allowed = may.insert or may.update  # which of them it takes, whether there is a record, is decided where it is written
         if not allowed:
             raise AccessViolation(user)
-        if data is not None and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
-            existing = verb != "publish" and target.id is not None and cls.table.get_raw(target.id) is not None
+        if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
+            insert = verb == "post" or verb == "publish" or None
             for record in data if isinstance(data, list) else (data,):
                 if isinstance(record, dict):
-                    may.check_write(record, insert=not existing, user=user)
+                    may.check_write(record, insert=insert, user=user)
 
     @staticmethod
     def visible(target: RequestTarget) -> frozenset[str] | None:
@@ -270,8 +310,6 @@ class TableResource(Resource):
     async def _commit_in_slices(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> None:
         try:
             await cls.store.slices.exhaust(steps)
-        except WriterBusy:
-            raise
         except BaseException:
             transaction.abort()
             cls.store.slices.discard(records)
@@ -291,7 +329,7 @@ class TableResource(Resource):
             raise ClientError("PUT needs the address of a record or of the whole collection")
         if not isinstance(data, list):
             record = cls._one_record(data)
-            if cls.table.primary_key not in record:
+            if record.get(cls.table.primary_key, "") in EMPTY_KEYS:
                 raise ClientError(f"The body has no {cls.table.primary_key}")
             cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
             return cls.commit(transaction, request)
@@ -300,14 +338,11 @@ class TableResource(Resource):
     @classmethod
     def _put_each(cls, transaction: Transaction, records: list[Any], target: RequestTarget, request: Request) -> Iterator[None]:
         definition, primary_key = cls.table.definition, cls.table.primary_key
-        check = cls._write_check(records, target, request)
         for number, record in enumerate(records):
             if not isinstance(record, dict):
                 raise BadBody(f"Element {number} of the body is not an object")
-            if primary_key not in record:
+            if record.get(primary_key, "") in EMPTY_KEYS:
                 raise ClientError(f"Element {number} has no {primary_key}")
-            if check is not None:
-                check(record)
             cls._put(transaction, check_key(definition, record[primary_key]), record, target, request)
             yield
 
@@ -321,12 +356,46 @@ class TableResource(Resource):
 
     @classmethod
     def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
-        record[cls.table.primary_key] = key  # the address wins (http §2.3)
-        record = cls.table.validator.record(record, source=source_of(request))
         may: TableRights = target.rights
-        if may.attributes is not None:
-            record = may.keep_forbidden(record, transaction.get_raw(cls.table, key))
-        transaction.put(cls.table, key, record, request.precondition)
+        restore: Restore = request.restore or restore_json
+        columns = getattr(record, "columns", None)
+        if columns is not None:
+            record = dict(record)
+            restore = partial(restore_row, columns, cls.table.attributes)
+        decide = deciding(restore) if may.writes_all else cls._put_decision(may, tuple(record), restore, request.user)
+        record[cls.table.primary_key] = key  # the address wins (http §2.3)
+        record = cls.table.validator.record(record, source=source_of(request), complete=may.writes_all)
+        transaction.put(cls.table, key, record, request.precondition, decide=decide)
+
+    @classmethod
+    def _put_decision(cls, may: TableRights, sent: tuple[str, ...], restore: Restore, user: User | None) -> Decide:
+        """What a caller with bounded rights, who has sent properties of these names, puts over the record that is there when it is written."""
+
+        def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            may.check_over(sent, stored, user)
+            kept = may.keep_forbidden(dict(record), stored)
+            if stored is not None:
+                kept = restore(stored, kept)
+            cls.table.validator.require_all(kept)
+            return kept
+
+        return decide
+
+    @classmethod
+    def _patch(cls, target: RequestTarget, changes: dict[str, Any], request: Request) -> Awaitable[None] | None:
+        transaction = cls.begin(request)
+        may: TableRights = target.rights
+        restore: Restore = request.restore or restore_json
+        decide = deciding(restore)
+        if not may.writes_all:
+
+            def decide(changes: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+                may.check_over(changes, stored, request.user)
+                return changes if stored is None else restore(stored, changes)
+
+        changes = cls.table.validator.changes(changes, source=source_of(request))
+        transaction.patch(cls.table, target.id, changes, request.precondition, decide=decide)
+        return cls.commit(transaction, request)
 
     @classmethod
     def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
@@ -334,95 +403,66 @@ class TableResource(Resource):
             raise cls.not_allowed("patch", target=target)
         changes = cls._one_record(data)
         changes.pop(cls.table.primary_key, None)
-        transaction = cls.begin(request)
-        transaction.patch(cls.table, target.id, cls.table.validator.changes(changes, source=source_of(request)), request.precondition)
-        return cls.commit(transaction, request)
+        return cls._patch(target, changes, request)
 
     @classmethod
     def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> Awaitable[None] | None:
         """Change one property only (http §2.5)."""
         cls.authorize("patch", target, {name: value}, request)
-        transaction = cls.begin(request)
-        transaction.patch(cls.table, target.id, cls.table.validator.changes({name: value}, source=source_of(request)), request.precondition)
-        return cls.commit(transaction, request)
+        return cls._patch(target, {name: value}, request)
 
     @classmethod
     def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         if target.id is not None:
             raise cls.not_allowed("post", target=target)
         transaction = cls.begin(request)
-        try:
-            if isinstance(data, list):
-                keys: list[Any] = []
-                steps = cls._create_each(transaction, data, keys, target, request)
-                waiting = cls._commit_all(steps, data, transaction, request)
-                created = Created(keys)
-            else:
-                record = cls._one_record(data)
-                new_keys = transaction.new_keys(cls.table, record.get(cls.table.primary_key) is None, prefix=target.prefix or "")
-                key = cls._create(transaction, record, target, request, new_keys)
-                waiting = cls.commit(transaction, request)
-                text = str(key) if not isinstance(key, tuple) else "/".join(map(str, key))
-                location = quote(text, safe="/")
-                if target.prefix is not None:
-                    location = f"/{quote(cls.name)}/{location}"
-                created = Created(key, location)
-        except WriterBusy:
-            return cls._post_in_turn(target, data, request)
-        return created if waiting is None else cls._created(waiting, created, target, data, request)
+        keys: list[Any] = []  # None: it is given one when it is written
+        if isinstance(data, list):
+            waiting = cls._commit_all(cls._create_each(transaction, data, keys, target, request), data, transaction, request)
+        else:
+            keys.append(cls._create(transaction, cls._one_record(data), target, request))
+            waiting = cls.commit(transaction, request)
+        if waiting is not None:
+            return cls._created_later(waiting, transaction, keys, isinstance(data, list))
+        return cls._created(transaction, keys, isinstance(data, list))
 
     @classmethod
-    async def _created(cls, waiting: Awaitable[None], created: Created, target: RequestTarget, data: Any, request: Request) -> Any:
-        try:
-            await waiting
-        except WriterBusy:
-            return await cls._post_in_turn(target, data, request)
-        return created
+    def _created(cls, transaction: Transaction, keys: list[Any], is_list: bool) -> Created:
+        keys = transaction.with_assigned(keys)
+        return Created(keys) if is_list else Created(keys[0], id_path(keys[0], cls.properties, untyped=cls.untyped_keys))
 
     @classmethod
-    async def _post_in_turn(cls, target: RequestTarget, data: Any, request: Request) -> Any:
-        """There were no numbers to be had for keys while a long write is under way. Nothing has been done to `data` yet."""
-        await cls.store.queue_of(cls.table.database).wait()
-        created = cls.on_post(target, data, request)
-        return await created if inspect.isawaitable(created) else created
+    async def _created_later(cls, waiting: Awaitable[None], transaction: Transaction, keys: list[Any], is_list: bool) -> Created:
+        await waiting
+        return cls._created(transaction, keys, is_list)
 
     @classmethod
     def _create_each(
         cls, transaction: Transaction, records: list[Any], keys: list[Any], target: RequestTarget, request: Request
     ) -> Iterator[None]:
         """Appends the keys to `keys`."""
-        primary_key = cls.table.primary_key
-        missing = 0
+        check = cls._write_check(records, target, request)
         for number, record in enumerate(records):
             if not isinstance(record, dict):
                 raise BadBody(f"Element {number} of the body is not an object")
-            missing += record.get(primary_key) is None
-            if not number % COUNT_STEP:
-                yield
-        new_keys = transaction.new_keys(cls.table, missing, prefix=target.prefix or "")
-        check = cls._write_check(records, target, request)
-        for record in records:
             if check is not None:
                 check(record)
-            keys.append(cls._create(transaction, record, target, request, new_keys))
+            keys.append(cls._create(transaction, record, target, request))
             yield
 
     @classmethod
-    def _create(
-        cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request, new_keys: Iterator[Any]
-    ) -> Any:
-        """`new_keys`: for records that come without one."""
+    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
         table = cls.table
-        given = record.get(table.primary_key)
+        key = record.get(table.primary_key)
+        if key in EMPTY_KEYS:  # there would be no address for it (http §1.3)
+            key = None
         prefix = target.prefix or ""
-        if given is None:
-            key = next(new_keys)
-        else:
-            key = check_key(table.definition, given)
+        if key is not None:
+            key = check_key(table.definition, key)
             if prefix and not str(key).startswith(prefix):
                 key = check_key(table.definition, prefix + str(key))
         record[table.primary_key] = key
-        return transaction.create(table, key, table.validator.record(record, source=source_of(request)))
+        return transaction.create(table, key, table.validator.record(record, source=source_of(request)), key_prefix=prefix)
 
     @classmethod
     def on_publish(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
@@ -441,25 +481,27 @@ class TableResource(Resource):
         if target.id is not None:
             transaction.delete(cls.table, target.id, request.precondition)
             return cls.commit(transaction, request)
-        rows = cls.on_search(replace(target), None, request)
+        rows = cls.on_search(target, None, request)
         if rows.plan.select is not None or rows.plan.query.aggregate is not None:
             raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
         database = cls.table.database
         cls.store.queue_of(database).check()
-        steps = cls._delete_each(transaction, rows.plan.run(database.snapshot(), cls.store.clock.wall() * 1000))
+        snapshot = database.snapshot()
+        found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
+        steps = cls._delete_each(transaction, rows.plan.run(snapshot, cls.store.clock.wall() * 1000), found)
         if not cls.store.slices.run(steps):
             return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
         waiting = cls.commit(transaction, request)
         return _deleted(transaction) if waiting is None else cls._deleted_later(waiting, transaction)
 
     @classmethod
-    def _delete_each(cls, transaction: Transaction, run: AnyRows) -> Iterator[None]:
+    def _delete_each(cls, transaction: Transaction, run: AnyRows, found: Found) -> Iterator[None]:
         """What `run` finds, as stored keys: records are not kept."""
         table = cls.table
         try:
             while not run.done:
                 for stored, raw in run.step_pairs(DELETE_STEP):
-                    transaction.delete_stored(table, stored, raw)
+                    transaction.delete_stored(table, stored, raw, found)
                 yield
         finally:
             run.close()
@@ -524,6 +566,7 @@ def table_resource(
             "shows_record_count": shows_record_count,
             "is_system": table.database.name == SYSTEM,
             "text_keys": key_type(table.definition) in ("ID", "String") and not table.definition.split_segments,
+            "untyped_keys": key_type(table.definition) == "Any",
             "properties": {a.name: a for a in table.definition.attributes},
         },
     )

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from svc.clock import Clock
@@ -19,12 +20,13 @@ from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.query.select import joins
-from svc.resources import Created, RequestTarget, Rows, StoredRecord, TableResource
-from svc.rest.compression import Compression
-from svc.rest.conditional import is_unchanged, last_modified
-from svc.rest.execution import Execution, RowStream, narrow
-from svc.rest.raw_content import blob_response, raw_response
+from svc.resources import Created, RequestTarget, Resources, Rows, StoredRecord, TableResource
+from svc.rest.compression import Compression, choice_of
+from svc.rest.conditional import last_modified, matched_tag
+from svc.rest.execution import HEAVY, Execution, RowStream, narrow
+from svc.rest.raw_content import blob_response, is_raw_content, raw_response
 from svc.rest.wishes import Wishes, wishes_of
+from svc.store import Table
 from svc.store.records import COMPRESSED, MISSING, decode, decode_json, etag_of, etag_of_version, projection, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
@@ -45,8 +47,16 @@ class Answers:
     """Makes the responses of `Rest`."""
 
     def __init__(
-        self, types: ContentTypes, compression: Compression, clock: Clock, report: Callable[[BaseException], None], options: RestOptions
+        self,
+        types: ContentTypes,
+        compression: Compression,
+        clock: Clock,
+        report: Callable[[BaseException], None],
+        options: RestOptions,
+        resources: Resources | None = None,
     ) -> None:
+        """`resources`: where new records are found, None: none are made here."""
+        self._resources = Resources() if resources is None else resources
         self.types = types
         self._compression = compression
         self._now = clock.monotonic
@@ -88,8 +98,10 @@ class Answers:
             pairs = self._record_pairs(request, type_pair, raw, tag)
         else:
             pairs = [type_pair, ("ETag", f'"{tag}"'), VARY, PRIVATE]
-        if wishes.conditional and is_unchanged(request.block, tag, version_of(raw)):
-            return Response(None, 304, pairs=pairs[1:])
+        if wishes.conditional:
+            matched = matched_tag(request.block, tag, version_of(raw), wishes.coding)
+            if matched is not None:
+                return self._unchanged(request, wishes, matched, pairs, partial(self.record, request, target, record))
         if target.extension is None and (b"contentType" in raw or raw[0] & COMPRESSED):
             content = decode(raw)
             if is_raw_content(content) and (record.visible is None or record.visible.issuperset(("contentType", "data"))):
@@ -113,6 +125,11 @@ class Answers:
             return response
         return self._compression.apply(request, response, writer.compressible)
 
+    def no_record(self, table: Table, key: Any) -> NotFound:
+        """404, which says when the record was deleted, where times are shown and as long as the log knows it (http §4.1)."""
+        version = table.deleted_version(key) if self._options.last_modified else None
+        return NotFound("Record not found", headers=() if version is None else (("Last-Modified", last_modified(version)),))
+
     def _record_pairs(self, request: Request, type_pair: tuple[str, str], raw: bytes, tag: str) -> HeaderPairs:
         pairs: HeaderPairs = [type_pair, ("ETag", f'"{tag}"'), VARY]
         if request.user is not None:
@@ -126,13 +143,18 @@ class Answers:
         writer = self.writer(wishes, target)
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
-        if pairs[1][0] == "ETag" and wishes.conditional and is_unchanged(request.block, etag_of(record.raw), version_of(record.raw)):
-            return Response(None, 304, pairs=pairs[1:])
-        value = self._only_row(rows, writer)
-        if writer.name == TABULAR:
-            tabular = writer.row_writer(plan_shape(rows), 1)
-            return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
-        return self._respond(request, writer, writer.encode(value), 200, pairs)
+        if pairs[1][0] == "ETag" and wishes.conditional:
+            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), wishes.coding)
+            if matched is not None:
+                return self._unchanged(request, wishes, matched, pairs, partial(self.selected, request, resource, target, record))
+
+        def answer(value: Any, execution: Execution) -> Any:
+            if writer.name == TABULAR:
+                tabular = writer.row_writer(plan_shape(rows), 1)
+                return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
+            return self._respond_row(request, writer, value, execution, pairs)
+
+        return self._only_row(rows, writer, answer)
 
     def property(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
         """One declared property of a record (http §1.2, §2.2): 404 if the record does not have it."""
@@ -142,21 +164,28 @@ class Answers:
         writer = self.writer(wishes, target)
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
-        if pairs[1][0] == "ETag" and wishes.conditional and is_unchanged(request.block, etag_of(record.raw), version_of(record.raw)):
-            return Response(None, 304, pairs=pairs[1:])
-        value = self._only_row(rows, writer)
-        if name not in value:
-            raise NotFound("Record has no such property")
-        return self._respond(request, writer, writer.encode(value[name]), 200, pairs)
+        if pairs[1][0] == "ETag" and wishes.conditional:
+            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), wishes.coding)
+            if matched is not None:
+                return self._unchanged(request, wishes, matched, pairs, partial(self.property, request, resource, target, record))
+
+        def answer(value: Any, execution: Execution) -> Any:
+            if name not in value:
+                raise _no_property(name, record)
+            return self._respond_row(request, writer, value[name], execution, pairs)
+
+        return self._only_row(rows, writer, answer)
 
     def _stored_property(self, request: Request, name: str, record: StoredRecord, wishes: Wishes) -> Any:
         raw = record.raw
         value = projection((name,))(raw)[0]
         if value is MISSING or (record.visible is not None and name not in record.visible):
-            raise NotFound("Record has no such property")
+            raise _no_property(name, record)
         pairs = self._record_pairs(request, wishes.type_pair, raw, etag_of(raw))
-        if wishes.conditional and is_unchanged(request.block, etag_of(raw), version_of(raw)):
-            return Response(None, 304, pairs=pairs[1:])
+        if wishes.conditional:
+            matched = matched_tag(request.block, etag_of(raw), version_of(raw), wishes.coding)
+            if matched is not None:
+                return self._unchanged(request, wishes, matched, pairs, partial(self._stored_property, request, name, record))
         if isinstance(value, bytes) or is_blob(value):
             return self._raw(request, value, pairs)
         if is_raw_content(value):
@@ -168,19 +197,67 @@ class Answers:
             value = projection((name,), json=True)(raw)[0]
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
-    def _only_row(self, rows: Rows, writer: ContentType) -> Any:
-        run = rows.plan.run(rows.table.database.snapshot(), self._wall() * 1000, json=not writer.native)
-        found = run.next_batch(1)
-        run.close()
-        if not found:
+    def _only_row(self, rows: Rows, writer: ContentType, answer: Callable[[Any, Execution], Any]) -> Any:
+        """What `answer` makes of the one row of a query; later, if it takes more than a slice to find."""
+        execution = Execution(rows, native=writer.native, whole=True, now=self._now, wall_ms=self._wall() * 1000)
+        try:
+            if execution.gather():
+                return self._of_only_row(execution, answer)
+            execution.keep()  # a coroutine begins to run in a later turn
+        except BaseException:
+            execution.close()
+            raise
+        return self._only_row_later(execution, answer)
+
+    async def _only_row_later(self, execution: Execution, answer: Callable[[Any, Execution], Any]) -> Any:
+        try:
+            while True:
+                await execution.give_way()
+                if execution.gather():
+                    break
+            result = self._of_only_row(execution, answer)
+        except BaseException:
+            execution.close()
+            raise
+        return await result if inspect.isawaitable(result) else result
+
+    def _of_only_row(self, execution: Execution, answer: Callable[[Any, Execution], Any]) -> Any:
+        if not execution.found:
             raise NotFound("Record not found")  # it expired while we looked
-        return found[0]
+        result = answer(execution.found[0], execution)
+        if not execution.is_streaming:
+            execution.close()
+        return result
+
+    def _respond_row(self, request: Request, writer: ContentType, value: Any, execution: Execution, pairs: HeaderPairs) -> Any:
+        """One value, which may hold very many related records: then in pieces."""
+        pieces = execution.value_pieces(writer, value) if execution.joins else None
+        if pieces is None:
+            return self._respond(request, writer, writer.encode(value), 200, pairs)
+        return self._compression.apply(request, Response(pieces, 200, pairs=pairs + (writer.headers or [])), writer.compressible)
 
     def _part_pairs(self, request: Request, rows: Rows, record: StoredRecord, writer: ContentType) -> HeaderPairs:
         type_pair = ("Content-Type", writer.content_type)
         if not joins(rows.plan.select, rows.table):
             return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
         return [type_pair, VARY] if request.user is None else [type_pair, VARY, PRIVATE]
+
+    def _unchanged(self, request: Request, wishes: Wishes, matched: str, pairs: HeaderPairs, whole: Callable[[Wishes], Any]) -> Response:
+        """304, with the fields of the 200 but for `Content-Type`, which is the first of `pairs`.
+
+        Its entity tag says which representation is still good: the one that the client has named, or (`matched` is "") the one that it would be sent now.
+        Whether that has a coding is known when it has been made: `whole` makes it.
+        """
+        if matched == "":
+            if wishes.coding is None or "range" in request.block.fields:
+                return Response(None, 304, pairs=pairs[1:])
+            response = whole(wishes.without_conditions())
+            if type(response) is Response:
+                matched = (response.headers.get("ETag") or "")[1:-1]
+            close = getattr(response.body if type(response) is Response else response, "close", None)
+            if close is not None:
+                close()
+        return Response(None, 304, pairs=[("ETag", f'"{matched}"') if pair[0] == "ETag" and matched else pair for pair in pairs[1:]])
 
     # --- content as it came ----------------------------------------------------------------------------------------------------------
 
@@ -208,7 +285,7 @@ class Answers:
             return self._explained(request, rows, writer)
         limit = rows.plan.limit
         whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
-        execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000)
+        execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000, reader=request)
         if isinstance(writer, HandlerType):
             execution.keep()
             return self._handled(request, rows, execution, writer)
@@ -244,8 +321,9 @@ class Answers:
         """The answer: complete if all rows are found, else a stream of the rest."""
         pairs = self._collection_pairs(request, writer)
         aggregate = rows.plan.query.aggregate
-        if not execution.done:
-            execution.keep()
+        if not execution.done or (execution.joins and execution.weight > HEAVY):
+            if not execution.done:
+                execution.keep()
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
             stream = RowStream(execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
@@ -256,10 +334,10 @@ class Answers:
             found = execution.found
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
-        if rows.plan.limit and self._options.pages:
+        if rows.plan.limit and self._options.pages and request.method != "QUERY":  # whose query no address can repeat
             cursor = execution.run.next_cursor()
             if cursor is not None:
-                pairs.append(("Link", f'<{next_page(request.target, cursor, rows.plan.limit)}>; rel="next"'))
+                pairs.append(("Link", f'<{next_page(request.query or "", cursor, rows.plan.limit)}>; rel="next"'))
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
@@ -336,6 +414,10 @@ class Answers:
                     result.pairs += [("Content-Type", writer.content_type), VARY]
             elif is_blob(result.body):
                 result = blob_response(request, result, result.body)
+            if "if-none-match" in request.block.fields and request.method in ("GET", "HEAD") and result.status == 200:
+                unchanged = _unchanged_coded(request, result)
+                if unchanged is not None:
+                    return unchanged
             return self._compression.apply(request, result, True)
         if kind is StoredRecord:
             return self.record(request, target, result, wishes)
@@ -345,7 +427,7 @@ class Answers:
             writer = self.writer(wishes)
             pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
             if result.location:
-                pairs.append(("Location", result.location))
+                pairs.append(("Location", self._resources.path_to(request.handler_path, result.location)))
             return self._respond(request, writer, writer.encode(result.value), 201, pairs)
         if isinstance(result, bytes) or is_blob(result):
             return self._raw(request, result, [])
@@ -356,10 +438,16 @@ class Answers:
         if request.last_modified is not None:
             tag = etag_of_version(request.last_modified)
             pairs.append(("ETag", f'"{tag}"'))
-            if is_unchanged(request.block, tag, request.last_modified):
-                return Response(None, 304, pairs=pairs[1:])
         if request.user is not None:
             pairs.append(PRIVATE)
+        if request.last_modified is not None and request.method in ("GET", "HEAD"):
+            wishes = self.wishes(request)
+            matched = matched_tag(request.block, tag, request.last_modified, wishes.coding)
+            if matched is not None:
+                whole = list(pairs)
+                return self._unchanged(
+                    request, wishes, matched, pairs, lambda plain: self._respond(request, writer, writer.encode(value), 200, whole)
+                )
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
     async def _await(self, request: Request, target: RequestTarget, result: Any, missing: str) -> Any:
@@ -380,6 +468,26 @@ class Answers:
         return self._compression.apply(request, Response(await body, status, pairs=pairs), writer.compressible)
 
 
+def _unchanged_coded(request: Request, response: Response) -> Response | None:
+    """304 for a handler's answer that the client has with a content coding: what the handler compares knows only the tag that it gave."""
+    tag = response.headers.get("ETag") or ""
+    if tag[:1] != '"':
+        return None
+    matched = matched_tag(request.block, tag[1:-1], 0.0, choice.name if (choice := choice_of(request.block).coding) else None)
+    if matched is None or matched in ("", tag[1:-1]):
+        return None
+    close = getattr(response.body, "close", None)
+    if close is not None:
+        close()
+    kept = [pair for pair in response.pairs if not pair[0].lower().startswith(("content-", "etag", "accept-ranges"))]
+    return Response(None, 304, pairs=[("ETag", f'"{matched}"'), *kept])
+
+
+def _no_property(name: str, record: StoredRecord) -> NotFound:
+    """What may not be seen is answered as a property that the table does not have: `/Plant/42.nothing` is a key then."""
+    return NotFound("Record has no such property" if record.visible is None or name in record.visible else "Record not found")
+
+
 def as_response(result: dict[str, Any]) -> Any:
     """A plain mapping that a handler returned is a response if it has `status` and `headers`, or exactly `status` and one of `data` and `body`;
     anything else is data, for attributes of records may be called `status` (http §12.4)."""
@@ -393,33 +501,36 @@ def as_response(result: dict[str, Any]) -> Any:
     return Response(result.get("body"), status, headers if isinstance(headers, Headers) else Headers(headers), result.get("data"))
 
 
-def is_raw_content(value: Any) -> bool:
-    """Whether a value is `{contentType, data}` (http §7.4)."""
-    if not isinstance(value, dict):
-        return False
-    content_type = value.get("contentType")
-    return (
-        isinstance(content_type, str)
-        and content_type.isascii()
-        and content_type.isprintable()
-        and (isinstance(value.get("data"), str | bytes) or is_blob(value.get("data")))
-    )
+def next_page(query: str, cursor: str, limit: int) -> str:
+    """The address of the page behind `cursor`, as a reference relative to that of the first page: whoever forwarded the request may know that by another
+    path. Only the first page skips records.
 
-
-def next_page(target: str, cursor: str, limit: int) -> str:
-    """The address of the page behind `cursor`, relative to the server. Only the first page skips records.
-
-    >>> next_page("/Product/?price>5&after(x)&limit(1,3)", "AbC", 2)
-    '/Product/?price%3E5&limit(2)&after(AbC)'
+    >>> next_page("price>5&after(x)&limit(1,3)", "AbC", 2)
+    '?price%3E5&limit(2)&after(AbC)'
     """
-    path, _, query = target.partition("?")
-    kept = _LIMIT.sub(rf"\1limit({limit})", _AFTER.sub("", query).lstrip("&"))
-    address = f"{path}?{kept}&after({cursor})" if kept else f"{path}?after({cursor})"
-    return address.replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
+    kept = [term for term in _top_terms(query) if _PAGE_CALL.fullmatch(term) is None]
+    terms = "&".join((*kept, f"limit({limit})", f"after({cursor})"))
+    return f"?{terms}".replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
 
 
-_LIMIT = re.compile(r"(^|&)limit\([^)]*\)")
-_AFTER = re.compile(r"(?:^|&)after\([^)]*\)")
+def _top_terms(query: str) -> list[str]:
+    """The terms between those `&` that are in no brackets: a relation filter has a limit of its own.
+
+    >>> _top_terms("a=1&b[c=2&limit(3)]&limit(4)")
+    ['a=1', 'b[c=2&limit(3)]', 'limit(4)']
+    """
+    terms = [""]
+    depth = 0
+    for piece in query.split("&"):
+        terms[-1] = f"{terms[-1]}&{piece}" if depth else piece
+        depth += sum(map(piece.count, "([{")) - sum(map(piece.count, ")]}"))
+        if depth <= 0:
+            depth = 0
+            terms.append("")
+    return [term for term in terms if term]
+
+
+_PAGE_CALL = re.compile(r"(?:limit|after)\([^)]*\)")
 
 
 def plan_shape(rows: Rows) -> Shape:

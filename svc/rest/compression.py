@@ -18,6 +18,7 @@ from typing import Final
 
 from svc.errors import NotAcceptable
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
+from svc.rest.conditional import coded_tag
 from svc.rest.encoders import BR, GZIP, ZSTD, AsyncCompressedBody, Coding, CompressedBody
 
 VARY: Final = ("Vary", "Accept, Accept-Encoding")
@@ -234,5 +235,13 @@ _IDENTITY_ONLY = frozenset({"content-length", "accept-ranges"})
 
 
 def _mark(pairs: HeaderPairs, coding: Coding) -> None:
-    pairs[:] = [pair for pair in pairs if pair[0].lower() not in _IDENTITY_ONLY]
+    """A weak tag stays as it is: that two representations mean the same is what it says."""
+    kept: HeaderPairs = []
+    for name, value in pairs:
+        lower = name.lower()
+        if lower == "etag" and value[:1] == '"':
+            kept.append((name, f'"{coded_tag(value[1:-1], coding.name)}"'))
+        elif lower not in _IDENTITY_ONLY:
+            kept.append((name, value))
+    pairs[:] = kept
     pairs.append(("Content-Encoding", coding.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Literal
 
@@ -10,8 +10,11 @@ from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
 from svc.store import Precondition
 
+Tags = tuple[str, ...] | Literal["*"]
+CODINGS = ("br", "zstd", "gzip")  # whose names are suffixes of entity tags
 
-def parse_tags(value: str, *, weak_counts: bool) -> tuple[str, ...] | Literal["*"]:
+
+def parse_tags(value: str, *, weak_counts: bool) -> Tags:
     """The opaque tags of `If-Match` / `If-None-Match` without quotes, or "*". Malformed members match nothing and are left out."""
     if value.strip() == "*":
         return "*"
@@ -46,12 +49,38 @@ def http_date(seconds: float) -> str:
     return formatdate(seconds, usegmt=True)
 
 
-def is_unchanged(block: HeaderBlock, tag: str, version_ms: float) -> bool:
-    """For GET and HEAD of something with a validator: True = 304. Raises PreconditionFailed (412)."""
+def coded_tag(tag: str, coding: str) -> str:
+    """The entity tag of a representation with a content coding, of that without (http §8; RFC 9110 §8.8.3.3): other bytes need another strong tag."""
+    return f"{tag}-{coding}"
+
+
+def with_identities(tags: Tags) -> Tags:
+    """The tags, and for each that has the suffix of a coding the one without it: either names the same version.
+
+    >>> with_identities(("Qnm3baqAAAA-gzip", "a"))
+    ('Qnm3baqAAAA-gzip', 'Qnm3baqAAAA', 'a')
+    """
+    if tags == "*":
+        return tags
+    found: list[str] = []
+    for tag in tags:
+        found.append(tag)
+        identity, _, coding = tag.rpartition("-")
+        if coding in CODINGS:
+            found.append(identity)
+    return tuple(found)
+
+
+def matched_tag(block: HeaderBlock, tag: str, version_ms: float, coding: str | None = None) -> str | None:
+    """For GET and HEAD of something with a validator: what makes the answer 304, None: nothing does. Raises PreconditionFailed (412).
+
+    `tag`: without a coding; `coding`: the one that the client likes best. Returned is the entity tag that the client has and the answer has to have, ""
+    if the conditions name none (`*`, a date).
+    """
     fields = block.fields
     if_match = fields.get("if-match")
     if if_match is not None:
-        tags = parse_tags(if_match, weak_counts=False)
+        tags = with_identities(parse_tags(if_match, weak_counts=False))
         if tags != "*" and tag not in tags:
             raise PreconditionFailed("If-Match: the record has another version")
     elif "if-unmodified-since" in fields:
@@ -61,13 +90,21 @@ def is_unchanged(block: HeaderBlock, tag: str, version_ms: float) -> bool:
     if_none_match = fields.get("if-none-match")
     if if_none_match is not None:
         if len(if_none_match) == 13 and if_none_match[1:-1] == tag:  # the usual form: one strong tag
-            return True
+            return tag
+        if tag not in if_none_match and "*" not in if_none_match:
+            return None
         tags = parse_tags(if_none_match, weak_counts=True)
-        return tags == "*" or tag in tags
+        if tags == "*":
+            return ""
+        of_coding = None if coding is None else coded_tag(tag, coding)
+        for wanted in (of_coding, tag, *[coded_tag(tag, name) for name in CODINGS]):
+            if wanted in tags:
+                return wanted
+        return None
     if "if-modified-since" in fields:
         since = parse_date(fields["if-modified-since"])
-        return since is not None and version_ms // 1000 <= since
-    return False
+        return "" if since is not None and version_ms // 1000 <= since else None
+    return None
 
 
 WRITE_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})
@@ -83,11 +120,11 @@ def write_precondition(block: HeaderBlock) -> Precondition | None:
     if_none_match = fields.get("if-none-match")
     unmodified = fields.get("if-unmodified-since") if if_match is None else None
     return Precondition(
-        if_match=None if if_match is None else parse_tags(if_match, weak_counts=False),
-        if_none_match=None if if_none_match is None else parse_tags(if_none_match, weak_counts=True),
+        if_match=None if if_match is None else with_identities(parse_tags(if_match, weak_counts=False)),
+        if_none_match=None if if_none_match is None else with_identities(parse_tags(if_none_match, weak_counts=True)),
         if_unmodified_since=parse_date(unmodified),
     )
 
 
 def last_modified(version_ms: float) -> str:
-    return http_date(datetime.fromtimestamp(version_ms / 1000, UTC).timestamp())
+    return http_date(version_ms // 1000)

@@ -1,69 +1,68 @@
-"""Cross-origin requests (contract: http §9)."""
+"""Cross-origin requests: what browsers are told that pages of other origins may do and read (contract: http §9).
+
+listed            its name, with credentials if there are sessions
+foreign, admitted `*`: the answers to anonymous requests, and to those with a Bearer token
+own, others       nothing: browsers ask for nothing, or let the page read nothing
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from svc.messages import HeaderBlock, HeaderPairs, Request, Response
+from svc.auth.origin_policy import OriginPolicy, Relation
+from svc.messages import HeaderPairs, Request, Response
 
 METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY"
-EXPOSED = "ETag, Last-Modified, Link, Location, Server-Timing, X-Deleted-Count, X-Svc-Session"
+EXPOSED = "ETag, Location, Link, Last-Modified, Server-Timing, X-Total-Count, X-Deleted-Count, X-Svc-Session"
 OPERATIONS_METHODS = "POST, GET, PUT, DELETE, PATCH, OPTIONS"
 MAX_AGE = "600"  # seconds a browser may keep a preflight's answer
 
 
-@dataclass(frozen=True)
 class Cors:
-    """`origins`: None = all."""
+    """`credentials`: whether there are sessions, whose cookies the pages of listed origins may send."""
 
-    enabled: bool = True
-    origins: frozenset[str] | None = None
-    allow_headers: str = "Accept, Content-Type, Authorization"
-    credentials: bool = True
-    methods: str = METHODS
-
-    @classmethod
-    def from_list(
-        cls, enabled: bool, access_list: Sequence[str | None] | None, allow_headers: str, credentials: bool, methods: str = METHODS
-    ) -> Cors:
-        """`access_list` null, `[null]` or with `*`: every origin."""
-        every = not access_list or list(access_list) == [None] or "*" in access_list
-        return cls(enabled, None if every else frozenset(str(o) for o in access_list or ()), allow_headers, credentials, methods)
-
-    def admits(self, origin: str) -> bool:
-        return self.enabled and (self.origins is None or origin in self.origins)
+    def __init__(self, origins: OriginPolicy, allow_headers: str = "", *, credentials: bool = True, methods: str = METHODS) -> None:
+        self._origins = origins
+        self._allow_headers = allow_headers
+        self._credentials = credentials
+        self._methods = methods
 
     def preflight(self, request: Request) -> Response | None:
-        """The answer to a preflight, before authentication; None if the request is none."""
+        """The answer to a preflight, before authentication; None if the request is none, or its origin is not admitted."""
         fields = request.block.fields
-        origin = fields.get("origin")
-        if request.method != "OPTIONS" or origin is None or "access-control-request-method" not in fields or not self.admits(origin):
+        if request.method != "OPTIONS" or "origin" not in fields or "access-control-request-method" not in fields:
             return None
         response = Response(status=200)
         pairs = response.pairs
-        pairs.append(("Access-Control-Allow-Origin", origin))
-        if self.credentials:
-            pairs.append(("Access-Control-Allow-Credentials", "true"))
+        if not self._admit(request, pairs):
+            return None
         pairs += [
-            ("Access-Control-Allow-Methods", self.methods),
-            ("Access-Control-Allow-Headers", self.allow_headers),
+            ("Access-Control-Allow-Methods", self._methods),
+            ("Access-Control-Allow-Headers", self._allow_headers),
             ("Access-Control-Max-Age", MAX_AGE),
-            ("Vary", "Origin"),
         ]
+        if self._origins.lists_any:
+            pairs.append(("Vary", "Origin"))
         return response
 
-    def decorate(self, block: HeaderBlock, pairs: HeaderPairs) -> None:
-        """Add the fields of an actual answer, errors included."""
-        origin = block.fields.get("origin")
-        if origin is None or not self.admits(origin):
+    def decorate(self, request: Request, pairs: HeaderPairs) -> None:
+        """Add the fields of an actual answer, errors included, to a request with an `Origin`."""
+        if self._admit(request, pairs):
+            pairs.append(("Access-Control-Expose-Headers", EXPOSED))
+        if not self._origins.lists_any:
             return
-        pairs.append(("Access-Control-Allow-Origin", origin))
-        if self.credentials:
-            pairs.append(("Access-Control-Allow-Credentials", "true"))
-        pairs.append(("Access-Control-Expose-Headers", EXPOSED))
         for position, (name, value) in enumerate(pairs):
             if name == "Vary":
                 pairs[position] = ("Vary", value + ", Origin")
                 return
         pairs.append(("Vary", "Origin"))
+
+    def _admit(self, request: Request, pairs: HeaderPairs) -> bool:
+        relation = self._origins.relation(request)
+        if relation is Relation.LISTED:
+            pairs.append(("Access-Control-Allow-Origin", request.block.fields["origin"]))
+            if self._credentials:
+                pairs.append(("Access-Control-Allow-Credentials", "true"))
+            return True
+        if relation is Relation.FOREIGN and self._origins.admits_foreign:
+            pairs.append(("Access-Control-Allow-Origin", "*"))
+            return True
+        return False

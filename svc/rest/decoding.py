@@ -6,6 +6,9 @@ A short body may stand for a very long one, so every coding is undone in steps o
     br              at most STEP bytes and one block of the library's buffer (256 KiB)
     zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
 
+What is decoded may be RATIO times as long as what was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
+of a body together count, so that a chain of them stands for no more than one does.
+
 A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
 each step, up to 5 ms on a busy server. Measured, as time of the processor: a slice of rows takes 1.4 ms (zstd) to 2.3 ms (gzip). Where the result grows
 beyond some MiB the C library may move it, which took up to 15 ms at 32 MiB, beyond which it is mapped and not moved.
@@ -30,6 +33,8 @@ INPUT_STEP = 16 * 1024  # bytes of input a step; what a step leaves over is copi
 ZSTD_STEP = 128
 MEMBER_WORK = 4 * 1024  # what beginning a gzip member or a zstd frame counts for, in bytes
 SLICE = 512 * 1024  # bytes of input and output decoded in one turn: 2 ms with gzip, the slowest
+RATIO = 100  # decoded bytes for each byte sent ...
+FREE = 1 << 20  # ... beyond so many
 MAX_WINDOW = 8 * 1024 * 1024  # of zstd as a content coding (RFC 9659)
 
 ACCEPT_ENCODING = ("Accept-Encoding", "br, zstd, gzip, deflate")
@@ -55,10 +60,12 @@ def _unsupported(message: str) -> ClientError:
 class _Output:
     """What is decoded so far; its buffer becomes the result without a copy."""
 
-    __slots__ = ("_buffer", "_limit", "size")
+    __slots__ = ("_buffer", "_limit", "_max_bytes", "size")
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, max_bytes: int, sent: int) -> None:
+        """`sent`: the length of the coded body."""
+        self._max_bytes = max_bytes
+        self._limit = min(max_bytes, max(FREE, RATIO * sent))
         self._buffer = BytesIO()
         self.size = 0
 
@@ -69,7 +76,9 @@ class _Output:
     def add(self, data: bytes) -> None:
         self.size += len(data)
         if self.size > self._limit:
-            raise ClientError(f"The decoded body is longer than {self._limit} bytes", 413)
+            if self._limit < self._max_bytes:
+                raise ClientError(f"The decoded body is more than {RATIO} times as long as what was sent", 413)
+            raise ClientError(f"The decoded body is longer than {self._max_bytes} bytes", 413)
         self._buffer.write(data)
 
     def value(self) -> bytes:
@@ -187,18 +196,19 @@ _DECODERS: dict[str, Callable[[bytes, _Output], Steps]] = {
 class _Decoding:
     """One body on its way through its codings."""
 
-    __slots__ = ("_output", "_steps", "result")
+    __slots__ = ("_output", "_sent", "_steps", "result")
 
     def __init__(self, header_value: str, body: bytes, max_bytes: int) -> None:
         self.result = body
-        self._output = _Output(max_bytes)
+        self._sent = len(body)
+        self._output = _Output(max_bytes, self._sent)
         self._steps = self._run(parse_codings(header_value), max_bytes)
 
     def _run(self, names: list[str], max_bytes: int) -> Steps:
         for name in reversed(names):
             if not self.result:
                 return  # no content is no content in any coding
-            self._output = _Output(max_bytes)
+            self._output = _Output(max_bytes, self._sent)
             yield from _DECODERS[name](self.result, self._output)
             self.result = self._output.value()
         if len(self.result) > max_bytes:
@@ -222,7 +232,7 @@ class _Decoding:
 def decode_coding(header_value: str, body: bytes, max_bytes: int) -> bytes:
     """The body without its codings, which `Content-Encoding` names, in one go.
 
-    Raises 415 for a coding we do not know, 413 above `max_bytes`, BadBody (400) for data that is damaged, cut off or followed by something else.
+    Raises 415 for a coding we do not know, 413 above `max_bytes` or RATIO, BadBody (400) for data that is damaged, cut off or followed by something else.
     """
     decoding = _Decoding(header_value, body, max_bytes)
     while not decoding.advance():
@@ -238,9 +248,12 @@ class RequestDecoder:
         self._max_total = max_total
         self.held = 0  # bytes decoded by those that are not finished
 
-    def decode(self, header_value: str, body: bytes) -> bytes | Awaitable[bytes]:
-        """As `decode_coding`; what takes more than a slice is decoded by the awaitable that is returned, a slice a turn. It also raises Overloaded."""
-        decoding = _Decoding(header_value, body, self._max_bytes)
+    def decode(self, header_value: str, body: bytes, max_bytes: int | None = None) -> bytes | Awaitable[bytes]:
+        """As `decode_coding`; what takes more than a slice is decoded by the awaitable that is returned, a slice a turn. It also raises Overloaded.
+
+        `max_bytes`: of this body, where fewer are allowed than of others.
+        """
+        decoding = _Decoding(header_value, body, self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes))
         if decoding.advance():
             return decoding.result
         return self._go_on(decoding)

@@ -3,23 +3,35 @@
     Execution   one run of a plan, a slice at a time, on the turn's snapshot or, once it outlives the turn, on its own
     RowStream   the rest of an execution as chunks of one document, pulled when the connection has room
 
+Rows with related records in them are weighed: what is too heavy to be encoded in one slice is encoded in pieces. Time that is worked for a query
+which joins, sorts or counts is part of its budget (`svc.query.budget`), as what it holds is.
+
 A failure after the first byte becomes the last element of the document where its format has a place for one, else the connection is aborted.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from svc.content.content_type import RowWriter
-from svc.errors import Problem
+from svc.content.content_type import ContentType, RowWriter
+from svc.content.heavy_rows import PIECE_ROWS, row_pieces
+from svc.errors import Problem, QueryTooLarge, SnapshotLost
+from svc.messages import Request
+from svc.query.budget import query_limits, too_large
 from svc.resources import Rows
 from svc.store.records import decode, decode_json
 from svc.store.snapshots import HeldSnapshot
 
+logger = logging.getLogger("svc.rest")
+
 BATCH_ROWS = 128  # encoded in well under a millisecond
 SLICE = 0.002  # seconds of work on one request before others are served
 COUNT_ROWS = 1024
+_SHOWN = 200  # characters of an address in the log
+HEAVY = 4 * PIECE_ROWS  # records that are encoded in one slice
+WHOLE = 50_000  # records in a row of a type that cannot be written in pieces
 
 
 def narrow(record: dict[str, Any], visible: frozenset[str]) -> dict[str, Any]:
@@ -34,21 +46,53 @@ class Execution:
     turn ends there. `rows` are what was found and not yet written: stored records, or shaped values if the plan shapes them (`shaped`).
     """
 
-    __slots__ = ("_held", "_native", "_now", "_rows", "_visible", "_wall_ms", "closed", "found", "run", "scan_seconds", "shaped", "whole")
+    __slots__ = (
+        "_generation",
+        "_held",
+        "_is_costly",
+        "_is_counted",
+        "_native",
+        "_now",
+        "_reader",
+        "_rows",
+        "_seconds",
+        "_visible",
+        "_wall_ms",
+        "_worked",
+        "closed",
+        "found",
+        "is_streaming",
+        "joins",
+        "run",
+        "scan_seconds",
+        "shaped",
+        "whole",
+    )
 
-    def __init__(self, rows: Rows, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float) -> None:
+    def __init__(
+        self, rows: Rows, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float, reader: Request | str = "a result"
+    ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        A faulty query raises here."""
+        `reader`: who is named in the log if its snapshot has to be taken away. A faulty query raises here."""
         self._rows = rows
+        self._reader = reader
+        self._generation = -1  # of the definitions, when the snapshot was kept
+        self._is_counted = False
         self._native = native
         self._visible = rows.visible
         self._now = now
         self._held: HeldSnapshot | None = None
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
+        self.is_streaming = False  # of its only row
         self.run = rows.plan.run(rows.table.database.snapshot(), wall_ms, json=not native)
         self.shaped = rows.plan.is_shaped
+        self.joins = self.run.joins
+        self._is_costly = self.run.is_costly
+        self._seconds = query_limits().seconds
+        self._worked = 0.0  # seconds, in slices that are over
         self.whole = whole
+        self.run.keeps_rows = True  # until it is streamed
         self.found: list[Any] = []
         self.scan_seconds = 0.0
         self.closed = False
@@ -63,7 +107,7 @@ class Execution:
         began = moment = now()
         deadline = began + SLICE
         if self._held is not None:
-            self._held.use()
+            self._use()
         while not run.done:
             found += run.step(BATCH_ROWS)
             if not whole and len(found) >= BATCH_ROWS:
@@ -71,15 +115,47 @@ class Execution:
             moment = now()
             if moment >= deadline and not run.done:
                 self.scan_seconds += moment - began
+                self._count(moment - began)
                 return bool(found) and not whole
         self.scan_seconds += now() - began
         return True
 
+    def _count(self, seconds: float) -> None:
+        """So much more was worked for the query. Raises QueryTooLarge."""
+        self._worked += seconds
+        if self._worked > self._seconds and self._is_costly:
+            raise too_large(f"takes more than {self._seconds:g} seconds of work", "query.maxTime", "seconds")
+
+    @property
+    def weight(self) -> int:
+        """The number of records in `found`."""
+        return sum(map(self.run.weight, self.found)) if self.run.has_weights else len(self.found)
+
     def keep(self) -> None:
         """The execution outlives this turn: the turn's snapshot becomes its own."""
         if self._held is None:
+            self._hold()
+
+    def _hold(self, *, fresh: bool = False) -> HeldSnapshot:
+        database = self._rows.table.database
+        self._generation = database.generation
+        reader = self._reader if isinstance(self._reader, str) else _reader_of(self._reader)
+        self._held = held = database.store.snapshots.hold(database, fresh=fresh, reader=reader)
+        return held
+
+    def _use(self) -> None:
+        """See that there is a snapshot for some work now. One that was taken away is replaced by a new one, if the rows have an order in which
+        the rest can be found there; else raises SnapshotLost. So does an answer that has said how many rows it has."""
+        held = self._held
+        assert held is not None, "the snapshot must be kept"
+        try:
+            held.use()
+        except SnapshotLost:
             database = self._rows.table.database
-            self._held = database.store.snapshots.hold(database)
+            database.snapshot()  # takes note of what other processes have changed
+            if self._is_counted or self._generation != database.generation or not self.run.move(self._hold(fresh=True).use()):
+                raise
+            logger.info("database %s: %s goes on with what is stored now", database.name, held.reader)
 
     async def give_way(self) -> None:
         """Wait for the next slice: of all long work one gets it in each turn."""
@@ -87,14 +163,20 @@ class Execution:
 
     def step(self) -> list[Any]:
         """Some more rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if that was too long ago."""
-        assert self._held is not None, "the snapshot must be kept"
-        self._held.use()
-        return self.run.step(BATCH_ROWS)
+        self._use()
+        if not self._is_costly:
+            return self.run.step(BATCH_ROWS)
+        self.run.keeps_rows = False
+        began = self._now()
+        rows = self.run.step(BATCH_ROWS)
+        self._count(self._now() - began)
+        return rows
 
     def count(self) -> Callable[[], int | None]:
         """A function to be called until it returns how many rows there are in all: a second run on the same snapshot, a slice at each call."""
         held = self._held
         assert held is not None, "the snapshot must be kept"
+        self._is_counted = True
         run = self._rows.plan.run(held.use(), self._wall_ms)
         counted = 0
 
@@ -105,6 +187,7 @@ class Execution:
             while not run.done:
                 counted += len(run.step_pairs(COUNT_ROWS))
                 if self._now() >= deadline and not run.done:
+                    self._count(SLICE)
                     return None
             return counted
 
@@ -118,6 +201,52 @@ class Execution:
             return writer.raw(batch)
         return writer.rows([narrow(decode(raw) if self._native else decode_json(raw), visible) for raw in batch])
 
+    def write_pieces(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
+        """The same for rows of the last step, of which some may be very heavy. Each piece is made in a slice. Raises QueryTooLarge for a row that the
+        format cannot write in pieces."""
+        if not self.run.has_weights:
+            yield writer.rows(batch)
+            return
+        weight = self.run.weight
+        light: list[Any] = []
+        together = 0
+        for row in batch:
+            heavy = weight(row)
+            if light and together + heavy > HEAVY:
+                yield writer.rows(light)
+                light, together = [], 0
+            if heavy <= HEAVY:
+                light.append(row)
+                together += heavy
+                continue
+            pieces = writer.pieces(row, weight)
+            if pieces is not None:
+                yield from pieces
+            elif heavy <= WHOLE:
+                yield writer.rows([row])
+            else:
+                raise too_heavy()
+        if light:
+            yield writer.rows(light)
+
+    def value_pieces(self, writer: ContentType, value: Any) -> Iterator[bytes] | None:
+        """A value of the last step in pieces; None if it is light. The execution ends with them. Raises QueryTooLarge."""
+        weight = self.run.weight(value)
+        if weight <= HEAVY:
+            return None
+        if writer.style is not None:
+            self.is_streaming = True
+            return self._pieces(row_pieces(value, self.run.weight, writer.style))
+        if weight > WHOLE:
+            raise too_heavy()
+        return None
+
+    def _pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        try:
+            yield from pieces
+        finally:
+            self.close()
+
     def values(self) -> list[Any]:
         """What was found, as values."""
         if self.shaped:
@@ -127,6 +256,7 @@ class Execution:
 
     async def iter_values(self) -> AsyncIterator[Any]:
         """All rows as values, others served in between. `keep` must have been called."""
+        self.run.keeps_rows = False
         try:
             while True:
                 begun = self.gather()
@@ -152,10 +282,14 @@ class Execution:
         self.close()
 
 
+def too_heavy() -> QueryTooLarge:
+    return too_large(f"returns a record with more than {WHOLE} related rows, which this content type writes as a whole", "use JSON", "rows")
+
+
 class RowStream:
     """The chunks of one document, from what `execution` has found to its end. `b""`: nothing found in this slice."""
 
-    __slots__ = ("_begun", "_execution", "_report", "_writer")
+    __slots__ = ("_begun", "_execution", "_pieces", "_report", "_writer")
 
     def __init__(self, execution: Execution, writer: RowWriter, report: Callable[[BaseException], None]) -> None:
         """`report` logs a defect met while streaming."""
@@ -163,6 +297,7 @@ class RowStream:
         self._writer = writer
         self._report = report
         self._begun = False
+        self._pieces: Iterator[bytes] | None = None  # of a batch with heavy rows
 
     def __iter__(self) -> RowStream:
         return self
@@ -172,18 +307,25 @@ class RowStream:
         if not self._begun:
             self._begun = True
             held, execution.found = execution.found, []
-            return writer.begin() + execution.write(writer, held) if held else writer.begin()
+            return writer.begin() + self._write(held) if held else writer.begin()
         if execution.closed:
             raise StopIteration
         try:
-            batch = execution.step()
-            if batch:
-                return execution.write(writer, batch)
+            if self._pieces is not None:
+                piece = next(self._pieces, None)
+                if piece is not None:
+                    return piece
+                self._pieces = None
             if not execution.done:
-                return b""
+                batch = execution.step()
+                if batch:
+                    return self._write(batch)
+                if not execution.done:
+                    return b""
             execution.close()
             return writer.end()
         except Exception as error:
+            self._pieces = None
             execution.close()
             failure = writer.failure({"error": failure_text(error)})
             if failure is None:
@@ -192,8 +334,20 @@ class RowStream:
                 self._report(error)
             return failure + writer.end()
 
+    def _write(self, batch: list[Any]) -> bytes:
+        if not self._execution.joins or not self._execution.run.has_weights:
+            return self._execution.write(self._writer, batch)
+        self._pieces = self._execution.write_pieces(self._writer, batch)
+        return next(self._pieces)
+
     def close(self) -> None:
+        self._pieces = None
         self._execution.close()
+
+
+def _reader_of(request: Request) -> str:
+    user = "nobody" if request.user is None else f"the user {request.user.username}"
+    return f"the answer to {request.method} {request.target[:_SHOWN]} for {user} at {request.peer or 'a local socket'}"
 
 
 def failure_text(error: BaseException) -> str:

@@ -39,14 +39,16 @@ class Login:
         if length is None:
             raise ClientError(f"POST {request.pathname} needs a Content-Length", 411)
         if len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY:
-            raise ClientError(f"The body of POST {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
+            raise _too_long(request)
 
     async def handle(self, request: Request) -> Response:
         """The request is a POST to one of PATHS. Raises Problem."""
         request.handler_path = request.pathname[1:]
+        if len(request.content) > MAX_BODY:
+            raise _too_long(request)
         if request.pathname == LOGOUT_PATH:
             return await self._logout(request)
-        data = self._bodies.read(request)
+        data = self._bodies.read(request, max_bytes=MAX_BODY)
         if inspect.isawaitable(data):
             data = await data
         if not isinstance(data, dict):
@@ -63,7 +65,7 @@ class Login:
             raise ClientError("No session for logout")
         location = None
         if request.content:
-            data = self._bodies.read(request)
+            data = self._bodies.read(request, max_bytes=MAX_BODY)
             if inspect.isawaitable(data):
                 data = await data
             location = local_path(data.get("redirect")) if isinstance(data, dict) else None
@@ -83,6 +85,10 @@ class Login:
         answer = self._answers.answer(request, RequestTarget(), {"message": message})
         response: Response = await answer if inspect.isawaitable(answer) else answer
         return response
+
+
+def _too_long(request: Request) -> ClientError:
+    return ClientError(f"The body of POST {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
 
 
 def _texts(data: dict[str, Any]) -> tuple[str, str]:

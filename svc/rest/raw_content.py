@@ -7,8 +7,9 @@ One range is answered with 206. Several are answered with the whole: a client th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from svc.content.values import is_blob
 from svc.errors import ClientError
 from svc.messages import BodyStream, HeaderPairs, Request, Response
 from svc.rest.conditional import parse_date
@@ -22,6 +23,19 @@ ACCEPT_RANGES = ("Accept-Ranges", "bytes")
 DEFAULT_TYPE = "application/octet-stream"
 
 _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)
+
+
+def is_raw_content(value: Any) -> bool:
+    """Whether a value is `{contentType, data}` (http §7.4)."""
+    if not isinstance(value, dict):
+        return False
+    content_type = value.get("contentType")
+    return (
+        isinstance(content_type, str)
+        and content_type.isascii()
+        and content_type.isprintable()
+        and (isinstance(value.get("data"), str | bytes) or is_blob(value.get("data")))
+    )
 
 
 def raw_response(request: Request, content_type: str | None, body: bytes | Blob, pairs: HeaderPairs) -> Response:

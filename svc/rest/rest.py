@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, NotAcceptable, NotFound, Problem
+from svc.errors import ClientError, NotAcceptable, NotFound, Problem, ValidationError
 from svc.messages import Request, Response
-from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed, parse_target
+from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed
 from svc.rest.answers import Answers, RestOptions
-from svc.rest.bodies import Bodies, accept_patch, one_row
+from svc.rest.bodies import LONG_BODY, Bodies, accept_patch, one_row
 from svc.rest.compression import Compression
 from svc.rest.conditional import write_precondition
 from svc.rest.decoding import RequestDecoder
@@ -27,6 +26,7 @@ from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import Login
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
 from svc.rest.problems import problem_response
+from svc.rest.raw_content import is_raw_content
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501
@@ -58,8 +58,11 @@ class Rest:
         self.types = ContentTypes.built_in() if types is None else types
         self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
-        self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options)
+        self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
         self._streams = EventStreams(loop, clock.monotonic, report)
+        resources.reserved.add(ADDRESS)
+        if login:
+            resources.reserved |= set(LOGIN_PATHS)
         self._login = Login(self._bodies, self._answers) if login else None
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
@@ -92,7 +95,12 @@ class Rest:
                 if stream is not None:
                     return stream
             raise NotFound("Not found")
-        return method(request, *found)
+        try:
+            return method(request, *found)
+        except ClientError as error:
+            if type(error) is not NotFound:
+                found[0].admit(request)
+            raise
 
     def receive(self, request: Request) -> Any:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
@@ -111,12 +119,11 @@ class Rest:
         if request.pathname == ADDRESS:
             allow = METHODS
         elif request.target != "*":
-            found = self._resources.find(request.pathname, "rest")
+            found = addressed(self._resources, request, "rest", bind=False)
             if found is None:
                 raise NotFound("Not found")
-            registration, relative_url = found
-            resource = registration.resource
-            allow = resource.allowed_methods(parse_target(relative_url, request.query, resource.properties))
+            resource, target = found
+            allow = resource.allowed_methods(target)
         response = Response(status=204)
         response.pairs.append(("Allow", ", ".join(allow)))
         if "PATCH" in allow:
@@ -154,7 +161,7 @@ class Rest:
             return answers.property(request, cast(type[TableResource], resource), target, result, wishes)
         if kind is Rows:
             return answers.collection(request, target, result, wishes)
-        if result is None and target.id_text is not None and "/" in target.id_text:
+        if result is None and target.id_text is not None and issubclass(resource, TableResource):
             return self._uploaded_property(request, resource, target)
         return answers.answer(request, target, result, missing="Record not found")
 
@@ -181,17 +188,18 @@ class Rest:
             raise ClientError("QUERY takes its query from the body, not from the address", code="QUERY_SYNTAX")
         return self._with_body("query", request, resource, target)
 
-    def _uploaded_property(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        """GET of an upload's address, when no record has the full id."""
-        name = upload_name(resource, target) if issubclass(resource, TableResource) else None
+    def _uploaded_property(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+        """GET of an upload's address, when no record has the full id. Raises NotFound if it is none, or there is nothing."""
+        name = upload_name(resource, target)
         if name is None:
-            raise NotFound("Record not found")
-        record = replace(uploaded_record(target), property=name)
+            raise self._answers.no_record(resource.table, target.id)
+        record = uploaded_record(target)
+        record.property = name
         resource.bind(record)
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
-            raise NotFound("Record not found")
-        return self._answers.property(request, cast(type[TableResource], resource), record, result, self._answers.wishes(request))
+            raise self._answers.no_record(resource.table, record.id)
+        return self._answers.property(request, resource, record, result, self._answers.wishes(request))
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -237,18 +245,20 @@ class Rest:
         if verb not in resource.verbs:
             raise resource.not_allowed(verb, target=target)
         resource.admit(request)
+        if issubclass(resource, TableResource) and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
+            resource.authorize(verb, target, None, request)  # before work is done for a caller who may do nothing here
         data = self._bodies.read(request, resource)
         if inspect.isawaitable(data):
             return self._with_awaited_body(verb, request, resource, target, data)
         if type(data) is list and target.id_text is not None:
-            data = one_row(request, data)
-        return self._answers.answer(request, target, resource.handle(verb, target, data, request))
+            data = one_row(request, data, resource)
+        return self._answers.answer(request, target, _handled(verb, target, data, request, resource))
 
     async def _with_awaited_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
         data = await data
         if type(data) is list and target.id_text is not None:
-            data = one_row(request, data)
-        return self._answers.answer(request, target, resource.handle(verb, target, data, request))
+            data = one_row(request, data, resource)
+        return self._answers.answer(request, target, _handled(verb, target, data, request, resource))
 
     # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
 
@@ -257,8 +267,6 @@ class Rest:
         record = uploaded_record(target)
         resource.bind(record)
         request.precondition = write_precondition(request.block)
-        if request.upload is not None:
-            return self._answers.answer(request, target, resource.put_property(record, name, request.upload, request))
         value = self._bodies.read_property(request, resource.properties[name])
         if inspect.isawaitable(value):
             return self._upload_awaited(request, resource, record, name, value)
@@ -266,3 +274,13 @@ class Rest:
 
     async def _upload_awaited(self, request: Request, resource: type[TableResource], record: RequestTarget, name: str, value: Any) -> Any:
         return self._answers.answer(request, record, resource.put_property(record, name, await value, request))
+
+
+def _handled(verb: str, target: RequestTarget, data: Any, request: Request, resource: type[Resource]) -> Any:
+    try:
+        return resource.handle(verb, target, data, request)
+    except ValidationError as error:
+        if "content-type" in request.block.fields or not is_raw_content(data):
+            raise
+        # It became content because nobody said what it is (http §7.4), and that is not what the table takes.
+        raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None

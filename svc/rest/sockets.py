@@ -116,6 +116,7 @@ class ResourceSockets:
         if found is None:
             raise NotFound("Not found")
         resource, target = found
+        resource.admit(request)
         frames = self._frames_of(self._writer(request, target))
         attributes = resource.table.attributes if issubclass(resource, TableResource) else None
         incoming = IncomingType.of(request, target, self._types, attributes)

@@ -6,25 +6,30 @@ handler, which checks everything again.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
 from svc.errors import NotFound
 from svc.messages import Request
-from svc.resources import RequestTarget, Resources, TableResource, parse_target
-from svc.rest.bodies import holds_raw_bytes
+from svc.resources import RequestTarget, Resources, TableResource, addressed
+from svc.resources.target import decode_path, last_name
+from svc.rest.bodies import blob_type, holds_raw_bytes, is_form
 from svc.rest.conditional import write_precondition
 from svc.store.blobs import Upload
+from svc.store.schema import Attribute
+
+if TYPE_CHECKING:
+    from svc.rest.forms import FormUpload
 
 _VERBS = {"PUT": "put", "PATCH": "patch", "POST": "post"}  # whose bodies are written to tables
 
 
 def upload_name(resource: type[TableResource], target: RequestTarget) -> str | None:
     """The attribute that a PUT addresses by its last segment, None if the whole path is an id."""
-    if target.id_text is None or "/" not in target.id_text:
-        return None
-    name = target.id_text.rpartition("/")[2]
-    attribute = resource.properties.get(name)
+    name = last_name(target)
+    attribute = None if name is None else resource.properties.get(name)
     if attribute is None or not attribute.stored or attribute.primary_key:
         return None
     return name
@@ -32,33 +37,36 @@ def upload_name(resource: type[TableResource], target: RequestTarget) -> str | N
 
 def uploaded_record(target: RequestTarget) -> RequestTarget:
     """The target of the record whose property is addressed by `upload_name`; to be bound."""
-    assert target.id_text is not None
-    return replace(target, id_text=target.id_text.rpartition("/")[0])
+    assert target.raw is not None
+    raw = target.raw.rpartition("/")[0]
+    record = copy(target)
+    record.id_text, record.raw = decode_path(raw), raw
+    return record
 
 
-def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | None:
+def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | FormUpload | None:
     """A sink for the body; None: it is to be collected. Raises Problem: it is not wanted."""
     verb = _VERBS.get(request.method)
     if verb is None and request.method != "QUERY":
         return None
-    found = resources.find(request.pathname, "rest")
+    found = addressed(resources, request, "rest", bind=False)
     if found is None:
         raise NotFound("Not found")
-    registration, relative_url = found
-    request.handler_path = registration.path
-    if registration.fault:
-        return None
-    resource = registration.resource
+    resource, target = found
     resource.admit(request)
-    if verb is None or verb not in resource.verbs or not issubclass(resource, TableResource):
+    if not issubclass(resource, TableResource):
         return None
-    target = parse_target(relative_url, request.query, resource.properties)
+    if verb is None:
+        resource.authorize("query", target, None, request)
+        return None
+    if verb not in resource.verbs:
+        return None
     name = upload_name(resource, target) if verb == "put" and target.property is None else None
     if name is None:
         if target.id_text is not None:
             resource.bind(target)
         resource.authorize(verb, target, None, request)
-        return None
+        return _form_sink(request, types, resource, resource.table.attributes.get)
     record = uploaded_record(target)
     resource.bind(record)
     resource.authorize("patch", record, {name: None}, request)
@@ -67,8 +75,23 @@ def receive(request: Request, resources: Resources, types: ContentTypes) -> Uplo
         precondition.check(resource.table.get_raw(record.id))
     attribute = resource.properties[name]
     content_type = request.block.get("content-type")
+    if is_form(content_type, types):
+        return _form_sink(request, types, resource, lambda part: attribute)
     if attribute.type != "Blob" or attribute.elements or not holds_raw_bytes(attribute, content_type, types):
         return None
     if "content-encoding" in request.block.fields:
         return None
-    return Upload(resource.table.database.blobs, resource.store.helper, content_type)
+    return Upload(resource.table.database.blobs, resource.store.helper, blob_type(content_type))
+
+
+def _form_sink(
+    request: Request, types: ContentTypes, resource: type[TableResource], attribute_of: Callable[[str], Attribute | None]
+) -> FormUpload | None:
+    """For the body of a form; None: it is none, or has to be decoded before it is one."""
+    content_type = request.block.get("content-type")
+    if content_type is None or not is_form(content_type, types) or "content-encoding" in request.block.fields:
+        return None
+    from svc.rest.forms import FormUpload  # few servers get forms, and the library need not be there before
+
+    files, helper = resource.table.database.blobs, resource.store.helper
+    return FormUpload(content_type, attribute_of, lambda type_: Upload(files, helper, blob_type(type_)))

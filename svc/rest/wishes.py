@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.errors import NotAcceptable
 from svc.messages import HeaderBlock
-from svc.rest.compression import Compression
+from svc.rest.compression import Compression, choice_of
 from svc.rest.conditional import READ_CONDITIONS
 
 
 class Wishes:
     """Kept in the memo of the header block, and made anew when the content types have changed since.
 
-    `writer`: the best type the client accepts; None if there is none, and `refusal` says so. `threshold`: bytes of a body above which
-    compression has something to do. `explain`: the plan is wanted, not the records. `events`: a stream of events is wanted, not an answer with
-    an end.
+    `coding`: the name of the content coding that the client likes best, None = identity. `writer`: the best type the client accepts; None if there is
+    none, and `refusal` says so. `threshold`: bytes of a body above which compression has something to do. `explain`: the plan is wanted, not the records.
+    `events`: a stream of events is wanted, not an answer with an end.
     """
 
-    __slots__ = ("conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
+    __slots__ = ("coding", "conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
 
     def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
         fields = block.fields
         self.generation = types.generation
         self.conditional = not READ_CONDITIONS.isdisjoint(fields)
+        coding = choice_of(block).coding
+        self.coding = None if coding is None else coding.name
         self.threshold = compression.threshold_for(block)
         self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
         self.events = types.prefers_events(fields.get("accept"))
@@ -37,6 +41,12 @@ class Wishes:
             self.type_pair = ("Content-Type", self.writer.content_type)
         except NotAcceptable as error:
             self.refusal = error.message
+
+    def without_conditions(self) -> Wishes:
+        """The same of a request without conditions."""
+        same = copy(self)
+        same.conditional = False
+        return same
 
 
 def wishes_of(block: HeaderBlock, types: ContentTypes, compression: Compression) -> Wishes:

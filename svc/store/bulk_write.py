@@ -31,13 +31,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from svc.errors import ClientError, NotFound, Overloaded, ServerError, ValidationError
-from svc.store.blobs import Blob, Unsaved, blobs_in, save
+from svc.store.blobs import Blob, BlobDescription, Unsaved, blobs_in, descriptions_in, save
 from svc.store.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.load import BATCH, next_size
 from svc.store.log import OPERATIONS, PATCH, PUT
 from svc.store.long_write import LongWrite
+from svc.store.merging import log_changes, merge
 from svc.store.validation import Add
-from svc.store.writes import Item, WriteSet, merge, merge_runs
+from svc.store.writes import Decide, Item, WriteSet, merge_runs
 
 if TYPE_CHECKING:
     from svc.store.slices import Slices
@@ -98,23 +99,26 @@ async def bulk_write(
     on_batch: OnBatch | None = None,
     source: str = "json",
     largest: int = LARGEST,
+    decide: Decide | None = None,
 ) -> BulkResult:
     """Write records to `table`; they belong to it from now on. `records`: one by one, or asynchronously in lists of any length.
 
     `source`: where their values come from, "json" or "native" (`Validator`). `on_batch`: awaited after each commit; what it raises ends the
-    whole. `largest`: records of a batch. A delete takes records too, and looks at nothing but their keys.
+    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `writes`. A delete takes records too, and looks
+    at nothing but their keys.
 
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller
     is cancelled; a batch under way is then there as a whole or not at all.
     """
-    return await _BulkWriter(table, mode, user, on_batch, source, largest).run(records)
+    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide).run(records)
 
 
 class _Batch:
     """The records of one batch, as `long_write.Work`, and what becomes of them, as `writes.Rules`."""
 
-    def __init__(self, table: Table, mode: Mode, source: str) -> None:
+    def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None) -> None:
         self.table = table
+        self.decide = decide
         self.definition = table.definition
         self.database = table.database
         self.mode = mode
@@ -148,6 +152,8 @@ class _Batch:
                 try:
                     if is_plain and type(record) is dict and not Unsaved.alive:
                         record = check(record, source=source)
+                        if BlobDescription.alive:
+                            _refuse_descriptions(record)
                         key = record.get(primary_key)
                         if key is not None:
                             encoded = encode_primary(key)
@@ -167,6 +173,8 @@ class _Batch:
         assert type(record) is dict
         if mode == "insert":
             record = table.validator.record(record, source=source)
+            if BlobDescription.alive:
+                _refuse_descriptions(record)
         elif mode == "delete":
             pass
         else:
@@ -207,7 +215,7 @@ class _Batch:
 
     def again(self) -> Generator[None, None, _Batch]:
         """The same records checked once more, because the table's definition has changed. In short steps."""
-        batch = _Batch(self.table, self.mode, "native")
+        batch = _Batch(self.table, self.mode, "native", self.decide)
         batch.records = self.records
         batch._skipped_early = self._skipped_early
         batch._failures_early = self._failures_early
@@ -282,12 +290,11 @@ class _Batch:
 
     # -- writing: `writes.Rules`
 
-    def new(self, item: Item) -> Record | None:
+    def new(self, item: Item) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
             self.written += 1
-            return item.data
-        made = self._applied(item, None)
-        return None if made is None else made[0]
+            return item.data, None
+        return self._applied(item, None)
 
     def over(self, item: Item, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
@@ -306,8 +313,14 @@ class _Batch:
         for number, changes in ((item.number, item.data),) if later is None else ((item.number, item.data), *later):
             try:
                 if record is not None:
+                    if self.decide is not None:
+                        changes = self.decide(changes, record)
+                    if BlobDescription.alive:
+                        _refuse_descriptions(changes)
                     record = self._merged(record, changes)
                 elif self.mode == "upsert":
+                    if BlobDescription.alive:
+                        _refuse_descriptions(changes)
                     record = self._made(changes, item)
                 else:
                     self._skipped += 1
@@ -316,11 +329,13 @@ class _Batch:
                 self._failures.append((number, error.message))
                 continue
             self.written += 1
-            if old is not None:
-                _note(logged, changes)
+            _note(logged, changes)
         if record is None or record is old:
             return None
-        return record, None if old is None else {name: _logged(value) for name, value in logged.items() if name != self.table.primary_key}
+        if old is None:
+            increments = {name: value for name, value in logged.items() if type(value) is Add}
+            return record, record | log_changes(increments) if increments else None
+        return record, log_changes({name: value for name, value in logged.items() if name != self.table.primary_key})
 
     def _merged(self, record: Record, changes: Record) -> Record:
         table = self.table
@@ -340,6 +355,12 @@ class _Batch:
         return self.table.validator.record(merge({}, changes), source="native")
 
 
+def _refuse_descriptions(record: Record) -> None:
+    """Raises ValidationError for the description of a blob where there is none: the record alone is refused, and not its batch."""
+    for description in descriptions_in(record):
+        raise description.refusal()
+
+
 def _note(logged: Record, changes: Record) -> None:
     """Add changes to those that were made before them."""
     for name, value in changes.items():
@@ -350,13 +371,19 @@ def _note(logged: Record, changes: Record) -> None:
             logged[name] = value
 
 
-def _logged(value: Any) -> Any:
-    return {"__op__": "add", "value": value.value} if type(value) is Add else value
-
-
 class _BulkWriter:
-    def __init__(self, table: Table, mode: Mode, user: str | None, on_batch: OnBatch | None, source: str, largest: int) -> None:
+    def __init__(
+        self,
+        table: Table,
+        mode: Mode,
+        user: str | None,
+        on_batch: OnBatch | None,
+        source: str,
+        largest: int,
+        decide: Decide | None,
+    ) -> None:
         self._table = table
+        self._decide = decide
         self._database = table.database
         self._store = table.database.store
         self._slices = self._store.slices
@@ -378,6 +405,11 @@ class _BulkWriter:
                     writing = asyncio.create_task(self._write(batch))
             if writing is not None:
                 await writing
+        except Exception:
+            # What came before is committed and told, so that the caller knows how much is there.
+            if writing is not None:
+                await asyncio.gather(writing, return_exceptions=True)
+            raise
         except BaseException:
             if writing is not None:
                 writing.cancel()
@@ -407,7 +439,7 @@ class _BulkWriter:
             yield batch
 
     def _new_batch(self) -> _Batch:
-        return _Batch(self._table, self._mode, self._source)
+        return _Batch(self._table, self._mode, self._source, self._decide)
 
     async def _write(self, batch: _Batch) -> None:
         for blob in batch.unsaved:

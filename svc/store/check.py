@@ -42,9 +42,7 @@ from svc.store.definitions import (
     TABLE_PREFIX,
     StoredTable,
     build_key,
-    index_store,
     indexed_attributes,
-    primary_store,
 )
 from svc.store.env import MAX_STORES, Cursor, Handle, Txn
 from svc.store.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
@@ -62,6 +60,7 @@ from svc.store.log import (
     record_key,
     table_number_of,
 )
+from svc.store.names import StoreNames
 from svc.store.records import decode, expiry_of, has_files, lsn_of, version_of
 from svc.store.writes import same
 
@@ -115,7 +114,9 @@ def check_database(path: Path, progress: Progress = _no_progress, blob_paths: Se
         report.add(f"There is no database in {path}.")
         return report
     try:
-        env = lmdb.open(str(path), readonly=True, create=False, max_dbs=MAX_STORES)
+        with lmdb.open(str(path), readonly=True, create=False) as env:
+            stores = env.stat()["entries"]  # the names of stores are the keys of LMDB's unnamed one
+        env = lmdb.open(str(path), readonly=True, create=False, max_dbs=max(MAX_STORES, stores))
     except (lmdb.Error, OSError) as error:
         report.add(f"{data_file} cannot be opened: {error}.")
         return report
@@ -138,6 +139,7 @@ class _Table:
     """A table as it is stored. `done`: of an index that is being built, the stored key up to which it is complete."""
 
     def __init__(self, stored: StoredTable, primary: Handle) -> None:
+        self.stored = stored
         self.number = stored.number
         self.name = stored.definition.name
         self.primary_key = stored.definition.primary_key
@@ -236,7 +238,9 @@ class _Check:
     def open_tables(self) -> None:
         with self.env.begin() as txn:
             stored = dict(txn.cursor(self.definitions).iternext())
+            self.names = StoreNames(txn, self.definitions)
         self.generation = stored.get(GENERATION_KEY)
+        users: dict[str, str] = {}
         self.tables.clear()
         for key, data in stored.items():
             if not key.startswith(TABLE_PREFIX):
@@ -247,15 +251,19 @@ class _Check:
                 self.find(f"The definition {_show(key)} cannot be read: {error}.")
                 continue
             name, number = table.definition.name, table.number
-            primary = self.open_store(primary_store(name))
+            primary = self.open_store(self.names.of(table))
             if primary is None:
                 continue
             if number in self.tables:
                 self.find(f"The tables {self.tables[number].name} and {name} have the same number.")
                 continue
             opened = self.tables[number] = _Table(table, primary)
+            for store in self.names.all_of(table):
+                if store in users:
+                    self.find(f'The store "{store}" belongs to the tables {users[store]} and {name}.')
+                users[store] = name
             for attribute in indexed_attributes(table.definition):
-                handle = self.open_store(index_store(name, attribute), True)
+                handle = self.open_store(self.names.of(table, attribute), True)
                 if handle is None:
                     continue
                 opened.indexes[attribute] = handle
@@ -517,8 +525,7 @@ class _Check:
     def check_stores(self) -> None:
         known = {*CORE_STORES, BLOBS_STORE}
         for table in self.tables.values():
-            known.add(primary_store(table.name))
-            known.update(index_store(table.name, name) for name in table.indexes)
+            known.update(self.names.all_of(table.stored))
         for name in [key.decode(errors="replace") for key, _ in self.txn.cursor().iternext()]:
             if name in known:
                 continue

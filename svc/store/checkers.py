@@ -11,13 +11,14 @@ The first lines of each checker are for the value that needs nothing; they cost 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Set
 from datetime import datetime
 from math import isfinite
 from typing import Any
 
 from svc.errors import ClientError
-from svc.store.blobs import Blob, create_blob, is_stream
+from svc.store.blobs import Blob, BlobDescription, create_blob, is_stream, maybe_description
 from svc.store.conversion import (
     INT_MAX,
     INT_MIN,
@@ -176,11 +177,25 @@ def _bytes_checker(source: str) -> Checker:
 def _check_blob(value: Any, path: Path, failures: list[str], depth: int) -> Any:
     if value is None or type(value) is Blob:
         return value
-    if isinstance(value, bytes | bytearray | memoryview) or is_stream(value):
+    if type(value) is BlobDescription:  # checked once more
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bare_blob(bytes(value))
+    if is_stream(value):
         return create_blob(value)
     if isinstance(value, str):
-        return create_blob(str.__str__(value)) if is_encodable(value) else _check_string(value, path, failures, depth)
+        return _bare_blob(str.__str__(value)) if is_encodable(value) else _check_string(value, path, failures, depth)
+    if isinstance(value, dict):
+        description = maybe_description(value, lambda: printable(path_text(path)), certain=False)
+        if description is not None:
+            return description
     return _refuse(failures, value, path, "bytes or text")
+
+
+def _bare_blob(content: bytes | str) -> Blob:
+    blob = create_blob(content)
+    blob.is_bare = True
+    return blob
 
 
 # --- values of no declared type ------------------------------------------------------------------------------------------------------
@@ -225,6 +240,10 @@ def _check_any_list(value: list[Any], path: Path, failures: list[str], depth: in
 def _check_any_object(value: dict[Any, Any], path: Path, failures: list[str], depth: int) -> Any:
     if depth >= MAX_DEPTH:
         return _too_deep(value, path, failures)
+    if len(value) == 3 and "description" in value:
+        description = maybe_description(value, lambda: printable(path_text(path)), certain=True)
+        if description is not None:
+            return description
     changed: dict[Any, Any] | None = None
     for name, member in value.items():
         if type(name) is not str or not (name.isascii() or is_encodable(name)):
@@ -239,23 +258,50 @@ def _check_any_object(value: dict[Any, Any], path: Path, failures: list[str], de
 
 def _check_any_other(value: Any, path: Path, failures: list[str], depth: int) -> Any:
     """What only native sources have."""
-    if type(value) is bytes or type(value) is Blob:
+    if type(value) is bytes or type(value) is Blob or type(value) is BlobDescription:
         return value
     if isinstance(value, datetime):
         return _check_date(value, path, failures, depth)
+    if isinstance(value, set | frozenset):
+        return _check_any_set(value, path, failures, depth)
     for base, plain in _PLAIN_OF:
         if isinstance(value, base):
             return check_any(plain(value), path, failures, depth)
     return _refuse(failures, value, path, "a value that can be stored")
 
 
-# Subclasses and relatives of the types that records have. A set has no order to keep and no type of its own in JSON: it becomes a list.
+def _check_any_set(value: Set[Any], path: Path, failures: list[str], depth: int) -> Any:
+    """A set stays one: CBOR and MessagePack have a type for it. Its elements may be what a record's key in an object may be."""
+    if depth >= MAX_DEPTH:
+        return _too_deep(value, path, failures)
+    elements = list(value)
+    checked = [_check_element(element, path, failures, depth + 1) for element in elements]
+    return value if type(value) is set and all(map(operator.is_, checked, elements)) else set(checked)
+
+
+def _check_element(value: Any, path: Path, failures: list[str], depth: int) -> Any:
+    """An element of a set, or of a list in one: hashable, so lists are tuples."""
+    if isinstance(value, tuple):
+        if depth >= MAX_DEPTH:
+            return _too_deep(value, path, failures)
+        checked = [_check_element(element, path, failures, depth + 1) for element in value]
+        return value if type(value) is tuple and all(map(operator.is_, checked, value)) else tuple(checked)
+    if isinstance(value, frozenset):
+        elements = _check_any_set(value, path, failures, depth)
+        return value if elements == value and type(value) is frozenset else frozenset(elements)
+    if isinstance(value, Blob):
+        _refuse(failures, value, path, "a set without blobs")
+        return None
+    return check_any(value, path, failures, depth)
+
+
+# Subclasses and relatives of the types that records have.
 _PLAIN_OF: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (int, int),
     (float, float),
     (dict, dict),
-    ((list, tuple, set, frozenset), list),
+    ((list, tuple), list),
     ((bytes, bytearray, memoryview), bytes),
 )
 

@@ -122,12 +122,14 @@ def _bigint_from_text(text: str) -> int | None:
 
 
 def _float_from_text(text: str) -> int | float | None:
-    if _integer(text):
-        return _bigint_from_text(text)
+    if _integer(text) and (integer := _bigint_from_text(text)) is not None:
+        return integer
     if len(text) > 2 * MAX_DIGITS or _number(text) is None:
         return None
     value = float(text)
-    return whole(value) if isfinite(value) else None
+    if not isfinite(value) or (_integer(text) and int(value) != int(text)):  # too many digits for an integer, and more than a float has
+        return None
+    return whole(value)
 
 
 def _boolean_from_text(text: str) -> bool | None:
@@ -202,17 +204,39 @@ def bad_text(name: str, text: str, expected: str) -> BadValue:
 # --- keys ----------------------------------------------------------------------------------------------------------------------------
 
 
-def key_from_text(definition: TableDefinition, text: str) -> Key:
+def key_from_text(definition: TableDefinition, text: str, raw: str = "") -> Key:
     """The key that the id part of a path stands for (http §1.3): by the type of the key attribute; with @splitSegments, segment by segment.
 
-    Raises BadValue. The limit on the length of keys is the concern of `keys.encode_primary`.
+    `raw`: the text before it was percent-decoded, "" if it is the same. A numeral of an untyped key whose digits are escaped (`%35`) is a string: else
+    the string "5" had no address. Raises BadValue. The limit on the length of keys is the concern of `keys.encode_primary`.
     """
     kind = key_type(definition)
+    if kind == "Any" and "%" in raw:
+        return _untyped_from_raw(definition, text, raw)
     if definition.split_segments and "/" in text:
         return tuple([_segment_from_text(definition.primary_key, kind, segment) for segment in text.split("/")])
     if kind == "ID" or kind == "String":
         return text
     return _segment_from_text(definition.primary_key, kind, text)
+
+
+def _untyped_from_raw(definition: TableDefinition, text: str, raw: str) -> Key:
+    texts, raws = [text], [raw]
+    if definition.split_segments:
+        texts, raws = text.split("/"), _ANY_SLASH.split(raw)
+    spelt = zip(texts, [_ESCAPED_DOT.sub(".", segment) for segment in raws], strict=True)
+    keys = [segment if "%" in spelling else _segment_from_text(definition.primary_key, "Any", segment) for segment, spelling in spelt]
+    return tuple(keys) if len(keys) > 1 else keys[0]
+
+
+_ANY_SLASH = re.compile("/|%2F", re.IGNORECASE)
+_ESCAPED_DOT = re.compile("%2E", re.IGNORECASE)
+
+
+def is_plain_number(text: str) -> bool:
+    """Whether an untyped key of this text, in a path, is a number."""
+    number = _plain_number_from_text(text)
+    return number is not None and is_key_number(number)
 
 
 def _segment_from_text(name: str, kind: str, text: str) -> Key:
@@ -238,6 +262,10 @@ _KEY_RANGE: dict[str, Callable[[int | float], bool]] = {
     "BigInt": is_key_number,
     "Any": is_key_number,
 }
+
+
+EMPTY_KEYS = ("", [""], ("",))
+"""What says that there is no key: a record of that name would have no address (http §1.3)."""
 
 
 def check_key(definition: TableDefinition, value: object) -> Key:

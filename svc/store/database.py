@@ -3,8 +3,8 @@
 Schema changes are made in a write transaction of their own, whose lock no other process holds at the same time; others notice the
 grown generation at their next look and read the definitions again. None of that blocks readers.
 
-A store (LMDB's named one) is never removed while the service runs, only emptied: a snapshot that is still being read may have its handle,
-and LMDB does not survive the use of a handle that was closed. A table or index made again takes up the emptied store.
+A store (LMDB's named one) is not removed, only emptied: a snapshot that is still being read may have its handle, here or in another
+process. The next table or index that is made takes it over (`names`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.errors import NoSpace, NotFound, StoreFailure
+from svc.errors import ClientError, NoSpace, NotFound, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
 from svc.store.build import build_slice
 from svc.store.definitions import (
@@ -34,16 +34,17 @@ from svc.store.definitions import (
     StoredTable,
     build_key,
     check_definition,
-    index_store,
+    check_indexes,
     indexed_attributes,
-    primary_store,
     sequence_key,
+    store_key,
     table_key,
 )
-from svc.store.env import Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.env import MAX_STORES, Environment, Handle, LmdbError, Txn, store_problem
 from svc.store.index import Index, IndexCaches
 from svc.store.last_writes import LastWrites
 from svc.store.log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
+from svc.store.names import RECORDS, NamePool, StoreNames, default_name, forget_names
 from svc.store.records import decode, has_files
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.sequence import KeySequence
@@ -61,6 +62,9 @@ speaks against it, and nothing of it is kept. Short; it may be called on another
 
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
 EXPIRIES = 1 << 16  # removed in one step where nobody waits
+CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
+MAX_TABLE_STORES = MAX_STORES - len(CORE_STORES)  # tables and indexes of a database together
+LEARNED_RESERVE = 128  # of these, what attributes learned from data do not use up
 BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
 
 
@@ -139,6 +143,15 @@ class Database:
             if self.env.is_low and self.env.free_pages(self._all_handles()) < RESERVE_PAGES:
                 raise NoSpace
 
+    def free_bytes(self) -> int:
+        """Bytes inside the file that nothing as of now uses, about; snapshots may still read them."""
+        return self.env.free_pages(self._all_handles()) * self.env.page_bytes
+
+    @property
+    def generation(self) -> int:
+        """Grows with every change of the definitions."""
+        return self._generation
+
     def _all_handles(self) -> list[Handle]:
         return [*self._core, *self._handles.values()]
 
@@ -212,6 +225,7 @@ class Database:
         check_definition(definition)
         with self._changing() as writer:
             table = self.tables.get(definition.name)
+            self._check_stores(definition, table)
             if table is None:
                 table = self._create(writer, definition)
             elif table.definition != definition:
@@ -219,11 +233,35 @@ class Database:
         return table
 
     def learn_attributes(self, table: Table, record: Mapping[str, object]) -> None:
-        """A dynamic table gets the attributes of this record that it does not have, each with an index (schema-and-store §6.10)."""
+        """A dynamic table gets the attributes of this record that it does not have, each with an index (schema-and-store §6.10).
+
+        Raises ClientError if there cannot be so many, or not of such names.
+        """
         unknown = [name for name in record if name not in table.attributes]
         if unknown:
             learned = tuple(Attribute(name, indexed=True) for name in unknown)
-            self.define_table(replace(table.definition, attributes=table.definition.attributes + learned))
+            try:
+                definition = replace(table.definition, attributes=table.definition.attributes + learned)
+                check_indexes(definition, len(table.index_list))
+                if len(unknown) + self._stores_used() > MAX_TABLE_STORES - LEARNED_RESERVE:
+                    raise SchemaError(self._too_many_stores(MAX_TABLE_STORES - LEARNED_RESERVE, " before new attributes are refused"))
+                self.define_table(definition)
+            except SchemaError as error:
+                raise ClientError(error.message, code="VALIDATION") from None
+
+    def _stores_used(self) -> int:
+        return sum(1 + len(table.index_list) for table in self.tables.values())
+
+    def _too_many_stores(self, limit: int, when: str = "") -> str:
+        return f'The database "{self.name}" can have {limit} tables and indexes together{when}: drop some, or use another database'
+
+    def _check_stores(self, definition: TableDefinition, table: Table | None) -> None:
+        """Raise SchemaError if there would be more stores than there can be."""
+        before = 0 if table is None else len(table.index_list)
+        check_indexes(definition, before)
+        more = len(indexed_attributes(definition)) - before + (table is None)
+        if more > 0 and self._stores_used() + more > MAX_TABLE_STORES:
+            raise SchemaError(self._too_many_stores(MAX_TABLE_STORES))
 
     def drop_table(self, name: str) -> None:
         """Remove a table with its records and indexes; its entries stay in the log. Nothing happens if there is none. Commits.
@@ -251,6 +289,7 @@ class Database:
             self.ledger.drop_table(txn, table.number, self.log.last_lsn, self.clock.wall() * 1000)
         txn.delete(table_key(table.name), b"", self.definitions)
         txn.delete(sequence_key(table.number), b"", self.definitions)
+        forget_names(txn, self.definitions, table.stored)
 
     def mark_dropped(self) -> None:
         """Make the end of the database durable, and forget it (`drops`). Commits, and what the turn has written before it."""
@@ -303,8 +342,9 @@ class Database:
         next_number = writer.get(NEXT_TABLE_KEY, None, self.definitions)
         number = 1 if next_number is None else int.from_bytes(next_number, "big")
         stored = StoredTable(number, definition)
-        primary = self._make_store(primary_store(definition.name))
-        handles = {name: self._make_store(index_store(definition.name, name), duplicates=True) for name in indexed_attributes(definition)}
+        pool = self._pool(writer)
+        primary = self._make_store(writer, pool, stored, RECORDS)
+        handles = {name: self._make_store(writer, pool, stored, name) for name in indexed_attributes(definition)}
         writer.put(NEXT_TABLE_KEY, (number + 1).to_bytes(8, "big"), True, True, False, self.definitions)
         writer.put(table_key(definition.name), stored.to_bytes(), True, True, False, self.definitions)
         self._raise_generation(writer)
@@ -314,20 +354,26 @@ class Database:
     def _change(self, writer: Txn, table: Table, definition: TableDefinition) -> None:
         change = compare(table.definition, definition, empty=writer.stat(table.primary)["entries"] == 0)
         wanted = indexed_attributes(definition)
+        handles = {name: index.handle for name, index in table.indexes.items() if name in wanted}
+        new = wanted.keys() - handles.keys()
         for name, index in table.indexes.items():
             if name not in wanted:
                 self._drop_index(writer, table, index)
-        outdated = (wanted.keys() - table.indexes.keys()) | (wanted.keys() & set(change.rebuild))
-        table.redefine(definition, {name: self._make_store(index_store(table.name, name), duplicates=True) for name in wanted})
-        for name in outdated:
+        stored = StoredTable(table.number, definition)
+        if new:
+            pool = self._pool(writer, table, handles)
+            handles.update((name, self._make_store(writer, pool, stored, name)) for name in wanted if name in new)
+        table.redefine(definition, handles)
+        for name in new | (wanted.keys() & set(change.rebuild)):
             self._start_build(writer, table, table.indexes[name])
-        writer.put(table_key(table.name), StoredTable(table.number, definition).to_bytes(), True, True, False, self.definitions)
+        writer.put(table_key(table.name), stored.to_bytes(), True, True, False, self.definitions)
         self._raise_generation(writer)
 
     def _drop_index(self, writer: Txn, table: Table, index: Index) -> None:
         index.drop_cache()
         writer.drop(index.handle, False)
         writer.delete(build_key(table.number, index.attribute), b"", self.definitions)
+        writer.delete(store_key(table.number, index.attribute), b"", self.definitions)
 
     def _start_build(self, writer: Txn, table: Table, index: Index) -> None:
         """Empty the index; build it now if the table is small, else leave a note that it has to be built."""
@@ -352,12 +398,41 @@ class Database:
             index.progress = b""
         self.announce_change(txn)
 
-    def _make_store(self, name: str, *, duplicates: bool = False) -> Handle:
+    def _pool(self, writer: Txn, changed: Table | None = None, kept: Iterable[str] = ()) -> NamePool:
+        """`kept`: the indexes that stay of the table that is `changed`; the others are spare already."""
+        existing = {key.decode() for key in writer.cursor().iternext(True, False)} - set(CORE_STORES)
+        names = StoreNames(writer, self.definitions)
+        used = {name for table in self.tables.values() if table is not changed for name in names.all_of(table.stored)}
+        if changed is not None:
+            used.update(names.of(changed.stored, attribute) for attribute in (RECORDS, *kept))
+        return NamePool(existing, used)
+
+    def _make_store(self, writer: Txn, pool: NamePool, stored: StoredTable, attribute: str) -> Handle:
+        """The store of a new index, or of the records of a new table: a spare one, or one that is made."""
+        before = len(pool.existing)
+        name = pool.take(stored, attribute)
+        if name != default_name(stored, attribute):
+            writer.put(store_key(stored.number, attribute), name.encode(), True, True, False, self.definitions)
+        if len(pool.existing) > max(before, MAX_TABLE_STORES):
+            self._remove_spare(writer, pool, records=bool(attribute))
         handle = self._handles.get(name)
         if handle is None:
-            handle = self._handles[name] = self.env.create_store(name, duplicates=duplicates)
+            handle = self._handles[name] = self.env.create_store(name, duplicates=attribute != RECORDS)
             self._made.append(name)
         return handle
+
+    def _remove_spare(self, writer: Txn, pool: NamePool, *, records: bool) -> None:
+        """Remove a spare store, of the kind that is not needed. That closes its handle, which nobody may use any more."""
+        self.env.end_snapshot()
+        spare = pool.spare(records=records)
+        if not spare or self.env.has_siblings() or self.env.open_snapshots():
+            raise StoreFailure("Stores of dropped tables and indexes cannot be reused while others read the database, try again later")
+        name = next((name for name in spare if name in self._handles), spare[0])
+        handle = self._handles.pop(name, None)
+        if name in self._made:
+            self._made.remove(name)
+        self.env.remove_store(self.env.create_store(name, duplicates=not records) if handle is None else handle)
+        pool.existing.remove(name)
 
     def _raise_generation(self, writer: Txn) -> None:
         self._generation += 1
@@ -381,12 +456,11 @@ class Database:
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made, all at once, if it is new."""
-        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
-        handles = self.env.open_stores(names)
+        handles = self.env.open_stores(CORE_STORES)
         if None in handles:
             # If another process is faster, this finds what that one made.
             writer = self.env.writer()
-            handles = [self.env.create_store(name, duplicates=name == EXPIRY_STORE) for name in names]
+            handles = [self.env.create_store(name, duplicates=name == EXPIRY_STORE) for name in CORE_STORES]
             if writer.get(FORMAT_KEY, None, handles[0]) is None:
                 writer.put(FORMAT_KEY, STORE_FORMAT, True, True, False, handles[0])
                 writer.put(GENERATION_KEY, bytes(8), True, True, False, handles[0])
@@ -441,9 +515,8 @@ class Database:
                     attribute: snapshot.get(build_key(stored.number, attribute), None, self.definitions)
                     for attribute in indexed_attributes(stored.definition)
                 }
-        names = [primary_store(name) for name in found]
-        names += [index_store(name, attribute) for name, attributes in building.items() for attribute in attributes]
-        missing = [name for name in names if name not in self._handles]
+        names = StoreNames(snapshot, self.definitions)
+        missing = [name for stored in found.values() for name in names.all_of(stored) if name not in self._handles]
         if missing:
             for name, handle in zip(missing, self.env.open_stores(missing), strict=True):
                 if handle is None:
@@ -452,12 +525,12 @@ class Database:
         for name in self.tables.keys() - found.keys():
             self._forget(self.tables.pop(name))
         for name, stored in found.items():
-            handles = {attribute: self._handles[index_store(name, attribute)] for attribute in building[name]}
+            handles = {attribute: self._handles[names.of(stored, attribute)] for attribute in building[name]}
             table = self.tables.get(name)
             if table is None or table.number != stored.number:
                 if table is not None:
                     self._forget(table)
-                table = self.tables[name] = Table(self, stored, self._handles[primary_store(name)], handles)
+                table = self.tables[name] = Table(self, stored, self._handles[names.of(stored)], handles)
             elif table.definition != stored.definition:
                 table.redefine(stored.definition, handles)
             for attribute, index in table.indexes.items():
@@ -478,7 +551,8 @@ class Database:
             for stored, raw in txn.cursor(table.primary).iternext():
                 for blob in blobs_in(decode(raw)) if has_files(raw) else ():
                     owner = (table.number, stored)
-                    assert blob.number is not None and referred.setdefault(blob.number, owner) == owner, f"{blob!r} belongs to two records"
+                    if blob.number is not None:
+                        assert referred.setdefault(blob.number, owner) == owner, f"{blob!r} belongs to two records"
         files = dict(self.ledger.files(txn))
         held = {number: (table, stored) for number, (table, released, stored) in files.items() if not released}
         dropped = self.ledger.dropped_tables(txn)
@@ -490,6 +564,8 @@ class Database:
         for entry in self.log.read(txn):
             for value in (entry.value, entry.image):
                 for blob in blobs_in(decode(value)) if value is not None and has_files(value) else ():
+                    if blob.number is None:
+                        continue
                     assert blob.number in files, f"{blob!r} of log entry {entry.lsn} is not in the ledger"
                     last = files[blob.number][1]
                     assert not last or last >= entry.lsn, f"{blob!r} is released before log entry {entry.lsn}"

@@ -10,6 +10,8 @@ The store `$definitions` of a database holds:
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
+    store:<number>:<a>  name of the store that holds the index of attribute a, or the records if a is empty; without it the name is
+                        <table>/<a> (`names`)
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ NEXT_TABLE_KEY = b"next table"
 BLOBS_KEY = b"blobs"
 DROPPED_KEY = b"dropped"
 TABLE_PREFIX = b"table:"
+STORE_PREFIX = b"store:"
 
 MAX_NAME_BYTES = 250  # the log keeps a table's name behind a length of one byte
+MAX_INDEXES = 256  # of one table, so that no table uses up the stores of its database
 
 _NUMBER = Layout(">I")
 
@@ -66,12 +70,8 @@ def sequence_key(number: int) -> bytes:
     return f"keys:{number}".encode()
 
 
-def primary_store(table: str) -> str:
-    return table + "/"
-
-
-def index_store(table: str, attribute: str) -> str:
-    return f"{table}/{attribute}"
+def store_key(number: int, attribute: str) -> bytes:
+    return f"store:{number}:{attribute}".encode()
 
 
 def indexed_attributes(definition: TableDefinition) -> dict[str, Attribute]:
@@ -112,3 +112,10 @@ def check_definition(definition: TableDefinition) -> None:
             raise SchemaError(f'The table "{definition.name}" has two attributes "{attribute.name}"')
         seen.add(attribute.name)
     check_computed(definition)
+
+
+def check_indexes(definition: TableDefinition, before: int) -> None:
+    """Raise SchemaError if it has more than MAX_INDEXES indexes, and more than the `before` that the table had."""
+    count = len(indexed_attributes(definition))
+    if count > max(MAX_INDEXES, before):
+        raise SchemaError(f'The table "{definition.name}" would have {count:,} indexed attributes; the limit is {MAX_INDEXES}')

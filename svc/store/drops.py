@@ -29,7 +29,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from svc.errors import NotFound
-from svc.store.definitions import StoredTable, build_key, table_key
+from svc.store.definitions import StoredTable, build_key, store_key, table_key
 from svc.store.env import LmdbError, Txn
 from svc.store.keys import after
 from svc.store.long_change import LmdbCall, LongChange
@@ -109,6 +109,7 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
     if index is not None:
         yield partial(_empty, index.handle)
         txn.delete(build_key(table.number, name), b"", database.definitions)
+        txn.delete(store_key(table.number, name), b"", database.definitions)
     stored = StoredTable(table.number, definition)
     txn.put(table_key(table.name), stored.to_bytes(), True, True, False, database.definitions)
     database.announce_change(txn)

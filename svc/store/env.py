@@ -15,16 +15,21 @@ while the loop stands still (`run_long`), and its commit, which may write and fl
 Rules that LMDB sets and this module keeps:
 
 1. One child at a time, and its parent must not be touched while it lives. Children are therefore used synchronously.
-2. While the writer is open no other process can commit. While it is not, any may: the snapshot and the writer compare LMDB's
-   transaction id with the one this process has seen (`current`), and call `on_foreign_commit` first when they differ.
+2. While the writer is open no other process can commit. While it is not, any may: the snapshot and the writer compare their
+   transaction id with that of the commit this process has seen (`current`), and call `on_foreign_commit` first when they differ.
+   Only ids of transactions count. `info()` shows a commit as soon as its meta page is written, before the other process' write has
+   returned: until then transactions still begin at the commit before it.
 3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
 4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
 5. One writer at a time. Who wants to begin one while a long writer is held by this process or another (`gate`) is told so by WriterBusy,
    or, if it cannot wait, makes the holder give it back, or stops the thread until the other process is done.
+6. When LMDB could not write a meta page it does not know what of its last commit is on disk: this process can neither read nor write any
+   more (`has_stopped`), only open the environment again. Too much refers to its handles for that; the server starts anew.
 
 Full disks. Deleting needs pages too, for the copies of those it changes, so a disk that is full to the last byte would let nobody make
-room. The file is therefore allocated ahead of what LMDB uses (`make_room`). When that is refused, `is_low` is set; who adds records then
-has to ask first whether enough pages are free inside the file (`Database.require_space`), and what is left of the tail is for deleting.
+room. The file is therefore allocated ahead of what LMDB uses, and a second file only takes space (`make_room`). When the volume has no more,
+`is_low` is set; who adds records then has to ask first whether enough pages are free inside the file (`Database.require_space`). What is left
+of the tail is for operations that free, and when they have used it up, the space of the second file.
 
 No `writemap`: with it a full disk is a SIGBUS instead of an error.
 """
@@ -64,10 +69,14 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 
+_UNKNOWN = -1  # in place of a transaction id: none is equal to it, nor comes after it
+
 BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
 _BUSY_PAUSE = 0.002  # seconds between two looks at that
 
 RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind what is used; at times twice that
+RESERVE_FILE = "reserve"  # as large, and 1/256 of the database: to drop a table LMDB writes down the number of each of its pages, 8 bytes
+_RESERVE_SHARE = 8  # bits
 _PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -84,7 +93,12 @@ class WriterBusy(Exception):
 
 
 class Holder(Protocol):
-    """Who has the long writer."""
+    """Who has the long writer. `since`: monotonic time at which its work began, s; 0: not yet. `about`: what it is, for the log."""
+
+    since: float
+
+    @property
+    def about(self) -> str: ...
 
     def give_back(self) -> None:
         """Undo what has been written, or wait until a commit under way has ended; at once, within the call."""
@@ -136,6 +150,15 @@ def _is_full(path: Path) -> bool:
     return False
 
 
+def _allocate(path: Path, size: int) -> None:
+    """Have this many bytes of the file on the volume; it is made if it is missing. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    finally:
+        os.close(descriptor)
+
+
 def _pages(stat: _StatDict) -> int:
     return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
 
@@ -153,13 +176,15 @@ def _ignore() -> None:
 class Environment:
     """One LMDB environment in the directory `path`, made if it is missing.
 
-    `on_foreign_commit` is called, with neither snapshot nor writer open, when another process has committed since the last look.
+    `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last look. `snapshot` then is
+    of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next look.
     `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
     __slots__ = (
         "_allocated",
+        "_beginning",
         "_committing",
         "_copies",
         "_dirty",
@@ -168,17 +193,20 @@ class Environment:
         "_helper",
         "_is_beginning",
         "_is_behind",
+        "_is_following",
+        "_is_lost",
         "_long",
         "_make_helper",
         "_occupancy",
-        "_page",
         "_snapshot",
         "_writer",
         "caches_are_behind",
         "current",
+        "has_stopped",
         "holder",
         "is_low",
         "on_foreign_commit",
+        "page_bytes",
         "path",
     )
 
@@ -188,6 +216,9 @@ class Environment:
         self.path = path
         self._snapshot: Txn | None = None
         self._writer: Txn | None = None
+        self._beginning: Txn | None = None  # the writer, while what other processes committed before it is being followed
+        self._is_following = False
+        self._is_lost = False  # a commit of ours must not count as what memory has
         self._long: Txn | None = None
         self._committing = 0  # id of the long writer whose commit is under way
         self._is_beginning = False
@@ -228,11 +259,23 @@ class Environment:
             self._env.close()
             self._occupancy.close()
             raise store_problem(error, path) from error
-        self.current = self._env.info()["last_txnid"]
-        self._page = self._env.stat()["psize"]
+        self.current = self.last_commit()
+        self.page_bytes = self._env.stat()["psize"]
         self._allocated = 0  # bytes of the data file that have their place on the volume, as far as we know
         self.is_low = False
+        self.has_stopped = False
         self.make_room()
+
+    def _problem(self, error: lmdb.Error | OSError) -> Problem:
+        """`store_problem`; and notes whether LMDB still works (rule 6)."""
+        if not self.has_stopped:
+            try:
+                self._env.begin().abort()
+            except lmdb.PanicError:
+                self.has_stopped = True
+            except lmdb.Error:
+                pass
+        return store_problem(error, self.path)
 
     # -- reading
 
@@ -249,15 +292,15 @@ class Environment:
             while True:
                 txn = self._env.begin()
                 number = txn.id()
-                if number == self.current:
+                if number == self.current or self._is_following:
                     return txn
-                txn.abort()
                 if number == self._committing and self.holder is not None:
+                    txn.abort()
                     self.holder.finish()
                 else:
-                    self._catch_up()
+                    self._catch_up(txn)
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
 
     def take_snapshot(self) -> Txn:
         """The turn's snapshot, given away: for a result that turns out to outlive the turn it was begun in. The caller aborts it."""
@@ -275,7 +318,7 @@ class Environment:
         try:
             txn = self._env.begin()
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         number: int = txn.id()
         txn.abort()
         return number
@@ -286,16 +329,34 @@ class Environment:
         rows = [line.split() for line in self._env.readers().splitlines()]
         return any(len(row) == 3 and row[0].isdecimal() and row[0] != own for row in rows)
 
+    def reader_slots(self) -> int:
+        """How many of LMDB's MAX_READERS reader slots this process occupies: one for each read transaction whose object exists, ended or not,
+        and for each that is kept for reuse."""
+        own = str(os.getpid())
+        return sum([line.split()[:1] == [own] for line in self._env.readers().splitlines()])
+
     def is_current(self, txn: Txn) -> bool:
         """Whether `txn` is this turn's snapshot and has seen all our commits: the state that caches reflect."""
         return txn is self._snapshot and not self._is_behind and not self.caches_are_behind
 
-    def _catch_up(self) -> None:
-        # First the id, then what it stands for: a commit in between is noticed at the next look.
+    def _catch_up(self, txn: Txn) -> None:
+        """Follow other processes to the commit that the read transaction `txn` sees, and end that."""
         self.end_snapshot()
-        self.current = self._env.info()["last_txnid"]
-        self.on_foreign_commit()
-        self.end_snapshot()
+        self._snapshot, self._is_behind = txn, True
+        number = txn.id()
+        self._is_following = True
+        try:
+            self.on_foreign_commit()
+        finally:
+            self._is_following = False
+            self.end_snapshot()
+        self.current = number
+        self._is_lost = False
+
+    def forget_position(self) -> None:
+        """What memory has of the database turned out not to be what is stored: read it again, as after a commit of another process."""
+        self.current = _UNKNOWN
+        self._is_lost = True
 
     # -- writing
 
@@ -310,21 +371,37 @@ class Environment:
         While a long writer is held, here or elsewhere: raises WriterBusy unless `wait`, else see rule 5.
         """
         if self._writer is None:
+            assert not self._is_following, "what follows a commit of another process cannot write"
             self._enter(wait)
             try:
-                while True:
-                    writer = self._env.begin(write=True)
-                    if writer.id() == self.current + 1:
-                        break
-                    writer.abort()
-                    self._catch_up()
+                self._writer = self._begin_writer()
             except BaseException as error:
                 self._gate.leave()
                 if isinstance(error, lmdb.Error):
-                    raise store_problem(error, self.path) from error
+                    raise self._problem(error) from error
                 raise
-            self._writer = writer
         return self._writer
+
+    def _begin_writer(self) -> Txn:
+        """Begin the writer, and follow what was committed before it while it keeps others from committing more: under load from several
+        processes it would else never be up to date. Only for stores that are new here it has to begin again."""
+        while True:
+            self._beginning = self._env.begin(write=True)
+            try:
+                if self._beginning.id() != self.current + 1:
+                    self._catch_up(self._env.begin())
+            except BaseException:
+                self._end_beginning()
+                raise
+            writer, self._beginning = self._beginning, None
+            if writer is not None:
+                return writer
+
+    def _end_beginning(self) -> None:
+        """Make way for another write transaction of ours."""
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            beginning.abort()
 
     def _enter(self, wait: bool) -> None:
         """Pass the gate: from here on LMDB makes us wait only for the writers of other processes' turns."""
@@ -343,7 +420,7 @@ class Environment:
                 if self._gate.enter():
                     return
         except OSError as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         raise StoreFailure("Another process has been writing to the database for too long, try again later")
 
     def is_open_to_writers(self) -> bool:
@@ -353,7 +430,7 @@ class Environment:
                 return False
             self._gate.leave()
         except OSError as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         return True
 
     def child(self) -> Txn:
@@ -361,14 +438,14 @@ class Environment:
         try:
             return self._env.begin(None, self.writer(), True)
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
 
     def keep(self, child: Txn) -> None:
         """Make a child's writes part of the turn."""
         try:
             child.commit()
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         self._dirty = True
 
     def touch(self) -> None:
@@ -398,11 +475,11 @@ class Environment:
             writer.commit()
         except lmdb.Error as error:
             self._gate.leave()
-            problem = store_problem(error, self.path)
+            problem = self._problem(error)
             self.make_room()
             raise problem from error
         self._gate.leave()
-        self.current = written
+        self.current = _UNKNOWN if self._is_lost else written
         self.make_room()
         self._is_behind = True
 
@@ -433,9 +510,9 @@ class Environment:
                 if txn.id() == self.current + 1:
                     break
                 self._helper.submit(txn.abort).result()
-                self._catch_up()
+                self._catch_up(self._env.begin())
         except (lmdb.Error, OSError) as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         finally:
             self._is_beginning = False
         self._long = txn
@@ -469,12 +546,12 @@ class Environment:
         try:
             commit.result()
         except lmdb.Error as error:
-            problem = store_problem(error, self.path)
+            problem = self._problem(error)
             self.make_room()
             raise problem from error
         finally:
             self._gate.open()
-        self.current = written
+        self.current = _UNKNOWN if self._is_lost else written
         self.make_room()
         self.end_snapshot()
 
@@ -497,6 +574,7 @@ class Environment:
         """The handles of stores that exist; None for each that does not. Not while a writer is open (rule 3)."""
         assert self._writer is None, "a store of another transaction cannot be opened while this one is under way"
         self.end_snapshot()
+        self._end_beginning()
         handles: list[Handle | None] = []
         self._enter(wait=True)
         try:
@@ -509,7 +587,7 @@ class Environment:
                     handles.append(None)
             txn.commit()
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         finally:
             self._gate.leave()
         return handles
@@ -523,33 +601,60 @@ class Environment:
         try:
             handle = self._env.open_db(name.encode(), self.writer(), dupsort=duplicates)
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
         self._dirty = True
         return handle
+
+    def remove_store(self, handle: Handle) -> None:
+        """Remove a store with the open writer, and close its handle at once, also if the writer is aborted then: nothing may use it any more."""
+        try:
+            self.writer().drop(handle, True)
+        except lmdb.Error as error:
+            raise self._problem(error) from error
+        self._dirty = True
 
     # -- space
 
     def make_room(self) -> None:
-        """Keep RESERVE_BYTES of the file allocated behind the pages in use; set `is_low` if the volume or the map has no more."""
+        """Keep RESERVE_BYTES of the file allocated behind the pages in use, and the reserve; set `is_low` if the volume or the map has no more."""
         info = self._env.info()
-        used = (info["last_pgno"] + 1) * self._page
-        if self._allocated - used >= RESERVE_BYTES:
-            self.is_low = False
+        used = (info["last_pgno"] + 1) * self.page_bytes
+        has_tail = self._allocated - used >= RESERVE_BYTES
+        if has_tail and not self.is_low:
             return
         wanted = used + 2 * RESERVE_BYTES
         if wanted > info["map_size"]:
             self.is_low = used + RESERVE_BYTES > info["map_size"]
             return
+        reserve = self.path / RESERVE_FILE
         try:
-            with open(self.path / "data.mdb", "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, wanted)
+            if not has_tail:
+                _allocate(self.path / "data.mdb", wanted)
+                self._allocated = wanted
+                has_tail = True
+            _allocate(reserve, RESERVE_BYTES + (used >> _RESERVE_SHARE))
+            self.is_low = False
         except OSError as error:
             was_low, self.is_low = self.is_low, error.errno in _FULL
             if self.is_low and not was_low:
                 log.critical("database %s: no space left on its volume for %d more bytes; free space there", self.path, wanted - used)
-            return
-        self._allocated = wanted
-        self.is_low = False
+            if self.is_low and not has_tail:
+                self._release_reserve(wanted)
+
+    def _release_reserve(self, wanted: int) -> None:
+        """Give the space of the reserve to the data file."""
+        data, reserve = self.path / "data.mdb", self.path / RESERVE_FILE
+        try:
+            room = reserve.stat().st_blocks * 512
+            if not room:
+                return
+            os.truncate(reserve, 0)
+            log.critical("database %s: no space left on its volume, the reserve for operations that free space is in use", self.path)
+            wanted = min(wanted, data.stat().st_size + room)
+            _allocate(data, wanted)
+            self._allocated = wanted
+        except OSError as error:
+            log.error("database %s: its reserve cannot be used: %s", self.path, error)
 
     def free_pages(self, handles: Iterable[Handle]) -> int:
         """The pages inside the file that nothing uses, about. `handles`: of all stores. O(number of stores)."""
@@ -575,7 +680,7 @@ class Environment:
 
     def used_bytes(self) -> int:
         """Bytes of the data file that hold pages."""
-        return (self._env.info()["last_pgno"] + 1) * self._page
+        return (self._env.info()["last_pgno"] + 1) * self.page_bytes
 
     def flags(self) -> dict[str, bool]:
         """How LMDB was opened, for the test that pins what durability rests on."""
@@ -586,20 +691,20 @@ class Environment:
         try:
             self._env.sync(True)
         except lmdb.Error as error:
-            raise store_problem(error, self.path) from error
+            raise self._problem(error) from error
 
     def open_copy(self) -> RawCopy:
         """A copy of the committed state as of now, to be read on another thread. The caller closes it; until then it pins pages."""
         while True:
             txn = self.open_snapshot()
             try:
-                copy = RawCopy(self.path / "data.mdb", self._page, txn, self._copies.discard)
+                copy = RawCopy(self.path / "data.mdb", self.page_bytes, txn, self._copies.discard)
             except LookupError:
                 txn.abort()  # another process commits all the time
                 continue
             except OSError as error:
                 txn.abort()
-                raise store_problem(error, self.path) from error
+                raise self._problem(error) from error
             self._copies.add(copy)
             return copy
 

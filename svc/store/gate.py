@@ -16,6 +16,7 @@ One gate is used by one thread. What is closed by a process is open to that proc
 from __future__ import annotations
 
 import os
+from errno import EBADF
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 from pathlib import Path
 
@@ -39,12 +40,16 @@ class Gate:
         self._closed = False
 
     def enter(self) -> bool:
-        """Pass, to write for a short time; False if another process has closed the gate. May be nested."""
+        """Pass, to write for a short time; False if another process has closed the gate. May be nested.
+
+        Between `try_close` and `open` too: then through the door that is kept, which a lock of another kind would give up.
+        """
         if not self._entered and not self._closed:
-            if not _lock(self._door, LOCK_SH):
+            if not self._has_door and not _lock(self._door, LOCK_SH):
                 return False
             entered = _lock(self._room, LOCK_SH)
-            flock(self._door, LOCK_UN)
+            if not self._has_door:
+                flock(self._door, LOCK_UN)
             if not entered:
                 return False
         self._entered += 1
@@ -86,6 +91,8 @@ class Gate:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
+    if descriptor < 0:
+        raise OSError(EBADF, "the gate is closed for good")
     try:
         flock(descriptor, kind | LOCK_NB)
     except BlockingIOError:

@@ -30,7 +30,9 @@ for `after(key)`; the length of the result tells that something was left out, be
 
 - `storage_key`, for primary keys: the first 494 bytes and a 16-byte BLAKE2b hash of the whole. Two keys that differ in their first 494
   bytes keep their order, and so do two that are not longer than 509 bytes. Where two keys agree in 494 bytes and one of them is longer
-  than 509, the order is fixed but arbitrary. The record holds its key attribute, which is the whole key.
+  than 509, the order would be arbitrary: the second one is refused when it is written (`writes`). To keep such keys in order would take a
+  store of their ranks, or sorting at each scan, index and cursor, for keys that hardly anybody has. The record holds its key attribute,
+  which is the whole key.
 - `index_key`, for index entries: text cut after 256 characters and marked with FF (which UTF-8 never contains), anything at 510 bytes.
   Values with the same cut key are neighbours; which of them comes first only the records tell.
 """
@@ -206,7 +208,7 @@ def is_cut(data: bytes) -> bool:
 
 
 def index_keys(value: object) -> Sequence[bytes]:
-    """The index keys of an attribute's value, each once: one, or one for each element of a list. Pass None for a missing attribute.
+    """The index keys of an attribute's value, each once: one, or one for each element of a list or set. Pass None for a missing attribute.
 
     What has no place in the order (objects, NaN) contributes nothing (schema-and-store §10.5), nor does an empty list.
 
@@ -214,7 +216,7 @@ def index_keys(value: object) -> Sequence[bytes]:
     (True, (), (b'\\x02',))
     """
     kind = type(value)
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or kind is set:
         found: dict[bytes, None] = {}
         for element in value:  # type: ignore[attr-defined]
             try:

@@ -110,8 +110,8 @@ class Replace:
 
     kind = PUT
 
-    def new(self, item: Item) -> dict[str, Any]:
-        return item.data
+    def new(self, item: Item) -> tuple[dict[str, Any], None]:
+        return item.data, None
 
     def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], None]:
         return item.data, None

@@ -3,9 +3,10 @@
 It is written in the transaction that makes the change, and it is the outbox for subscriptions, for the caches of sibling instances, for
 replication and for history. Two stores per database:
 
-`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are given out one after the other, and none twice, because the newest entry is never removed,
-however old it is. The log begins where retention has come to; behind that, LSNs are missing only where the entries of one table were removed
-on demand.
+`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are given out one after the other, and none twice, because the place of the newest entry is always
+held: retention leaves it, and where it is removed on demand, or left out of a backup, a placeholder keeps its LSN, version and time. That is a
+message about no table, number 0. The log begins where retention has come to; behind that, LSNs are missing only where the entries of one table
+were removed on demand.
 
 One record's history is a chain: the record's header has the LSN of the entry that wrote it, and each entry the LSN of the entry before it.
 What is removed of a table are its oldest entries, so a chain only ever ends earlier.
@@ -43,12 +44,14 @@ An entry is one byte of format and what that format says. Format 1, numbers big-
                   {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
                   image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
 
-A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record.
+A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
+all properties of the record, the key among them; what was incremented is an increment there too, not what it resulted in.
 `expire` removes what its expiry had made invisible before; nobody asked for it, so it has no user.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from struct import Struct as Layout
@@ -57,8 +60,10 @@ import msgspec
 
 from svc.errors import StoreFailure
 from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
-from svc.store.keys import Key, decode_key
+from svc.store.keys import Key, decode_key, encode_key
 from svc.store.log_counts import EntryCounts
+
+logger = logging.getLogger("svc.store")
 
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
 KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
@@ -85,6 +90,7 @@ _READ_BYTES = 1 << 20  # of entries that are read in one go
 _LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
 _SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
+_NO_TABLE = bytes(4)  # number of the table of a placeholder
 _NOTED = 1 << 31  # in the number of a table: see `note_key`
 _WHOLE_KEY = 495
 _KEPT_KEY = 483
@@ -249,6 +255,11 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
     )
 
 
+def placeholder(entry: LogEntry) -> LogEntry:
+    """What holds the place of the newest entry when that is removed: nothing of its content is left."""
+    return LogEntry(entry.lsn, entry.lsn, entry.wall_ms, entry.version, "", 0, encode_key(""), MESSAGE, None, entry.node, 0, None, (), None)
+
+
 def table_number_of(data: bytes) -> int | None:
     """The number of the table in an encoded entry; None if that is too short to be one."""
     return None if len(data) < _HEADER_SIZE else int.from_bytes(data[_TABLE_OFFSET : _TABLE_OFFSET + 4], "big")
@@ -289,18 +300,27 @@ class TransactionLog:
         self.last_lsn, self.last_version = (newest.lsn, newest.version) if newest is not None else (0, 0.0)
 
     def append(self, txn: Txn, entry: LogEntry) -> None:
-        """Write an entry whose LSN is the next one, and count it."""
+        """Write an entry whose LSN is the next one, and count it. Raises StoreFailure if it is not."""
         lsn = entry.lsn
         assert lsn == self.last_lsn + 1, "log sequence numbers must be dense"
-        txn.put(_pack_lsn(lsn), encode_entry(entry), True, True, True, self._entries)
+        if not txn.put(_pack_lsn(lsn), encode_entry(entry), True, True, True, self._entries):
+            raise self._not_the_end(lsn)
         self.last_lsn = lsn
 
     def append_encoded(self, txn: Txn, entries: list[bytes]) -> None:
-        """Write entries that `entry_encoder` has made: their LSNs are the next ones, in this order."""
+        """Write entries that `entry_encoder` has made: their LSNs are the next ones, in this order. Raises as `append`."""
         if entries:
             first = self.last_lsn + 1
-            txn.cursor(self._entries).putmulti([(_pack_lsn(lsn), entry) for lsn, entry in enumerate(entries, first)], append=True)
+            rows = [(_pack_lsn(lsn), entry) for lsn, entry in enumerate(entries, first)]
+            if txn.cursor(self._entries).putmulti(rows, append=True)[1] != len(rows):
+                raise self._not_the_end(first)
             self.last_lsn += len(entries)
+
+    def _not_the_end(self, lsn: int) -> StoreFailure:
+        """LMDB refuses to append an entry because there are newer ones. Nothing of a write may stay that is not in the log."""
+        logger.critical("database %s: log entry %d cannot be appended, the log goes further; the write is undone", self._env.path, lsn)
+        self._env.forget_position()
+        return StoreFailure("The end of the transaction log was not known, nothing was written: try again")
 
     def end_chain(self, txn: Txn, table_number: int, key: bytes, lsn: int) -> None:
         """A record is no longer there to know its newest entry: keep its LSN here."""
@@ -333,8 +353,9 @@ class TransactionLog:
         return _entry_at(cursor) if cursor.first() else None
 
     def get(self, txn: Txn, lsn: int) -> LogEntry | None:
+        """The entry with this LSN, None if it is not there (any more)."""
         data = txn.get(_pack_lsn(lsn), None, self._entries)
-        return None if data is None else decode_entry(lsn, data)
+        return None if data is None or data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == _NO_TABLE else decode_entry(lsn, data)
 
     def read(self, txn: Txn, first: int = 0, end: int | None = None, *, reverse: bool = False) -> Iterator[LogEntry]:
         """The entries with first <= LSN < end, oldest first, or newest first with `reverse`."""
@@ -511,7 +532,7 @@ class TransactionLog:
     def old_entries(self, txn: Txn, table_number: int, before: float, first: int, look: int) -> tuple[list[int], int | None]:
         """Among the next `look` entries with this LSN or a later one: the LSNs of the table's whose version is before `before`.
 
-        And the LSN to go on with, None when there are no more: at the first that is young enough, and at the newest entry of the log, which stays.
+        And the LSN to go on with, None when there are no more: at the first that is young enough.
         """
         found: list[int] = []
         cursor = txn.cursor(self._entries)
@@ -522,8 +543,6 @@ class TransactionLog:
                 return found, None
             key, data = cursor.item()
             lsn = _LSN.unpack(key)[0]
-            if lsn >= self.last_lsn:
-                return found, None
             if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
                 if _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0] >= before:
                     return found, None
@@ -533,13 +552,13 @@ class TransactionLog:
         return found, first
 
     def remove(self, txn: Txn, lsns: Iterable[int]) -> int:
-        """Remove these entries, the oldest ones of a table, where they still are; returns how many. The newest entry of the log stays."""
+        """Remove these entries, the oldest ones of a table, where they still are; returns how many. A placeholder follows the newest of the log."""
         removed = 0
         for lsn in lsns:
-            if lsn >= self.last_lsn:
-                break
             data = txn.pop(_pack_lsn(lsn), self._entries)
             if data is not None:
+                if lsn >= self.last_lsn:
+                    txn.put(_pack_lsn(lsn), encode_entry(placeholder(decode_entry(lsn, data))), True, True, False, self._entries)
                 self._removed(txn, lsn, data)
                 removed += 1
         return removed
@@ -560,7 +579,7 @@ class TransactionLog:
             newest = entry.lsn
             assert entry.transaction <= entry.lsn, f"entry {entry.lsn} is older than its transaction"
             if not entry.table_number:
-                continue  # holds the place of an entry that a backup left out
+                continue  # a placeholder
             key = (note_key if entry.kind in NOTES else record_key)(entry.table_number, entry.key)
             before = last.get(key)
             if before is not None:

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from svc.store.writes import WriteSet
 
 BATCH = 10_000  # entries removed together
+LOW_BATCH = 100  # the same on a full volume: the pages that are changed are copied, into what little is left
 LOOK = 500  # entries looked at in one go
 STEP = 32  # entries removed between two looks at the clock
 
 
 async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[[int], Awaitable[None]] | None = None) -> int:
-    """Remove the entries of a table whose version is before `before_ms`; returns how many. The newest entry of the log stays in any case.
+    """Remove the entries of a table whose version is before `before_ms`; returns how many.
 
     `on_batch` hears how many are gone by now. Raises NoSpace, StoreFailure and Overloaded; what was removed before that is.
     """
@@ -31,9 +32,10 @@ async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[
     position: int | None = 0
     while position is not None:
         lsns: list[int] = []
-        while position is not None and len(lsns) < BATCH:
+        batch = LOW_BATCH if database.env.is_low else BATCH
+        while position is not None and len(lsns) < batch:
             await database.store.slices.take()
-            found, position = database.log.old_entries(database.snapshot(), table.number, before_ms, position, LOOK)
+            found, position = database.log.old_entries(database.snapshot(), table.number, before_ms, position, min(LOOK, batch))
             lsns += found
         if lsns:
             await LongChange(database, partial(_remove, table, lsns), len(lsns), None).run()

@@ -73,6 +73,7 @@ class LongChange(LongWrite):
         """Work for a slice; returns what is to be called then."""
         now = self._now
         end = now() + SLICE
+        self.since = self.since or end
         for call in self._steps:
             if call is not None or now() >= end:
                 return call

@@ -112,9 +112,16 @@ class LongWrite:
         self.stage = Stage.WAITING
         self._begin_again()
 
+    @property
+    def about(self) -> str:
+        """For the log."""
+        user = "the service" if self._user is None else f"the user {self._user}"
+        return f"a write of {self._work.size} records by {user}"
+
     def _begin_again(self) -> None:
         self._steps: Iterator[None] = iter(())
         self._has_steps = True
+        self.since = 0.0
         self._entries = 0  # log entries written
         self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
         self._changed: set[Index] = set()  # then the indexes they belong to
@@ -204,6 +211,7 @@ class LongWrite:
     def _write_slice(self, txn: Txn) -> None:
         now = self._now
         end = now() + SLICE
+        self.since = self.since or end
         for _ in self._steps:
             if now() >= end:
                 return

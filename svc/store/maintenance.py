@@ -67,12 +67,15 @@ class Maintenance:
         store.end_turn()  # work on what is committed by now
         store.look()
         store.close_dropped()
+        store.reclamation.look()
         more = store.caches.load(self._may_go_on) if store.caches.has_work else False
         if now < self._paused_until:
             return more
         prune = now >= self._next_prune
         if prune:
             self._next_prune = now + PRUNE_INTERVAL
+            if any(database.env.is_low for database in store.databases.values()):
+                store.reclamation.look(at_once=True)
         for database in list(store.databases.values()):
             try:
                 more |= self._build_indexes(database)
@@ -148,7 +151,7 @@ class Maintenance:
                 table.next_scan = next_scan(now, scan_interval(table))
             if now < table.next_scan:
                 continue
-            before_ms = now * 1000 - table.eviction_ms
+            before_ms = now * 1000 - table.eviction_ms / self._store.reclamation.divisor
             while table.expired_keys(database.snapshot(), before_ms, 1):
                 if not self._may_go_on():
                     return True
@@ -174,7 +177,7 @@ class Maintenance:
     def _prune_log(self, database: Database) -> bool:
         """Remove the entries that are too old; True if time ran out."""
         store = self._store
-        before_ms = (store.clock.wall() - store.log_retention) * 1000
+        before_ms = (store.clock.wall() - store.log_retention / store.reclamation.divisor) * 1000
         while True:
             oldest = database.log.oldest(database.snapshot())
             if oldest is None or oldest.wall_ms >= before_ms or oldest.lsn == database.log.last_lsn:

@@ -12,11 +12,13 @@ from svc.store.keys import encode_key, kind_range
 from svc.store.records import projection, to_ms
 from svc.store.slices import SLICE
 from svc.store.transaction import Transaction
+from svc.store.writes import Found
 
 if TYPE_CHECKING:
     from svc.store.table import Table
 
 BATCH = 1000  # records deleted together
+LOW_BATCH = 10  # the same on a full volume: the log gets their images
 
 
 async def remove_records_before(
@@ -24,7 +26,7 @@ async def remove_records_before(
 ) -> tuple[int, int]:
     """Delete the records whose `attribute`, a time, is before `before_ms`, in batches; returns (deleted, found).
 
-    `on_batch` hears of both. Each batch is looked for in a new snapshot, so a record that is replaced meanwhile is judged by what it is then.
+    `on_batch` hears of both. A record that is replaced meanwhile is judged by what it is when it would be deleted.
     Raises the Problem that ends it; the batches before are deleted.
     """
     store = table.database.store
@@ -33,8 +35,10 @@ async def remove_records_before(
     while not search.done:
         await store.slices.take()
         transaction = Transaction(store, user)
-        for stored, raw in search.batch(table.database.snapshot()):
-            transaction.delete_stored(table, stored, raw)
+        snapshot = table.database.snapshot()
+        why = Found(table.database.log.newest_lsn(snapshot), search.is_old)
+        for stored, raw in search.batch(snapshot):
+            transaction.delete_stored(table, stored, raw, why)
             found += 1
         if transaction.has_writes:
             await transaction.apply_long()
@@ -62,10 +66,10 @@ class _Search:
         index = self._table.indexes.get(self._attribute)
         count = 0
         for stored, raw in self._by_index(txn) if index is not None and index.ready and self._behind is None else self._by_key(txn):
-            if raw is not None and self._is_old(raw):
+            if raw is not None and self.is_old(stored, raw):
                 yield stored, raw
                 count += 1
-            if count == BATCH or now() >= end:
+            if count >= (LOW_BATCH if self._table.database.env.is_low else BATCH) or now() >= end:
                 return
         self.done = True
 
@@ -81,7 +85,8 @@ class _Search:
             self._behind = stored
             yield stored, raw
 
-    def _is_old(self, raw: bytes) -> bool:
+    def is_old(self, stored: bytes, raw: bytes) -> bool:
+        """Whether a record (stored key, raw) is one of them."""
         value = self._value_of(raw)[0]
         if isinstance(value, datetime):
             value = to_ms(value)

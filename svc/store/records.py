@@ -38,7 +38,7 @@ from msgspec.msgpack import Decoder, Encoder, Ext
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, frame_content_size
 
 from svc.errors import BadValue, StoreFailure
-from svc.store.blobs import Blob
+from svc.store.blobs import Blob, BlobDescription
 
 Record = dict[str, Any]
 
@@ -343,6 +343,7 @@ def _make_selector(
     decode_structs = Decoder(list[struct], ext_hook=_from_extension_json).decode  # type: ignore[valid-type]
     to_builtins = msgspec.to_builtins
     given_fields = [fields[place] for place in given]
+    given_names = [names[place] for place in given]
 
     def select(raws: list[bytes], columns: list[list[Any]]) -> list[Record]:
         try:
@@ -350,10 +351,18 @@ def _make_selector(
             structs = decode_structs(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
         except _DAMAGE:
             raise _damaged()
+        if not given_fields:
+            return to_builtins(structs, builtin_types=(bytes,))  # type: ignore[no-any-return]
+        # What is given keeps its place while the structs become objects, and is put there afterwards: it would be copied, at any depth.
         for field, column in zip(given_fields, columns, strict=True):
             for found, value in zip(structs, column, strict=True):
-                setattr(found, field, value)
-        return to_builtins(structs, builtin_types=(bytes,))  # type: ignore[no-any-return]
+                setattr(found, field, MISSING if value is MISSING else True)
+        records: list[Record] = to_builtins(structs, builtin_types=(bytes,))
+        for name, column in zip(given_names, columns, strict=True):
+            for record, value in zip(records, column, strict=True):
+                if value is not MISSING:
+                    record[name] = value
+        return records
 
     return select
 
@@ -400,6 +409,8 @@ def _storable(value: Any, big: bool, files: list[Blob]) -> Any:
         return _storable(int(value), big, files)
     if isinstance(value, float):
         return float(value)
+    if kind is BlobDescription:
+        raise value.refusal()
     raise BadValue(f"A value of type {kind.__name__} cannot be stored")
 
 

@@ -1,12 +1,22 @@
 """Snapshots that outlive their turn: of answers that are streamed (contract: schema-and-store §8.11).
 
-LMDB does not reuse a page that an open snapshot may read, so a client that stops reading in the middle of an answer would make the database
-grow for as long as it likes. A snapshot that nobody has used for IDLE seconds is therefore taken away from whoever holds it.
+LMDB does not reuse a page that an open snapshot may read, so a client that stops reading in the middle of an answer, or reads slowly, would make
+the database grow for as long as it likes. A snapshot is therefore taken away from whoever holds it when
+
+- nobody has used it for IDLE seconds, or
+- it keeps more than `SnapshotLimits.growth` bytes from being reused, or
+- it is older than `SnapshotLimits.age` seconds, and keeps a noticeable part of that (an old snapshot that is in nobody's way is left alone).
+
+What a snapshot keeps from being reused is at most what the file has grown by since it was taken, and at most the free pages inside the file; the
+lesser of the two is taken for it.
+
+Who holds it is told with the next `use`, and goes on with another one if the rest of the result can be found on that.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
@@ -19,23 +29,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.store")
 
 IDLE = 30.0  # seconds; with a look about every second it is gone well before 60
+LONG = 5.0  # seconds that a transaction is open, from which on `report_long` speaks of it
+_NOTICEABLE = 16  # a 16th of the growth that is allowed
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLimits:
+    """`age` in seconds, `growth` in bytes."""
+
+    age: float = 600.0
+    growth: int = 512 << 20
 
 
 class HeldSnapshot:
     """One of them. Whoever holds it calls `use` for each piece of work, and `abort` at the end."""
 
-    __slots__ = ("_database", "_snapshots", "_txn", "_used")
+    __slots__ = ("_began", "_database", "_is_reported", "_reason", "_size", "_snapshots", "_txn", "_used", "reader")
 
-    def __init__(self, snapshots: Snapshots, database: Database, txn: Txn) -> None:
+    def __init__(self, snapshots: Snapshots, database: Database, txn: Txn, reader: str) -> None:
         self._snapshots = snapshots
         self._database = database
         self._txn: Txn | None = txn
-        self._used = snapshots.now()
+        self._began = self._used = snapshots.now()
+        self._size = database.env.used_bytes()
+        self._reason = ""
+        self._is_reported = False
+        self.reader = reader  # for the log
 
     def use(self) -> Txn:
-        """The read transaction, for some work now. Raises SnapshotLost if it was idle for too long."""
+        """The read transaction, for some work now. Raises SnapshotLost if it was taken away."""
         if self._txn is None:
-            raise SnapshotLost(f"The result was not read for {IDLE:.0f} seconds, its snapshot was given up")
+            raise SnapshotLost(f"{self._reason or 'The result has ended'}, its snapshot was given up")
         self._used = self._snapshots.now()
         return self._txn
 
@@ -46,37 +70,64 @@ class HeldSnapshot:
             self._snapshots.forget(self)
             txn.abort()
 
-    def abort_idle(self, now: float) -> bool:
-        """`abort` if nobody has used it for too long."""
-        idle = now - self._used
-        if idle < IDLE:
+    def report_long(self, now: float) -> None:
+        """Log that it is open for LONG, once."""
+        if not self._is_reported and now - self._began >= LONG:
+            self._is_reported = True
+            logger.warning("database %s: %s has a read transaction open for %.0f s", self._database.name, self.reader, now - self._began)
+
+    def abort_if_due(self, now: float, limits: SnapshotLimits) -> bool:
+        """`abort` if it was not used for too long, or costs too much."""
+        self._reason = self._why(now, limits)
+        if not self._reason:
             return False
-        logger.warning("database %s: a result was not read for %.0f s, its snapshot is given up", self._database.name, idle)
+        logger.warning("database %s: %s: %s, its snapshot is given up", self._database.name, self.reader, self._reason)
         self.abort()
         return True
+
+    def _why(self, now: float, limits: SnapshotLimits) -> str:
+        """The reason to take it away, "" if there is none."""
+        if now - self._used >= IDLE:
+            return f"The result was not read for {now - self._used:.0f} seconds"
+        grown = self._database.env.used_bytes() - self._size
+        age = now - self._began
+        if grown >= (limits.growth // _NOTICEABLE if age >= limits.age else limits.growth):
+            kept = min(grown, self._database.free_bytes())
+            if kept >= limits.growth:
+                return f"The result keeps {kept >> 20} MB of the database from being used again"
+            if age >= limits.age and kept >= limits.growth // _NOTICEABLE:
+                return f"The result is being read for {age:.0f} seconds"
+        return ""
 
 
 class Snapshots:
     """All held snapshots of a store."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, limits: SnapshotLimits) -> None:
         self.now = clock.monotonic
+        self._limits = limits
         self._held: set[HeldSnapshot] = set()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, database: Database, *, fresh: bool = False) -> HeldSnapshot:
+    def hold(self, database: Database, *, fresh: bool = False, reader: str = "a result") -> HeldSnapshot:
         """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn. `fresh`: one of the
-        caller's own instead, of what is committed by now."""
-        held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot())
+        caller's own instead, of what is committed by now. `reader`: who it is for, in the log."""
+        held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot(), reader)
         self._held.add(held)
         return held
 
     def forget(self, held: HeldSnapshot) -> None:
         self._held.discard(held)
 
-    def abort_idle(self) -> int:
-        """Take away those that nobody uses; to be called about once a second. Returns how many."""
+    def report_long(self) -> None:
+        """Log those that are open for LONG, each once; to be called about once a second."""
         now = self.now()
-        return sum([held.abort_idle(now) for held in list(self._held)])
+        for held in self._held:
+            held.report_long(now)
+
+    def abort_due(self) -> int:
+        """Take away those that nobody uses or that cost too much; to be called about once a second. Returns how many."""
+        now = self.now()
+        return sum([held.abort_if_due(now, self._limits) for held in list(self._held)])

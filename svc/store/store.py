@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf, nextafter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import NotFound, Problem, SchemaError, ServerError, StoreFailure
@@ -29,28 +29,32 @@ from svc.store.blobs import Helper
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
 from svc.store.drops import Closing, Remover, leftovers, move_away
-from svc.store.env import MAP_BYTES, WriterBusy, new_helper
+from svc.store.env import MAP_BYTES, Holder, WriterBusy, new_helper
 from svc.store.index import IndexCaches
 from svc.store.log import LogEntry
 from svc.store.maintenance import Maintenance
+from svc.store.reclamation import Reclamation, ReclamationSettings
 from svc.store.records import COMPRESS_ABOVE, NEVER
 from svc.store.schema import TableDefinition
 from svc.store.slices import Slices
-from svc.store.snapshots import Snapshots
+from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
 from svc.store.table import Table
 from svc.store.transaction import Transaction
-from svc.store.write_queue import QueueLimits, WriteQueue
+from svc.store.write_queue import FOREIGN_PAUSE, QueueLimits, WriteQueue
 
 logger = logging.getLogger("svc.store")
 
 CACHE_BYTES = 64 << 20
 LOG_RETENTION = 3 * 86400.0  # seconds
 QUEUE_LIMITS = QueueLimits()
+SNAPSHOT_LIMITS = SnapshotLimits()
+RECLAMATION = ReclamationSettings()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
 _PAUSE = 0.002  # seconds between two looks at whether another process still writes
 _SETTLED = 2.0  # seconds after which a directory's time of change tells that nothing more has changed
 _REMOVAL_SECONDS = 5.0  # that closing waits for the files of dropped databases
 
+T = TypeVar("T")
 Listener = Callable[[Database, list[LogEntry]], None]
 
 
@@ -86,7 +90,8 @@ class Store:
 
     `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
     `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
-    `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `make_helper`: the executor of a
+    `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `snapshot_limits`: of results that are
+    read slowly. `reclamation`: of what may go when the volume becomes full. `make_helper`: the executor of a
     single thread that the long writer of a database lives on. `compression`: of large records, as the setting says it
     (configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.
     """
@@ -102,6 +107,8 @@ class Store:
         audit: bool = True,
         log_retention: float = LOG_RETENTION,
         queue_limits: QueueLimits = QUEUE_LIMITS,
+        snapshot_limits: SnapshotLimits = SNAPSHOT_LIMITS,
+        reclamation: ReclamationSettings = RECLAMATION,
         make_helper: Callable[[], Executor] = new_helper,
         blob_paths: tuple[Path, ...] = (),
         compression: bool | Mapping[str, Any] = True,
@@ -118,7 +125,8 @@ class Store:
         self.log_retention = log_retention
         self.make_helper = make_helper
         self.slices = Slices(clock)
-        self.snapshots = Snapshots(clock)
+        self.snapshots = Snapshots(clock, snapshot_limits)
+        self.reclamation = Reclamation(path, reclamation, clock)
         self.caches = IndexCaches(cache_bytes)
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []  # told of each table that is no longer there, whoever dropped it
@@ -136,6 +144,7 @@ class Store:
         self._finished: list[tuple[Transaction, Problem | None]] = []  # wait to be told
         self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
         self._commits = self._failed_commits = self._transactions = 0
+        self._reported: set[Holder] = set()  # long writes that the log has spoken of
         self._maintenance = Maintenance(self)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -333,6 +342,19 @@ class Store:
             queue = self._queues[database] = WriteQueue(database.env, self.clock, self._queue_limits)
         return queue
 
+    async def write_when_free(self, databases: Callable[[], Iterable[Database]], attempt: Callable[[], T]) -> T:
+        """What `attempt` returns, which raises WriterBusy while one of the databases has a long write under way: it is made when those who came
+        before have written, and again if another process was faster. `databases` is asked before each. Raises Overloaded, and what `attempt` raises.
+        """
+        while True:
+            for database in databases():
+                await self.queue_of(database).wait()
+            try:
+                return attempt()
+            except WriterBusy:
+                # Never at once: what keeps the database may need this loop to end.
+                await asyncio.sleep(FOREIGN_PAUSE)
+
     @staticmethod
     def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
         """Raise ServerError if one of these tables is no longer what it was when its records were checked, NotFound if it is gone."""
@@ -418,6 +440,17 @@ class Store:
                 except Exception:
                     logger.exception("the end of a transaction could not be handled")
 
+    def report_long_transactions(self) -> None:
+        """Log the transactions that are open for long, each once; to be called about once a second (`storage.debugLongTransactions`)."""
+        self.snapshots.report_long()
+        now = self.clock.monotonic()
+        writing = {database.env.holder: database for database in self.databases.values() if database.env.holder is not None}
+        self._reported &= writing.keys()
+        for holder, database in writing.items():
+            if holder not in self._reported and holder.since and now - holder.since >= LONG:
+                self._reported.add(holder)
+                logger.warning("database %s: %s has the write transaction for %.0f s", database.name, holder.about, now - holder.since)
+
     def end_turn(self) -> None:
         """Drop the shared snapshots: what is read after this is read as of then."""
         for database in list(self.databases.values()):
@@ -455,6 +488,11 @@ class Store:
                 {table.name: table.size(txn) for table in database.tables.values()},
             )
         return StoreStats(self.caches.used, self.caches.budget, self._commits, self._failed_commits, self._transactions, figures)
+
+    @property
+    def stopped(self) -> list[str]:
+        """The names of databases that can be neither read nor written any more until this process has opened them again (`env`)."""
+        return [name for name, database in self.databases.items() if database.env.has_stopped]
 
     def sync(self) -> None:
         """Flush to disk what `write_async` left to the operating system."""

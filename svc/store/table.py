@@ -27,6 +27,7 @@ from svc.store.keys import (
     Key,
     decode_key,
     encode_key,
+    encode_primary,
     index_keys,
     is_hashed,
     storage_high,
@@ -113,6 +114,11 @@ class Table:
         self._sequence: KeySequence | None = None
         self._key_of = projection((self.primary_key,))
 
+    @property
+    def stored(self) -> StoredTable:
+        """What the database's definitions have of it."""
+        return StoredTable(self.number, self.definition)
+
     def keep_images(self) -> None:
         """From here on, and until the process ends, the log gets the images before a change, whatever the definition says of it: somebody
         follows what happens to the table. It does not end before, because a write under way relies on it.
@@ -163,6 +169,15 @@ class Table:
         # The common header has no expiry.
         return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
 
+    def deleted_version(self, key: Key) -> float | None:
+        """The version of the deletion of a record that is not there; None if the log knows of none. On the turn's snapshot."""
+        try:
+            entries = self.database.log.read_record_history(self.database.env.snapshot(), self.number, encode_primary(key), None)
+            entry = next(entries, None)
+        except LmdbError as error:
+            raise store_problem(error, self.database.env.path) from error
+        return None if entry is None else entry.version
+
     def get_by(self, key: bytes, txn: Txn) -> bytes | None:
         """The same by the stored key that scans and indexes yield, or by an encoded one."""
         if len(key) < MAX_STORED:
@@ -207,7 +222,7 @@ class Table:
 
         `behind`: the stored key of a record, there or not any more; the scan goes on behind it, in its own direction.
 
-        Keys over 509 bytes that agree in their first 494 come in a fixed but arbitrary order.
+        Keys over 509 bytes that agree in their first 494 cannot be written (`keys`); earlier versions did, and they come in any order.
         """
         now_ms = self.database.clock.wall() * 1000
         start = None if low is None else storage_low(low)

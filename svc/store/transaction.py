@@ -15,18 +15,19 @@ commit again: it is awaited instead (`apply_long`). Then it gives way to readers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
-from svc.store.env import LmdbError, WriterBusy, store_problem
+from svc.store.env import LmdbError, store_problem
 from svc.store.keys import Key, encode_primary, is_hashed
 from svc.store.log import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
 from svc.store.long_write import LongWrite
-from svc.store.pending import INSERT, UPDATE, Write, WriteList, carry_out
+from svc.store.merging import merge
+from svc.store.pending import INSERT, UPDATE, Write, WriteList, assign_keys, carry_out
 from svc.store.records import decode, encode, encode_payload
-from svc.store.writes import CREATE, Precondition, WriteSet, merge
+from svc.store.writes import CREATE, Decide, Found, Precondition, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -47,11 +48,14 @@ class Transaction:
     __slots__ = (
         "_aborted",
         "_by_key",
+        "_is_keyless",
         "_store",
         "_tables",
         "_writes",
+        "assigned",
         "databases",
         "deleted",
+        "may_use_reserve",
         "on_done",
         "operation",
         "outcome",
@@ -67,6 +71,8 @@ class Transaction:
         self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
+        self._is_keyless = False  # records among the writes are given a key when they are applied
+        self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
         self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
@@ -74,6 +80,7 @@ class Transaction:
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
         self.version = 0.0
+        self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
         self.outcome: tuple[Problem | None] | None = None
         self.on_done: Callable[[Problem | None], None] | None = None
 
@@ -90,58 +97,67 @@ class Transaction:
     # -- collecting
 
     def put(
-        self, table: Table, key: Key, record: dict[str, Any], precondition: Precondition | None = None, *, expires_at: float | None = None
+        self,
+        table: Table,
+        key: Key,
+        record: dict[str, Any],
+        precondition: Precondition | None = None,
+        *,
+        expires_at: float | None = None,
+        decide: Decide | None = None,
     ) -> None:
         """Replace or make the record `key`. `record` has been validated and belongs to the transaction from now on.
 
-        Its primary key becomes `key`, its time attributes are set when it is applied. `expires_at`: ms since the epoch.
+        Its primary key becomes `key`, its time attributes are set when it is applied. `expires_at`: ms since the epoch. `decide`: what depends
+        on the record that is there, see `writes`.
         """
-        self._collect(PUT, table, key, record, precondition, expires_at)
+        self._collect(PUT, table, key, record, precondition, expires_at, decide)
 
     def create(
         self, table: Table, key: Key | None, record: dict[str, Any], *, key_prefix: str = "", expires_at: float | None = None
+    ) -> Key | None:
+        """Make a record. `apply` raises RecordExists if there is one with this key.
+
+        `key` None: under a new one, that no record has. Returns the key; None if it is one of `assigned` once this is applied.
+        """
+        return self._collect(PUT, table, self._key(table, key, key_prefix), record, CREATE, expires_at, adds=True)
+
+    def patch(
+        self, table: Table, key: Key, changes: dict[str, Any], precondition: Precondition | None = None, *, decide: Decide | None = None
+    ) -> None:
+        """Set these attributes and leave the others; `validation.Add` increments. Makes the record if there is none. `decide`: as for `put`."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(PATCH, table, key, changes, precondition, None, decide)
+
+    def insert(self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None) -> Key | None:
+        """Make a record; if there is one with this key, that is `skipped`. `key`, and what is returned: as for `create`."""
+        return self._collect(INSERT, table, self._key(table, key), record, None, expires_at, adds=True)
+
+    def update(
+        self, table: Table, key: Key, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
     ) -> Key:
-        """Make a record, under a new key if `key` is None; returns the key. `apply` raises RecordExists if there is such a record."""
-        if key is None:
-            key = self.new_key(table, prefix=key_prefix)
-        self._collect(PUT, table, key, record, CREATE, expires_at)
+        """Set these attributes of a record and leave the others. If there is no such record, the key is `skipped`. Returns the key."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(UPDATE, table, key, changes, None, expires_at, decide)
         return key
 
-    def patch(self, table: Table, key: Key, changes: dict[str, Any], precondition: Precondition | None = None) -> None:
-        """Set these attributes and leave the others; `validation.Add` increments. Makes the record if there is none."""
+    def upsert(
+        self, table: Table, key: Key | None, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
+    ) -> Key | None:
+        """`update`, or `insert` if there is no such record: then `changes` are all of it, and `apply` checks it as such."""
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        self._collect(PATCH, table, key, changes, precondition, None)
-
-    def insert(self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None) -> Key:
-        """Make a record, under a new key if `key` is None; returns the key. If there is such a record, the key is `skipped`."""
-        if key is None:
-            key = self.new_key(table)
-        self._collect(INSERT, table, key, record, None, expires_at)
-        return key
-
-    def update(self, table: Table, key: Key, changes: dict[str, Any], *, expires_at: float | None = None) -> None:
-        """Set these attributes of a record and leave the others. If there is no such record, the key is `skipped`."""
-        changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        self._collect(UPDATE, table, key, changes, None, expires_at)
-
-    def upsert(self, table: Table, key: Key | None, changes: dict[str, Any], *, expires_at: float | None = None) -> Key:
-        """`update`, or `insert` if there is no such record: then `changes` are all of it, and `apply` checks it as such. Returns the key."""
-        if key is None:
-            key = self.new_key(table)
-        changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        self._collect(PATCH, table, key, changes, None, expires_at)
-        return key
+        return self._collect(PATCH, table, self._key(table, key), changes, None, expires_at, decide, adds=True)
 
     def delete(self, table: Table, key: Key, precondition: Precondition | None = None) -> None:
         """Remove the record if there is one; if not, the key is `skipped`."""
         self._collect(DELETE, table, key, None, precondition, None)
 
-    def delete_stored(self, table: Table, stored: bytes, raw: bytes) -> None:
-        """The same for a record that a scan has found; of it no more than the key is kept."""
+    def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: Found | None = None) -> None:
+        """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
         key = encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
-        self._add(Write(DELETE, table, key, None, None, None))
+        self._add(Write(DELETE, table, key, None, None, None, found=found))
 
     def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
         """Say something to those who listen to the record `key`, there or not, or with None to the whole table. No record changes.
@@ -167,38 +183,42 @@ class Transaction:
         # Not among those by key: they say nothing of what the record is.
         self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload))
 
-    def new_key(self, table: Table, *, prefix: str = "") -> Key:
-        """A key that no record has (schema-and-store §6.5)."""
-        return table.new_key(prefix)
+    @staticmethod
+    def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:
+        """A random key in place of None (schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
 
-    def new_keys(self, table: Table, count: int, *, prefix: str = "") -> Iterator[Key]:
-        """That many keys. Numbers of a sequence are reserved at once, with the commit of this turn.
-
-        Raises WriterBusy while a long write is under way and it takes numbers; then nothing has happened.
+        Raises ClientError if keys have to be given.
         """
-        if count and table.has_sequence and not prefix:
-            self._store.open_writers((table.database,), wait=False)
-        return table.new_keys(count, prefix)
+        return table.new_key(prefix) if key is None and (prefix or not table.has_sequence) else key
 
     def _collect(
         self,
         kind: int,
         table: Table,
-        key: Key,
+        key: Key | None,
         data: dict[str, Any] | None,
         precondition: Precondition | None,
         expires_at: float | None,
-    ) -> None:
+        decide: Decide | None = None,
+        *,
+        adds: bool = False,
+    ) -> Key | None:
+        """Returns `key`. `adds`: it may be None."""
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
-        encoded = encode_primary(key)
+        if key is None and adds:
+            encoded = b""
+            self._is_keyless = True
+        else:
+            encoded = encode_primary(key)
         if data is not None and table.definition.dynamic:
             table.database.learn_attributes(table, data)
         if data is not None and Unsaved.alive:
             self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
-        if data is not None and kind not in (PATCH, UPDATE):
+        if data is not None and key is not None and kind not in (PATCH, UPDATE):
             data[table.primary_key] = list(key) if type(key) is tuple else key
-        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at))
+        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at, None, decide))
+        return key
 
     def _add(self, write: Write) -> None:
         table = write.table
@@ -228,6 +248,8 @@ class Transaction:
             if raw is None if write.kind == UPDATE else raw is not None and write.kind == INSERT:
                 continue
             record = write.data
+            if write.decide is not None:
+                record = write.decide(record, None if raw is None else decode(raw))
             if write.kind == PATCH or write.kind == UPDATE:
                 record = merge({} if raw is None else decode(raw), record)
                 record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
@@ -263,16 +285,26 @@ class Transaction:
             self._save_blobs_now()
         if not self._writes:
             self.databases = ()
-            self.deleted, self.skipped = 0, []
+            self.deleted, self.skipped, self.assigned = 0, [], []
             self.outcome = None
             store.applied(self)
             return
         databases = self._databases()
         store.open_writers(databases, wait=wait)
         store.check_tables(self._tables)  # from here on no other process can change them
+        is_keyless = self._is_keyless
         writes = self._take()
+        self.assigned = []
+        if is_keyless:
+            keyless = [write for write in writes if write.is_keyless]
+            for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
+                pass
         for database in databases:
-            if database.env.is_low and any(write.adds and write.table.database is database for write in writes):
+            if (
+                database.env.is_low
+                and not self.may_use_reserve
+                and any(write.adds and write.table.database is database for write in writes)
+            ):
                 database.require_space()
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
@@ -306,15 +338,12 @@ class Transaction:
 
     async def apply_in_turn(self) -> None:
         """`apply`, after the long write that is under way in the database, and after those who came before. Raises Overloaded."""
-        while True:
-            for database in self._databases():
-                await self._store.queue_of(database).wait()
+
+        def attempt() -> None:
             self._store.check_tables(self._tables)
-            try:
-                self.apply(wait=False)
-            except WriterBusy:
-                continue
-            return
+            self.apply(wait=False)
+
+        await self._store.write_when_free(self._databases, attempt)
 
     async def apply_long(self) -> None:
         """Carry out what was collected, in slices. When it returns, everything is on the disk and `on_done` will not be called.
@@ -329,7 +358,12 @@ class Transaction:
         long_write = LongWrite(self._store, work, tables, self.user, self.operation)
         await long_write.run()
         self.databases = databases
-        self.version, self.deleted, self.skipped = long_write.version, work.deleted, long_write.skipped
+        self.version, self.deleted, self.skipped, self.assigned = long_write.version, work.deleted, long_write.skipped, work.assigned
+
+    def with_assigned(self, keys: list[Key | None]) -> list[Key]:
+        """The keys of all records that were added, in their order, once they are applied: `assigned` in place of each None."""
+        assigned = iter(self.assigned)
+        return [next(assigned) if key is None else key for key in keys]
 
     @property
     def _is_in_one_database(self) -> bool:
@@ -343,7 +377,7 @@ class Transaction:
 
     def _take(self) -> list[Write]:
         """The writes, which are no longer waiting."""
-        writes, self._writes, self._by_key, self._tables = self._writes, [], None, {}
+        writes, self._writes, self._by_key, self._tables, self._is_keyless = self._writes, [], None, {}, False
         return writes
 
     def abort(self) -> None:

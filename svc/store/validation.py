@@ -15,6 +15,7 @@ from typing import Any
 from svc.errors import ClientError, ValidationError
 from svc.store.checkers import MAX_DEPTH, Checker, check_any, check_float, check_name, compile_checkers, required_text
 from svc.store.conversion import (
+    EMPTY_KEYS,
     Key,
     autoconvert,
     check_key,
@@ -30,7 +31,7 @@ from svc.store.conversion import (
 )
 from svc.store.schema import Attribute, TableDefinition
 
-__all__ = ("MAX_DEPTH", "Add", "Key", "Validator", "autoconvert", "check_key", "key_from_text", "text_to_value")
+__all__ = ("EMPTY_KEYS", "MAX_DEPTH", "Add", "Key", "Validator", "autoconvert", "check_key", "key_from_text", "text_to_value")
 
 MAX_ATTRIBUTE_NAME_BYTES = 250  # of attributes that a dynamic table creates (operations §1.5)
 MAX_FAILURES = 100  # that one message names
@@ -83,9 +84,9 @@ class Validator:
         self._native = compile_checkers(definition, "native")
         attributes = definition.attributes
         self._attributes = {attribute.name: attribute for attribute in attributes}
-        self._created = next((attribute for attribute in attributes if attribute.created_time), None)
-        self._updated = next((attribute for attribute in attributes if attribute.updated_time), None)
-        self._times = self._created is not None or self._updated is not None
+        self._created = tuple(attribute for attribute in attributes if attribute.created_time)
+        self._updated = tuple(attribute for attribute in attributes if attribute.updated_time)
+        self._times = bool(self._created or self._updated)
         self._expires_at = next((attribute.name for attribute in attributes if attribute.expires_at), None)
         # What is given its value by us is never missing.
         self._required = tuple(
@@ -97,14 +98,15 @@ class Validator:
             and not (attribute.created_time or attribute.updated_time or attribute.embed)
         )
 
-    def record(self, data: dict[str, Any], *, source: str = "json") -> dict[str, Any]:
+    def record(self, data: dict[str, Any], *, source: str = "json", complete: bool = True) -> dict[str, Any]:
         """The record to store for a full write: `data` itself if nothing had to be changed, else a copy with its properties in their order.
 
-        The primary key may be missing or null: then one is assigned. Raises ValidationError with all failures.
+        The primary key may be missing or null: then one is assigned. Not `complete`: what is missing may be added, `require_all` follows.
+        Raises ValidationError with all failures.
         """
         failures: list[str] = []
         changed = self._check(data, source, failures)
-        for name in self._required:
+        for name in self._required if complete else ():
             if data.get(name) is None:
                 failures.append(required_text(name, name in data))  # noqa: PERF401 - a comprehension would cost every good record
         if failures:
@@ -168,15 +170,14 @@ class Validator:
         """Set the time attributes of `record` in place. `previous`: the stored record that this write replaces or changes; None = new."""
         if not self._times:
             return
-        created, updated = self._created, self._updated
-        if created is not None:
+        for created in self._created:
             if previous is None:
                 record[created.name] = _time_value(created, now_ms)
             elif created.name in previous:
                 record[created.name] = previous[created.name]
             else:  # older than the attribute: nobody knows
                 record.pop(created.name, None)
-        if updated is not None:
+        for updated in self._updated:
             record[updated.name] = _time_value(updated, now_ms)
 
     def expiry(self, record: dict[str, Any]) -> float | None:

@@ -4,6 +4,19 @@ Usually nobody does: the writes of a turn go into the turn's writer and wait for
 itself, over many turns. Whoever comes meanwhile waits here, in the order of coming: ordinary writers that stand next to each other are let in
 together, and their writes share a commit as always; a long one is let in alone.
 
+    state     what holds
+    FREE      nobody waits. Ordinary writers go on at once
+    CALLED    a long write has been called, and comes in with a later turn. Ordinary writers that were let in before it come now
+    HELD      that long write is inside, until `leave`. Whether another process has to end first is its own business
+    FOREIGN   another process has the database; a timer looks whether it still does. There is none in any other state
+
+    FREE ------> CALLED ------> HELD ------> FREE       a long write that needs not wait goes from FREE to HELD
+      ^-----------'                                     it was cancelled before it came in
+    FREE ------> FOREIGN -----> FREE
+
+Whenever it becomes FREE, ordinary writers in front are let in and then the long one behind them is called. So in every other state all who come
+stand in line, nobody comes in beside a long write, and one of them never takes the place of another or of the timer.
+
 Nobody waits without end. `check` refuses a writer when those before it will take too long, as far as past long writes tell, or when
 something stands here that has waited for too long already.
 """
@@ -11,19 +24,47 @@ something stands here that has waited for too long already.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.errors import Overloaded
+from svc.errors import Overloaded, Problem
 
 if TYPE_CHECKING:
     from svc.store.env import Environment
 
+logger = logging.getLogger("svc.store")
+
 FIRST_PACE = 100e-6  # seconds that one write of a long one takes, its share of commit included: until it is known
 PACE_FROM = 1000  # writes from which on a long write tells the pace: what a shorter one takes is mostly its commit, and chance
-_FOREIGN_PAUSE = 0.005  # seconds between two looks at what another process does
+FOREIGN_PAUSE = 0.005  # seconds between two looks at what another process does
+
+
+class State(IntEnum):
+    FREE = 0
+    CALLED = 1
+    HELD = 2
+    FOREIGN = 3
+
+
+class Input(IntEnum):
+    CALL = 0  # a long write whose turn has come
+    ENTER = 1  # a long write comes in
+    GIVE_UP = 2  # it was cancelled instead
+    LEAVE = 3  # it has ended
+    FOREIGN_SEEN = 4
+    FOREIGN_GONE = 5
+
+
+TRANSITIONS = {
+    State.FREE: {Input.CALL: State.CALLED, Input.ENTER: State.HELD, Input.FOREIGN_SEEN: State.FOREIGN},
+    State.CALLED: {Input.ENTER: State.HELD, Input.GIVE_UP: State.FREE},
+    State.HELD: {Input.LEAVE: State.FREE},
+    State.FOREIGN: {Input.FOREIGN_GONE: State.FREE},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +76,10 @@ class QueueLimits:
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
-    """`size`: number of writes of a long one, 0 for an ordinary writer. `since`: when it came, monotonic. `turn`: its turn has come."""
+class _Waiter:
+    """`size`: number of writes of a long one, None for an ordinary writer. `since`: when it came, monotonic. `turn`: its turn has come."""
 
-    size: int
+    size: int | None
     since: float
     turn: asyncio.Future[None] | None = None
 
@@ -50,99 +91,117 @@ class WriteQueue:
         self._env = env
         self._now = clock.monotonic
         self._limits = limits
-        self._inside: _Place | None = None  # a long write, or another process' one
-        self._called: _Place | None = None  # a long write whose turn has come, and which has not come in yet
-        self._waiting: deque[_Place] = deque()
-        self._started = 0.0  # when the one inside came in
+        self.state = State.FREE
+        self._long: _Waiter | None = None  # the long write that is called or inside
+        self._waiting: deque[_Waiter] = deque()
+        self._since = 0.0  # when the state was entered
         self._pace = FIRST_PACE
 
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def _move(self, input_: Input) -> None:
+        state = TRANSITIONS[self.state].get(input_)
+        assert state is not None, f"{input_.name} while the queue of writers is {self.state.name}"
+        self.state = state
+        self._since = self._now()
+
+    def verify(self) -> None:
+        """Assert what holds in each state."""
+        assert (self._long is not None) is (self.state in (State.CALLED, State.HELD)), self.state.name
+        assert self.state is not State.FREE or not self._waiting, "the queue is free, and somebody waits"
+
     @property
     def is_taken(self) -> bool:
         """Whether a long write has the database for itself, or another process."""
-        return self._inside is not None
-
-    @property
-    def has_long_write(self) -> bool:
-        """Whether a long write of this process is inside."""
-        return self._inside is not None and self._inside.size > 0
+        return self.state is State.HELD or self.state is State.FOREIGN
 
     def check(self) -> None:
         """Raise Overloaded if one more writer would have to wait for too long."""
-        oldest = min((place.since for place in (self._inside, self._called, *self._waiting) if place is not None), default=None)
-        if oldest is not None:
-            if self._now() - oldest > self._limits.age:
-                raise Overloaded("Service unavailable, the outstanding write queue is too long")
-            if self.expected_wait() > self._limits.wait:
-                raise Overloaded
+        if self.state is State.FREE:
+            return
+        oldest = self._since if self._long is None else self._long.since
+        if self._waiting:
+            oldest = min(oldest, self._waiting[0].since)
+        if self._now() - oldest > self._limits.age:
+            raise Overloaded("Service unavailable, the outstanding write queue is too long")
+        if self.expected_wait() > self._limits.wait:
+            raise Overloaded
 
     def expected_wait(self) -> float:
         """Seconds until one more writer would come in."""
-        writes = sum(place.size for place in (self._called, *self._waiting) if place is not None)
-        inside = self._inside
-        under_way = 0.0 if inside is None else max(inside.size * self._pace - (self._now() - self._started), 0.0)
-        return writes * self._pace + under_way
+        seconds = sum(waiter.size or 0 for waiter in self._waiting) * self._pace
+        if self._long is not None and self._long.size is not None:
+            passed = self._now() - self._since if self.state is State.HELD else 0.0
+            seconds += max(self._long.size * self._pace - passed, 0.0)
+        return seconds
 
     async def wait(self) -> None:
-        """Wait until ordinary writers may come in, in their order. Raises Overloaded."""
+        """Wait until ordinary writers may come in, in their order. Raises Overloaded, StoreFailure."""
         self.check()
-        if self._inside is None and not self._env.is_open_to_writers():
-            self._watch_others()
-        if self._inside is not None or self._waiting:
-            await self._stand(_Place(0, self._now()))
+        if self.state is State.FREE and not self._env.is_open_to_writers():
+            self._move(Input.FOREIGN_SEEN)
+            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._look)
+        if self.state is not State.FREE:
+            await self._stand(_Waiter(None, self._now()))
 
     async def enter(self, size: int) -> None:
         """Wait until a long write of `size` writes may begin; it has the database for itself until `leave`. Raises Overloaded."""
         self.check()
-        place = _Place(size, self._now())
-        if self._inside is not None or self._called is not None or self._waiting:
+        waiter = _Waiter(size, self._now())
+        if self.state is State.FREE:
+            self._long = waiter
+        else:
             try:
-                await self._stand(place)
+                await self._stand(waiter)
             except BaseException:
-                if self._called is place:
-                    self._called = None
-                    self._call()
+                if self._long is waiter:
+                    self._long = None
+                    self._move(Input.GIVE_UP)
+                    self._advance()
                 raise
-            self._called = None
-        self._inside = place
-        self._started = self._now()
+        self._move(Input.ENTER)
 
     def leave(self) -> None:
         """The long write inside has ended: the next ones come in."""
-        inside, self._inside = self._inside, None
-        if inside is not None and inside.size >= PACE_FROM:
-            self._pace = (self._pace + (self._now() - self._started) / inside.size) / 2
-        self._call()
+        long, since = self._long, self._since
+        self._long = None
+        self._move(Input.LEAVE)
+        if long is not None and long.size is not None and long.size >= PACE_FROM:
+            self._pace = (self._pace + (self._now() - since) / long.size) / 2
+        self._advance()
 
-    async def _stand(self, place: _Place) -> None:
-        place.turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+    async def _stand(self, waiter: _Waiter) -> None:
+        waiter.turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await place.turn
-        except asyncio.CancelledError:
-            if place in self._waiting:
-                self._waiting.remove(place)
+            await waiter.turn
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
             raise
 
-    def _call(self) -> None:
+    def _advance(self) -> None:
         """Let in the ordinary writers in front, then call the long one behind them. They come in the next turn, in this order."""
-        while self._waiting and self._called is None and self._inside is None:
-            place = self._waiting.popleft()
-            assert place.turn is not None
-            if not place.turn.done():
-                place.turn.set_result(None)
-                if place.size:
-                    self._called = place
-
-    def _watch_others(self) -> None:
-        """Another process has the database: it stands for one inside, until it is seen to be gone."""
-        self._inside = _Place(0, self._now())
-        asyncio.get_running_loop().call_later(_FOREIGN_PAUSE, self._look)
+        while self._waiting and self.state is State.FREE:
+            waiter = self._waiting.popleft()
+            assert waiter.turn is not None
+            if waiter.turn.done():  # it was cancelled, and has not noticed yet
+                continue
+            if waiter.size is not None:
+                self._long = waiter
+                self._move(Input.CALL)
+            waiter.turn.set_result(None)
 
     def _look(self) -> None:
-        if self._env.is_open_to_writers():
-            self.leave()
+        """Whether the other process still has the database."""
+        try:
+            is_open = self._env.is_open_to_writers()
+        except Problem as problem:  # those who wait meet it themselves
+            logger.error("whether another process writes cannot be seen: %s", problem.message)
+            is_open = True
+        if is_open:
+            self._move(Input.FOREIGN_GONE)
+            self._advance()
         else:
-            asyncio.get_running_loop().call_later(_FOREIGN_PAUSE, self._look)
+            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._look)

@@ -7,7 +7,7 @@ turn's commit; `undo` therefore has to put back no more than the log's counter.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -16,9 +16,10 @@ import msgspec
 from svc.errors import ClientError, PreconditionFailed, RecordExists
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
-from svc.store.keys import MAX_STORED, Key, index_key, index_keys, storage_key
+from svc.store.keys import KEPT_BYTES, MAX_STORED, Key, index_key, index_keys, is_hashed, storage_key
 from svc.store.log import DELETE, EXPIRE, PATCH, PUT, LogEntry, entry_encoder
-from svc.store.records import HAS_FILES, decode, encode, etag_of, expiry_of, frame, lsn_of, version_of
+from svc.store.merging import log_changes, merge
+from svc.store.records import HAS_FILES, decode, encode, encode_payload, etag_of, expiry_of, frame, lsn_of, version_of
 from svc.store.validation import Add
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class Rules(Protocol):
 
     kind: int
 
-    def new(self, item: Item) -> dict[str, Any] | None:
-        """The record where there is none."""
+    def new(self, item: Item) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """(the record where there is none, the changes to log; None: the record itself)."""
 
     def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
         """(the record in place of `old`, the changes to log; None: the record itself). Not `is_live`: `old` has expired."""
@@ -85,6 +86,19 @@ class Precondition:
 
 
 CREATE = Precondition(must_not_exist=True)
+
+Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]
+"""(what was asked for, the record that is there or None) -> what is written: of a put the record, of a patch the changes. Called where the write
+happens, within its transaction, each time it is carried out; raises what prevents it. Changes neither argument: it returns a copy instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Why records that a scan has found are to be removed. `lsn`: of the newest log entry that the scan could see. `holds`: whether a record
+    (stored key, raw) that was written after it is still one of those."""
+
+    lsn: int
+    holds: Callable[[bytes, bytes], bool]
 
 
 class WriteSet:
@@ -185,15 +199,23 @@ class WriteSet:
         return raw is not None and not self._is_expired(raw)
 
     def put(
-        self, table: Table, key: bytes, record: dict[str, Any], precondition: Precondition | None, expires_at: float | None = None
+        self,
+        table: Table,
+        key: bytes,
+        record: dict[str, Any],
+        precondition: Precondition | None,
+        expires_at: float | None = None,
+        decide: Decide | None = None,
     ) -> None:
         """Store `record`, which must hold its key, in place of what was there."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
         live = old_raw is not None and not self._is_expired(old_raw)
+        old = None if old_raw is None else decode(old_raw)
+        if decide is not None:
+            record = decide(record, old if live else None)
         if precondition is not None:
             precondition.check(old_raw if live else None)
-        old = None if old_raw is None else decode(old_raw)
         if table.stamps:
             table.validator.stamp(record, self.version, old if live else None)
         expiry = self._expiry(table, record, expires_at)
@@ -204,24 +226,30 @@ class WriteSet:
         table: Table,
         key: bytes,
         id: Any,
-        changes: Mapping[str, Any],
+        changes: dict[str, Any],
         precondition: Precondition | None,
         expires_at: float | None = None,
+        decide: Decide | None = None,
     ) -> None:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
         live = old_raw is not None and not self._is_expired(old_raw)
+        old = None if old_raw is None else decode(old_raw)
+        if decide is not None:
+            changes = decide(changes, old if live else None)
         if precondition is not None:
             precondition.check(old_raw if live else None)
-        old = None if old_raw is None else decode(old_raw)
         if old is None or not live:
             record = merge({}, changes)
             record[table.primary_key] = id
             record = table.validator.record(record, source="native")
             if table.stamps:
                 table.validator.stamp(record, self.version, None)
-            self._write(table, PATCH, key, stored, old_raw, old, record, record, self._expiry(table, record, expires_at))
+            logged = record
+            if Add in map(type, changes.values()):
+                logged = record | log_changes({name: value for name, value in changes.items() if type(value) is Add})
+            self._write(table, PATCH, key, stored, old_raw, old, record, logged, self._expiry(table, record, expires_at))
             return
         record = merge(old, changes)
         record[table.primary_key] = old[table.primary_key]
@@ -233,7 +261,7 @@ class WriteSet:
         expiry = self._expiry(table, record, expires_at)
         if expiry is None and not table.expires_by_attribute and old_raw is not None:
             expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
-        logged = {name: {"__op__": "add", "value": value.value} if type(value) is Add else value for name, value in changes.items()}
+        logged = log_changes(changes)
         for name in table.stamps:
             if name in record:
                 logged[name] = record[name]
@@ -284,9 +312,13 @@ class WriteSet:
                     made = rules.new(item)
                     if made is None:
                         continue
-                    record = made
+                    if len(stored) >= KEPT_BYTES:
+                        check_order(table, txn, stored, rows[-1][0] if rows else b"")
+                    record, changes = made
                     if stamp is not None:
                         stamp(record, version, None)
+                    if changes is not None:
+                        changes.update((name, record[name]) for name in stamps if name in record)
                     expiry = None
                     if may_expire:
                         expiry = self._expiry(table, record, None)
@@ -345,14 +377,14 @@ class WriteSet:
                     self.uncached.add(run.index)
                 yield
 
-    def delete(self, table: Table, key: bytes, precondition: Precondition | None) -> bool:
-        """Remove a record; False, and nothing is written, if there is none."""
+    def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: Found | None = None) -> bool:
+        """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = self.txn.get(stored, None, table.primary)
         live = raw is not None and not self._is_expired(raw)
         if precondition is not None:
             precondition.check(raw if live else None)
-        if raw is None or not live:
+        if raw is None or not live or (found is not None and lsn_of(raw) > found.lsn and not found.holds(stored, raw)):
             return False
         self._remove(table, DELETE, key, stored, raw, decode(raw))
         return True
@@ -402,6 +434,8 @@ class WriteSet:
     ) -> None:
         txn, log = self.txn, self._log
         lsn = log.last_lsn + 1
+        if old_raw is None and len(stored) >= KEPT_BYTES:
+            check_order(table, txn, stored)
         raw = encode(record, self.version, lsn, expiry, self._compress_above)
         txn.put(stored, raw, True, True, False, table.primary)
         if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
@@ -539,6 +573,21 @@ class WriteSet:
         self.entries.append(entry)
 
 
+def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> None:
+    """Raise ClientError if a new key would have no place in the order of keys, because what tells it from another is not in its stored form
+    (`keys.storage_key`). `before`: the last key that will be written before it."""
+    beginning = stored[:KEPT_BYTES]
+    cursor = txn.cursor(table.primary)
+    # Of keys with the same beginning none is hashed, or there is only one.
+    others = (before, cursor.key() if cursor.set_range(beginning) else b"")
+    if any(other.startswith(beginning) and (is_hashed(stored) or is_hashed(other)) for other in others):
+        raise ClientError(
+            f"{table.name} has another key with the same beginning: keys over {MAX_STORED - 3} bytes must differ in their first {KEPT_BYTES - 1}",
+            409,
+            code="KEY_CONFLICT",
+        )
+
+
 class _Runs:
     """The entries of new records, in sorted runs that are merged at the end: to sort all of them at once would take too long.
 
@@ -610,17 +659,6 @@ def _files_of(record: dict[str, Any]) -> dict[int, Blob]:
     return {blob.number: blob for blob in blobs_in(record) if blob.number is not None}
 
 
-def merge(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`record` with `changes` at top level; increments are added to a number, or become the value where there is none."""
-    merged = dict(record)
-    for name, value in changes.items():
-        if type(value) is Add:
-            merged[name] = value.applied_to(merged.get(name))
-        else:
-            merged[name] = value
-    return merged
-
-
 def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
     """The attributes whose stored value differs, missing ones included.
 
@@ -642,4 +680,6 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if kind is dict:
         return len(a) == len(b) and all(name in b and same(value, b[name]) for name, value in a.items())
+    if kind is set:
+        return len(a) == len(b) and encode_payload(a) == encode_payload(b)
     return bool(a == b)

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from svc.auth.origin_policy import explained
 from svc.errors import PeerError
 from svc.messages import Request
 from svc.protocol.websocket import LOST, Agreement, CloseReceived, Event, Failed, PingReceived, PongReceived, State, WebSocketProtocol
@@ -190,7 +191,7 @@ class WebSocket:
     def fail(self, error: BaseException) -> None:
         if isinstance(error, WebSocketClosed | asyncio.CancelledError) and self.closed:
             return
-        found = closing(error)
+        found = closing(explained(error, self.request))
         if found is None:
             self._shared.log_error(f"WebSocket {self.request.target[:200]}", error)
             found = INTERNAL_ERROR, "Internal Server Error"

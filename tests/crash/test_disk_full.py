@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -53,6 +54,41 @@ def test_writes_fail_with_507_and_recover(volume: Path) -> None:
             assert grown.returncode == 0, grown.stderr
             assert client.put("/Doc/one-more", json={"text": text}).status_code == 204
             assert client.get("/Doc/one-more").status_code == 200
+        assert server.stop() == 0
+    finally:
+        server.kill()
+
+
+def end_of_job(server: Process, operation: str, **fields: object) -> str:
+    """Run a job to its end; returns its status, or that of the refusal."""
+    answer = server.operate(operation, **fields)
+    if answer.status_code != 200:
+        return str(answer.status_code)
+    while (job := server.operate("get_job", id=answer.json()["job_id"]).json()[0])["status"] not in ("COMPLETE", "ERROR"):
+        pass
+    return str(job["status"])
+
+
+def test_what_frees_space_works_on_a_full_volume(volume: Path) -> None:
+    """Also when others have taken the last byte: deletes, which the log keeps the images of, the removal of log entries, and drops."""
+    server = Process(volume / "root").start()
+    try:
+        with server.client() as client:
+            text = Random(1).randbytes(50_000).hex()
+            stored = 0
+            while client.put(f"/Doc/{stored}", json={"text": text}).status_code == 204:
+                stored += 1
+            with suppress(OSError), (volume / "others").open("wb") as file:
+                while True:
+                    file.write(bytes(4096))
+                    file.flush()
+            assert client.put("/Doc/one-more", json={"text": text}).status_code == 507
+            for key in range(stored // 2):
+                assert client.delete(f"/Doc/{key}").status_code == 204
+            assert end_of_job(server, "delete_audit_logs_before", table="Doc", timestamp=4e12) == "COMPLETE"
+            assert client.put("/Doc/one-more", json={"text": text}).status_code == 204, "inside the file"
+            assert server.operate("drop_table", table="Doc").status_code == 200
+            assert server.operate("drop_database", database="data").status_code == 200
         assert server.stop() == 0
     finally:
         server.kill()

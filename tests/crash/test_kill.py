@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "4"))
 MAP_BYTES = 1 << 30
 WRITERS = 4  # transactions of a turn
-KEYS = [*range(20), *(f"key {number}" for number in range(20)), *("k" * 600 + str(number) for number in range(5))]
+KEYS = [*range(20), *(f"key {number}" for number in range(20)), *(str(number) + "k" * 600 for number in range(5))]
 
 DEFINITION = TableDefinition(
     "Note",

@@ -10,16 +10,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 import pytest
 
 from svc.auth.keys import TokenKeys
+from tests.support.leaks import held_by, memory_of, wait_until_equal
 
 collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis
 
 APP = Path(__file__).parent / "app"
 PASSWORD = "correct horse"
+GROWTH_MAX = 128 << 20  # bytes of memory that the tests of a module may add to a server: caches fill
 START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
 
 
@@ -34,6 +37,8 @@ class Process:
 
     `own_keys`: it makes its keys of tokens itself. Else it finds short ones, because those it makes cost up to seconds of processor time.
     """
+
+    started: ClassVar[list[Process]] = []
 
     def __init__(
         self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None, own_keys: bool = False
@@ -78,6 +83,8 @@ class Process:
             TokenKeys(self.root / "keys", bits=2048).prepare()
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
+        if self not in Process.started:
+            Process.started.append(self)
         deadline = time.monotonic() + START_LIMIT
         while True:
             try:
@@ -88,6 +95,10 @@ class Process:
                     self.kill()
                     raise AssertionError(f"did not start: {self.output()}") from None
                 time.sleep(0.05)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     def output(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -112,6 +123,32 @@ class Process:
     def operate(self, operation: str, auth: tuple[str, str] | None = ("admin", PASSWORD), **fields: object) -> httpx.Response:
         """One operation over HTTP."""
         return httpx.post(self.operations_url, auth=auth, timeout=60, json={"operation": operation, **fields})
+
+
+def running() -> list[Process]:
+    """The servers that outlive one test."""
+    Process.started[:] = [process for process in Process.started if process.is_running]
+    return list(Process.started)
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Servers hold the same before and after each test."""
+    before = [(process, process.pid, held_by(process.pid, process.root)) for process in running()]
+    yield
+    for process, pid, held in before:
+        if process.is_running and process.pid == pid:
+            wait_until_equal(pid, process.root, held)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_growth() -> Iterator[None]:
+    before = [(process, process.pid, memory_of(process.pid)) for process in running()]
+    yield
+    for process, pid, size in before:
+        if process.is_running and process.pid == pid:
+            grown = memory_of(pid) - size
+            assert grown <= GROWTH_MAX, f"the server has grown by {grown} bytes"
 
 
 @pytest.fixture(scope="session")

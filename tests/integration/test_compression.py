@@ -68,14 +68,53 @@ def test_nothing_is_coded_for_those_who_do_not_ask(client: httpx.Client) -> None
     assert "Content-Encoding" not in response.headers  # short
 
 
-def test_tags_do_not_depend_on_the_coding(client: httpx.Client) -> None:
+def test_each_coding_has_a_tag_of_its_own(client: httpx.Client) -> None:
     long = {"id": "compressed", "specs": ["the same again"] * 500}
     assert client.put("/Product/compressed", json=long).status_code == 204
-    tags = {client.get("/Product/compressed", headers={"Accept-Encoding": coding}).headers["ETag"] for coding in ("identity", "br", "gzip")}
-    assert len(tags) == 1
-    unchanged = client.get("/Product/compressed", headers={"Accept-Encoding": "gzip", "If-None-Match": tags.pop()})
-    assert (unchanged.status_code, "Content-Encoding" in unchanged.headers) == (304, False)
-    assert client.delete("/Product/compressed").status_code == 204
+
+    def get(coding: str, method: str = "GET", **fields: str) -> httpx.Response:
+        return client.request(method, "/Product/compressed", headers={"Accept-Encoding": coding, **fields})
+
+    plain = get("identity").headers["ETag"]
+    tags = {coding: get(coding).headers["ETag"] for coding in ("identity", "br", "gzip", "zstd")}
+    assert tags == {"identity": plain} | {coding: f'"{plain[1:-1]}-{coding}"' for coding in ("br", "gzip", "zstd")}
+    since = "Fri, 01 Jan 2100 00:00:00 GMT"
+    for coding, tag in tags.items():
+        assert get(coding, "HEAD").headers["ETag"] == tag
+        for conditions in (
+            {"If-None-Match": tag},
+            {"If-None-Match": "*"},
+            {"If-Modified-Since": since},
+            {"If-Match": tag, "If-None-Match": tag},
+        ):
+            for method in ("GET", "HEAD"):
+                unchanged = get(coding, method, **conditions)
+                assert (unchanged.status_code, unchanged.headers["ETag"]) == (304, tag), (coding, conditions)
+                assert {"content-encoding", "content-type"}.isdisjoint(unchanged.headers)
+                assert unchanged.headers["Vary"] == "Accept, Accept-Encoding"
+        for other in tags.values():
+            assert get(coding, **{"If-None-Match": other}).status_code == 304, "either names the version"
+            assert get(coding, **{"If-Match": other}).status_code == 200
+    assert client.patch("/Product/compressed", json={"name": "a"}, headers={"If-None-Match": tags["br"]}).status_code == 412
+    assert client.patch("/Product/compressed", json={"name": "a"}, headers={"If-Match": tags["gzip"]}).status_code == 204
+    for tag in tags.values():
+        assert client.patch("/Product/compressed", json={"name": "b"}, headers={"If-Match": tag}).status_code == 412
+        assert get("gzip", **{"If-None-Match": tag}).status_code == 200
+    assert client.delete("/Product/compressed", headers={"If-Match": get("br").headers["ETag"]}).status_code == 204
+
+
+def test_ranges_are_of_what_has_no_coding(client: httpx.Client) -> None:
+    text = b"0123456789" * 500
+    assert client.put("/Product/ranged", content=text, headers={"Content-Type": "text/plain"}).status_code == 204
+    coded = client.get("/Product/ranged", headers={"Accept-Encoding": "gzip"})
+    plain = client.get("/Product/ranged", headers={"Accept-Encoding": "identity"})
+    assert coded.headers["ETag"] == plain.headers["ETag"][:-1] + '-gzip"' and coded.content == plain.content == text
+    for tag, status in ((plain.headers["ETag"], 206), (coded.headers["ETag"], 200)):
+        part = client.get("/Product/ranged", headers={"Accept-Encoding": "gzip", "Range": "bytes=0-9", "If-Range": tag})
+        assert part.status_code == status, "a part of the one does not complete the other"
+    part = client.get("/Product/ranged", headers={"Accept-Encoding": "gzip", "Range": "bytes=0-9"})
+    assert (part.status_code, part.headers["ETag"], part.content) == (206, plain.headers["ETag"], text[:10])
+    assert client.delete("/Product/ranged").status_code == 204
 
 
 def test_identity_refused(client: httpx.Client) -> None:
@@ -125,7 +164,7 @@ def raw_deflate(body: bytes) -> bytes:
 def test_coded_request_bodies(client: httpx.Client, coding: str, encode: Callable[[bytes], bytes]) -> None:
     fields = {"Content-Type": "application/json", "Content-Encoding": coding}
     for size in (1, 200_000):  # at once, and in slices
-        record: dict[str, Any] = {"id": "coded", "specs": ["x" * 10] * size}
+        record: dict[str, Any] = {"id": "coded", "specs": [f"{number * 2654435761 % 2**32:x}" for number in range(size)]}
         response = client.put("/Product/coded", content=encode(json.dumps(record).encode()), headers=fields)
         assert response.status_code == 204, response.text
         assert len(client.get("/Product/coded").json()["specs"]) == size

@@ -10,14 +10,16 @@ import socket
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import hpack
 import httpx
 import pytest
 
-from svc.protocol.http2_frames import PREFACE
 from tests.integration.conftest import PASSWORD, PROTOCOLS, Process, free_port
 from tests.support.http2 import Answer, Client
+from tests.support.http2_cases import CASES, HEADERS, LAST_PING, PREFACE, Case, iter_frames, outcome, settings
 from tests.support.node import Node
 
 LIMIT = 60.0  # seconds until a test gives up
@@ -141,6 +143,25 @@ def test_a_websocket_on_a_stream(tmp_path: Path) -> None:
     node.close()
 
 
+@pytest.mark.parametrize("protocol", ["connect-udp", "webtransport", "x", "websocket2"])
+def test_an_unknown_protocol_is_not_implemented(tmp_path: Path, protocol: str) -> None:
+    """Whatever were answered with 200 would be a tunnel to the peer, also the record that stands at the path (RFC 8441 §4)."""
+    node = Node(tmp_path / "node")
+    client = Client(node)
+    assert client.ask("PUT", "/Product/1", b'{"name":"secret"}')[0] == 204
+    for path in ("/Product/1", "/Product/", "/nothing", "/openapi"):
+        stream_id = client.h2.get_next_available_stream_id()
+        head = [(":method", "CONNECT"), (":protocol", protocol), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
+        client.h2.send_headers(stream_id, head)
+        answer = client.answers[stream_id] = Answer()
+        client.exchange_bytes()
+        assert (answer.status, answer.is_complete) == (501, True)
+        assert protocol.encode() in answer.body and b"secret" not in answer.body
+    assert client.ask("GET", "/Product/1")[0] == 200, "the connection goes on"
+    assert not node.connections.lasting and not node.errors
+    node.close()
+
+
 class Secure(Process):
     """A server of a test's own, with a certificate that it makes itself."""
 
@@ -192,3 +213,38 @@ def test_a_stop_ends_idle_connections(secure: Secure) -> None:
         assert client.get("/Product/").status_code == 200
         assert secure.stop(signal.SIGTERM) == 0, secure.output()
     assert "Traceback" not in secure.logged()
+
+
+# --- the rules -----------------------------------------------------------------------------------------------------------------------
+
+
+def behaves(port: int, case: Case) -> str:
+    """What comes of a case, as soon as that is one of what should; else what came of it within the time limit."""
+    decoder = hpack.Decoder()
+    found, status, output, read = "nothing", "", b"", 0
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=LIMIT)) as sock:
+        sock.sendall(PREFACE + settings() + case.data + LAST_PING)
+        while True:
+            try:
+                piece = sock.recv(65536)
+            except TimeoutError:
+                return found
+            output += piece
+            frames = list(iter_frames(output))
+            for kind, _, on, content in frames[read:]:
+                if kind == HEADERS:
+                    fields = dict(decoder.decode(content))
+                    status = "200" if on == case.stream_id and int(fields[":status"]) >= 200 else status
+            read = len(frames)
+            try:
+                found = outcome(output, case.stream_id, status)
+            except AssertionError:
+                found = "nothing"
+            if found in case.expected or found.startswith("goaway") or not piece:
+                return found
+
+
+def test_rules(server: Process) -> None:
+    """Of the whole server, whatever it answers where the rules say that it shall: an answer is an answer."""
+    wrong = {name: found for name, case in CASES.items() if (found := behaves(server.port, case)) not in case.expected}
+    assert not wrong

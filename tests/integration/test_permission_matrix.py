@@ -211,6 +211,8 @@ def test_a_change_counts_at_once(world: Process) -> None:
     world.operate("alter_user", username="m-deleter", active=False)
     assert statuses() == [401, 401]
     world.operate("alter_user", username="m-deleter", active=True)
+    assert statuses() == [200, 401]  # the token has ended with the deactivation (security §3)
+    token = world.operate("create_authentication_tokens", None, username="m-deleter", password="m-deleter").json()["operation_token"]
     assert statuses() == [200, 200]
     world.operate("delete", database="system", table="svc_role", ids=["m-deleter"])
     text = "User m-deleter has no role or permissions.  Please assign the user a valid role."

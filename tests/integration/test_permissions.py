@@ -70,7 +70,8 @@ def test_put_needs_update_for_what_exists_and_insert_for_what_does_not(node: Nod
     assert status(wire, "PUT", "/Product/p1", "{}") == 204
     assert status(wire, "PUT", "/Product/new", "{}") == 403
     assert status(wire, "PATCH", "/Product/new", "{}") == 403
-    assert status(wire, "PUT", "/Product/", '[{"id":"p1"}]') == 403
+    assert status(wire, "PUT", "/Product/", '[{"id":"p1"}]') == 204
+    assert status(wire, "PUT", "/Product/", '[{"id":"p1"},{"id":"new"}]') == 403
     wire = allow(node, Product={"insert": True})
     assert status(wire, "PUT", "/Product/new", "{}") == 204
     assert status(wire, "PUT", "/Product/p1", "{}") == 403

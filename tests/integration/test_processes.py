@@ -1,17 +1,22 @@
 """Start, status, stop and the first run, as a user does it (contract: configuration §8, examples 1-3, 10, 11)."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import randbytes
+from threading import Event
 
 import psutil
 import pytest
 
-from svc.config.document import read_document
-from tests.integration.conftest import free_port
+from svc.config.document import read_document, set_value, write_document
+from tests.integration.conftest import Process, free_port
 
 
 class Commands:
@@ -32,14 +37,28 @@ class Commands:
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
 
-    def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, directory: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "svc", *arguments]
         return subprocess.run(
-            command, env={**self.env, **env}, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+            command,
+            cwd=directory,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
         )
 
     def pid(self) -> int:
         return int((self.root / "svc.pid").read_text())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        Event().wait(0.02)
 
 
 @pytest.fixture
@@ -89,6 +108,128 @@ def test_a_given_password_is_used_and_kept_nowhere(commands: Commands) -> None:
     assert started.stderr == ""
     assert not (commands.root / "initial-admin-password").exists()
     assert "correct horse" not in " ".join(psutil.Process(commands.pid()).cmdline())
+    assert b"correct horse" not in Path(f"/proc/{commands.pid()}/environ").read_bytes()
+    restarted = commands.run("restart")
+    assert restarted.returncode == 0, restarted.stderr
+    assert b"correct horse" not in Path(f"/proc/{commands.pid()}/environ").read_bytes()
+
+
+@pytest.mark.parametrize("form", ["--SVC_ADMIN_PASSWORD=correct horse", "--SVC_ADMIN_PASSWORD correct horse", "variable"])
+def test_a_password_is_not_to_be_seen_from_outside(commands: Commands, form: str) -> None:
+    """Neither of the process that was started with it, nor of the one that takes its place at a restart."""
+    arguments = [] if form == "variable" else form.split(" ", 1) if "=" not in form else [form]
+    env = {**commands.env, "HTTP_PORT": str(commands.port)} | ({"SVC_ADMIN_PASSWORD": "correct horse"} if form == "variable" else {})
+
+    def shown(pid: int) -> bytes:
+        return b"".join(Path(f"/proc/{pid}/{file}").read_bytes() for file in ("environ", "cmdline"))
+
+    command = [sys.executable, "-m", "svc", *arguments]
+    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_until(lambda: (commands.root / "operations-server").exists())
+            assert commands.run("status").stdout == f"svc:\n  status: running\n  pid: {server.pid}\n"
+            assert b"HTTP_PORT=" in shown(server.pid) and b"horse" not in shown(server.pid)
+            restarted = commands.run("restart")
+            assert restarted.returncode == 0, restarted.stderr
+            assert b"HTTP_PORT=" in shown(server.pid) and b"horse" not in shown(server.pid)
+            assert b"SVC_ADMIN_PASSWORD" not in shown(server.pid)
+        finally:
+            server.terminate()
+
+
+MODULES = ("yaml", "h11", "msgspec", "lmdb", "argon2", "sortedcontainers", "json", "svc_plugin")
+
+
+def test_no_module_of_the_current_directory_is_imported(commands: Commands, tmp_path: Path) -> None:
+    """Of nobody's: the directory that a command is given in may belong to another user."""
+    place = tmp_path / "place"
+    place.mkdir()
+    for name in MODULES:
+        (place / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r} + '\\n')\nraise ImportError({name!r})\n"
+        )
+    found = tmp_path / "imported"
+
+    def check(*arguments: str) -> None:
+        done = commands.run(*arguments, directory=place, HTTP_PORT=str(commands.port))
+        assert done.returncode == 0, done.stderr
+        assert not found.exists(), found.read_text()
+
+    check("start")
+    check("restart")
+    check("stop")
+    check("install")
+    check("start")
+    pid = commands.pid()
+    assert psutil.Process(pid).cwd() == str(place)  # or the test would show nothing
+    check("stop")
+
+
+def test_a_copy_of_a_running_root_is_served_beside_it(commands: Commands, tmp_path: Path) -> None:
+    """Neither its data nor its process are those of the original."""
+    assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0
+    assert commands.run("create_table", "table=Original").returncode == 0
+    other = Commands(tmp_path / "other")
+    other.root.parent.mkdir()
+    shutil.copytree(commands.root, other.root, ignore=lambda directory, names: [name for name in names if name == "operations-server"])
+    assert other.run("status").stdout == "svc:\n  status: stopped\n"
+    assert other.run("stop").stdout == "svc is not running.\n"
+    assert other.run("describe_all").stderr == "svc must be running to perform this operation\n"
+    try:
+        started = other.run("start", HTTP_PORT=str(other.port))
+        assert started.returncode == 0, started.stderr
+        assert commands.run("create_table", "table=Later").returncode == 0
+        assert set(json.loads(other.run("describe_all").stdout)["data"]) == {"Original"}
+        assert set(json.loads(commands.run("describe_all").stdout)["data"]) == {"Original", "Later"}
+    finally:
+        other.run("stop")
+    assert "status: running" in commands.run("status").stdout
+
+
+def test_the_job_of_a_restart_ends_when_the_new_server_answers(commands: Commands) -> None:
+    assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0
+    restarted = commands.run("restart_service", "service=http")
+    assert restarted.returncode == 0, restarted.stderr
+    [job] = json.loads(commands.run("get_job", f"id={json.loads(restarted.stdout)['job_id']}").stdout)
+    assert (job["status"], job["message"]) == ("COMPLETE", "Restarted http")
+    log = (commands.root / "log" / "svc.log").read_text()
+    assert log.count("successfully started.") == 2
+
+
+def test_the_installed_command(commands: Commands) -> None:
+    """`svc` itself, as the package installs it."""
+    script = Path(sys.executable).with_name("svc")
+    env = {name: value for name, value in commands.env.items() if name != "PYTHONPATH"}
+    done = subprocess.run([script, "status"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("svc:\n  status: not installed\n", "")
+
+
+def test_a_root_without_its_database_is_not_started(commands: Commands) -> None:
+    assert commands.run("install", HTTP_PORT=str(commands.port)).returncode == 0
+    (commands.root / "database").rename(commands.root.parent / "away")
+    for command in ("start", "run"):
+        refused = commands.run(command)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(f"Error: There is no system database in {commands.root / 'database'}: is its volume mounted?")
+    assert not (commands.root / "database").exists()
+    (commands.root.parent / "away").rename(commands.root / "database")
+    assert commands.run("start").returncode == 0
+
+
+def test_files_are_for_their_owner_only(commands: Commands, tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0
+        backup = tmp_path / "backup.tar.gz"
+        done = commands.run("get_backup", "database=system", f"out={backup}")
+        assert done.returncode == 0, done.stderr
+        copy = tmp_path / "copy.mdb"
+        assert commands.run("copy-db", "system", str(copy)).returncode == 0
+    finally:
+        os.umask(umask)
+    sockets = {commands.root / "operations-server"}
+    paths = [path for path in [backup, copy, *commands.root.rglob("*")] if path not in sockets]
+    assert not {str(path): oct(path.stat().st_mode) for path in paths if path.stat().st_mode & 0o077}
 
 
 def test_a_killed_server_reads_as_stopped_and_starts_again(commands: Commands) -> None:
@@ -114,3 +255,41 @@ def test_a_start_that_fails_says_why_where_it_was_started(commands: Commands) ->
     assert taken.returncode == 1
     assert f"http.port {commands.port}" in taken.stderr
     assert other.run("status").stdout == "svc:\n  status: stopped\n"
+
+
+def test_databases_are_compacted_once(tmp_path: Path) -> None:
+    server = Process(tmp_path / "root").start()
+    file = server.root / "database" / "data" / "data.mdb"
+    try:
+        with server.client() as client:
+            for number in range(20):
+                assert client.put(f"/Doc/{number}", json={"text": randbytes(100_000).hex()}).status_code == 204
+            for number in range(1, 20):
+                assert client.delete(f"/Doc/{number}").status_code == 204
+        assert server.operate("insert", table="Product", records=[{"id": "kept"}]).status_code == 200
+        job = server.operate("delete_audit_logs_before", table="Doc", timestamp=4e12).json()["job_id"]
+        while server.operate("get_job", id=job).json()[0]["status"] != "COMPLETE":
+            pass
+        assert server.stop() == 0
+        before = file.stat().st_size
+        config = server.root / "svc-config.yaml"
+        document = read_document(config)
+        set_value(document, "storage.compactOnStart", True)
+        set_value(document, "storage.compactOnStartKeepBackup", True)
+        write_document(config, document)
+        server.start()
+        assert read_document(config)["storage"]["compactOnStart"] is False
+        assert file.stat().st_size < before / 2
+        (kept,) = (server.root / "backup").glob("data-*.mdb")
+        assert kept.stat().st_size == before
+        with server.client() as client:
+            assert client.get("/Doc/0").status_code == client.get("/Product/kept").status_code == 200
+            assert client.put("/Doc/more", json={}).status_code == 204
+        assert server.operate("get_configuration").json()["storage"]["compactOnStart"] is False
+        assert server.stop() == 0
+        kept.unlink()
+        server.start()
+        assert not list((server.root / "backup").glob("data-*.mdb")), "only once"
+        assert server.stop() == 0
+    finally:
+        server.kill()

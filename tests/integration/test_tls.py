@@ -71,7 +71,10 @@ class Secure(Process):
             return sock.getpeercert()["subject"][-1][-1][1]  # type: ignore[index, return-value]
 
     def check_log(self) -> None:
-        unexpected = [line for line in self.logged().splitlines() if re.search(r"\[(error|fatal|warn)\]|Traceback", line)]
+        lines = [
+            line for line in self.logged().splitlines() if "storage.reclamation.threshold" not in line
+        ]  # of a machine with little room
+        unexpected = [line for line in lines if re.search(r"\[(error|fatal|warn)\]|Traceback", line)]
         assert not unexpected, unexpected
 
 
@@ -181,7 +184,7 @@ def test_cookies_are_for_https_only(secure: Secure) -> None:
         answered = client.post(url, json={"operation": "login", "username": "admin", "password": PASSWORD})
         assert answered.status_code == 200
         cookie = answered.headers["set-cookie"]
-        assert "; Secure" in cookie and "; SameSite=None" in cookie
+        assert cookie.startswith("__Host-svc-session=") and "; Secure" in cookie and "; SameSite=Lax" in cookie and "Domain" not in cookie
         assert answered.headers["x-svc-session"] == "Secure"
         assert client.post(url, json={"operation": "user_info"}).json()["username"] == "admin"
 
@@ -429,7 +432,7 @@ def test_without_a_certificate_there_is_one_line_and_everything_else(tmp_path: P
             assert client.get("/Product").status_code == 200
     finally:
         assert process.stop() == 0
-    [line] = [line for line in process.logged().splitlines() if "[warn]" in line]
+    [line] = [line for line in process.logged().splitlines() if "[warn]" in line and "storage.reclamation.threshold" not in line]
     assert f"[tls]: http.securePort {process.secure_port} is not opened: certificate " in line and "missing.pem cannot be read" in line
 
 

@@ -1,5 +1,7 @@
 """Tokens, sessions and keys of the real program (security §2, §3, §11; http §11.2)."""
 
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +36,7 @@ def test_tokens(server: Process) -> None:
     with httpx.Client(headers={"Authorization": f"Bearer {made['refresh_token']}"}) as client:
         for response in (client.post(server.operations_url, json={"operation": "describe_all"}), client.get(f"{server.url}/plant/1")):
             assert response.status_code == 401 and response.json()["error"] == "invalid token"
-            assert response.headers["WWW-Authenticate"] == 'Basic realm="svc", Bearer'
+            assert response.headers.get_list("WWW-Authenticate") == ['Basic realm="svc", charset="UTF-8"', 'Bearer realm="svc"']
         renewed = client.post(server.operations_url, json={"operation": "refresh_operation_token"}).json()
     assert httpx.get(f"{server.url}/plant/1", headers={"Authorization": f"Bearer {renewed['operation_token']}"}).status_code == 200
 
@@ -47,7 +49,7 @@ def test_key_files(server: Process) -> None:
 
 
 def test_session_of_both_ports(server: Process) -> None:
-    """Acceptance example 10. The cookie is named after the page's origin, here one on the operations port."""
+    """Acceptance example 10. The page is one of the operations port, which the other lists."""
     origin = {"Origin": server.operations_url}
     with httpx.Client(headers=origin) as client:
         response = client.post(server.operations_url, json={"operation": "login", **CREDENTIALS})
@@ -108,3 +110,32 @@ def test_inactive_at_once(server: Process) -> None:
         httpx.post(server.operations_url, json=body, headers=bearer),
     ):
         assert (response.status_code, response.json()["error"]) == (401, "Cannot complete request: User is inactive")
+
+
+def test_a_change_of_accounts_by_another_process_of_the_directory(tmp_path: Path) -> None:
+    """It keeps what it read of users, and hears of the commits of others."""
+    first = Process(tmp_path / "svc").start()
+    second = Process(tmp_path / "other", env={"STORAGE_PATH": str(first.root / "database")})
+    shutil.copytree(first.root / "keys", second.root / "keys")
+    try:
+        second.start()
+        first.operate("add_role", role="reader", permission={"data": {"tables": {}}})
+        first.operate("add_user", username="ann", password="s3cret", role="reader", active=True)
+        tokens = first.operate("create_authentication_tokens", auth=None, username="ann", password="s3cret").json()
+        headers = {"Authorization": f"Bearer {tokens['operation_token']}"}
+
+        def status() -> int:
+            return httpx.post(second.operations_url, json={"operation": "user_info"}, headers=headers, timeout=60).status_code
+
+        def wait_for(expected: int) -> None:
+            deadline = time.monotonic() + 30
+            while status() != expected:
+                assert time.monotonic() < deadline
+
+        wait_for(200)
+        assert status() == 200  # remembered by now
+        assert first.operate("alter_user", username="ann", active=False).status_code == 200
+        wait_for(401)
+    finally:
+        first.kill()
+        second.kill()

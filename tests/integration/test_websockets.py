@@ -126,7 +126,7 @@ def test_messages_come_back(server: SocketProcess, compressing: SocketProcess, p
                 "x" * 126,
                 "é" * 40_000,
                 random.Random(1).randbytes(65536),
-                b"y" * 3_000_000,
+                b"".join(b"%d," % number for number in range(450_000)),
             ):
                 await client.send(message)
                 assert await client.recv() == message

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from svc.content import cbor_reader, json_pieces, json_type, msgpack_reader
 from svc.content.content_type import ContentType, Shape, run
+from svc.content.csv_reader import CsvRecord
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError
 from svc.store.records import encode as encode_record
@@ -155,7 +156,7 @@ ALLOWED = (str, int, float, bool, type(None), bytes, datetime)
 
 def assert_storable(value: Any) -> None:
     """No exotic object comes out of a decoder, and numbers have a size."""
-    if type(value) in (dict, list, set, tuple, frozenset):
+    if type(value) in (dict, CsvRecord, list, set, tuple, frozenset):
         for element in value:
             assert_storable(element)
         if type(value) is dict:

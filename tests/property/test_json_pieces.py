@@ -82,7 +82,24 @@ def test_any_fault(document: Any, style: dict[str, Any], at: int, change: bytes,
 
 
 @pytest.mark.parametrize(
-    "body", [b"[{},]", b"[{}, ]", b"[{},{},]", b"[,{}]", b"[", b"[{}", b"[]]", b"[{}]x", b"", b" ", b"[[[[", b'[{"a":1e400}]']
+    "body",
+    [
+        b"[{},]",
+        b"[{}, ]",
+        b"[{},{},]",
+        b"[{},]{},{},{}]",
+        b"[{}, ] {}, {}]",
+        b"[{},,{}]",
+        b"[,{}]",
+        b"[",
+        b"[{}",
+        b"[]]",
+        b"[{}]x",
+        b"",
+        b" ",
+        b"[[[[",
+        b'[{"a":1e400}]',
+    ],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_short_ones(body: bytes, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from svc.analytics import Recorder
 from svc.apps import load_app
 from svc.auth.identify import Identifier
 from svc.auth.install import ensure_first_super_user
+from svc.auth.origin_policy import OriginPolicy
 from svc.auth.system import ensure_system
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
@@ -28,6 +30,7 @@ from svc.rest.sockets import ResourceSockets
 from svc.store import Store
 from svc.websocket import UpgradeListeners, WebSockets, WsListeners
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
+from tests.support.leaks import open_files
 
 APP = Path(__file__).parent.parent / "integration" / "app"
 
@@ -36,6 +39,7 @@ class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
     def __init__(self, path: Path, app: Path = APP, clock: FakeClock | None = None) -> None:
+        self._path = path
         self.clock = FakeClock() if clock is None else clock
         self.store = Store(path, clock=self.clock, make_helper=AtOnce)
         ensure_system(self.store)
@@ -66,7 +70,7 @@ class Node:
         upgrades = UpgradeListeners(WsListeners(self.sockets))
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
         self.dispatcher = Dispatcher(
-            rest, identifier, Cors(), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
+            rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
         self.connections = Connections(
             FakeLoop(),  # type: ignore[arg-type]
@@ -114,12 +118,28 @@ class Node:
 
     def close(self) -> None:
         self.connections.close_all()
+        self.settle()
+        self.check_that_nothing_is_left()
         self.live.close()
         self.hub.close()
         self.feed.close()
         self.store.close()
         self._executor.shutdown()
         self._loop.close()
+        left = [target for target in open_files(os.getpid()) if target.startswith(f"{self._path}/")]
+        assert not left, f"open after the store was closed: {left}"
+
+    def check_that_nothing_is_left(self) -> None:
+        """Assert that connections which are gone hold nothing more."""
+        connections, loop = self.connections, self.connections.loop
+        assert not connections.open and not connections.to_flush and not connections.streams and not connections.handshakes
+        assert not connections.lasting, connections.lasting
+        assert connections.bodies == 0 and connections.held == 0, (connections.bodies, connections.held)
+        assert isinstance(loop, FakeLoop) and not loop.readers and not loop.writers
+        for database in self.store.databases.values():
+            assert database.env.open_snapshots() == 0, database.name
+        tasks = [task for task in asyncio.all_tasks(self._loop) if not task.done()]
+        assert not tasks, tasks
 
 
 class Wire:

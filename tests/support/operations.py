@@ -21,6 +21,7 @@ from svc.config import Config
 from svc.content.registry import ContentTypes
 from svc.logs import Logs
 from svc.loop import new_loop
+from svc.messages import Request
 from svc.operations.node import Node
 from svc.operations.service import Operations, committed
 from svc.operations.status import StatusBoard
@@ -100,12 +101,12 @@ class OperationsNode:
     def run(self, operation: str, user: User | None = None, **fields: Any) -> Any:
         return self.send({"operation": operation, **fields}, self.admin if user is None else user)
 
-    def send(self, body: Any, user: User | None) -> Any:
-        """The result for a whole body; `user` None: nobody has logged in. Rows of a query come as a list."""
-        return self.wait(lambda: self._send(body, user))
+    def send(self, body: Any, user: User | None, request: Request | None = None) -> Any:
+        """The result for a whole body; `user` None: nobody has logged in; `request`: that it came with. Rows of a query come as a list."""
+        return self.wait(lambda: self._send(body, user, request))
 
-    async def _send(self, body: Any, user: User | None) -> Any:
-        call = self.operations.prepare(body, user)
+    async def _send(self, body: Any, user: User | None, request: Request | None = None) -> Any:
+        call = self.operations.prepare(body, user, request)
         result = self.operations.run(call)
         if inspect.isawaitable(result):
             result = await result

@@ -1,6 +1,7 @@
 """The command line: parsing, help, commands that need no server."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,47 @@ def test_install_makes_everything_and_leaves_it_alone_afterwards(tmp_path: Path,
     assert (tmp_path / "r" / "initial-admin-password").read_text().strip() == password
     assert main(["check", str(tmp_path / "r")]) == 0
     assert capsys.readouterr().out.startswith("system: fine; ")
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_copied_root_is_checked_and_not_its_original(tmp_path: Path, capsys: pytest.CaptureFixture[str], absolute: bool) -> None:
+    """`absolute`: with a configuration whose paths an earlier version, or its owner, has written so."""
+    root, copy = tmp_path / "r", tmp_path / "copy"
+    assert main(["install", "--ROOTPATH", str(root)]) == 0
+    if absolute:
+        document = read_document(root / "svc-config.yaml")
+        document["storage"]["path"] = str(root / "database")
+        write_document(root / "svc-config.yaml", document)
+    shutil.copytree(root, copy)
+    (root / "database" / "system" / "data.mdb").write_bytes(b"damaged" * 1000)
+    capsys.readouterr()
+    assert main(["check", str(copy)]) == 0
+    assert main(["check", "--ROOTPATH", str(copy)]) == 0
+    assert main(["check", str(root)]) == 1
+    shutil.rmtree(copy / "database")
+    assert main(["check", str(copy)]) == 1
+    assert f"There are no databases in {copy}" in capsys.readouterr().err
+
+
+def test_a_lost_database_is_made_anew_only_when_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "r"
+    options = ["--ROOTPATH", str(root)]
+    assert main(["install", *options]) == 0
+    before = (root / "initial-admin-password").read_text()
+    assert main(["install", "--new-database", *options]) == 1
+    assert "already" in capsys.readouterr().err
+    shutil.rmtree(root / "database")
+    for command in (["install"], ["run"], ["upgrade"], []):
+        assert main([*command, *options]) == 1
+        error = capsys.readouterr().err
+        assert "is its volume mounted?" in error and "svc install --new-database" in error, error
+        assert not (root / "database").exists() or not any((root / "database").iterdir())
+    assert (root / "initial-admin-password").read_text() == before
+    assert main(["install", "--new-database", *options]) == 0
+    assert (root / "initial-admin-password").read_text() != before
+    assert main(["check", str(root)]) == 0
+    assert main(["install", *options]) == 0
+    assert capsys.readouterr().out.endswith("svc is already installed.\n")
 
 
 def test_install_with_a_password_keeps_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

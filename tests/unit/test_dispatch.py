@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from svc.auth.origin_policy import OriginPolicy
 from svc.clock import FakeClock
 from svc.content.registry import ContentTypes
 from svc.dispatch import Dispatcher
@@ -80,7 +81,7 @@ class World:
         self.dispatcher = Dispatcher(
             self.handler,
             Anybody(),  # type: ignore[arg-type]
-            Cors(),
+            Cors(OriginPolicy()),
             self,
             self.clock,
             self.loop,

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.config import Config
 from svc.config.document import read_document, write_document
+from svc.config.settings import LOOPBACK_ORIGINS
 from svc.errors import ConfigError
 from svc.install import (
     DIRECTORIES,
@@ -20,6 +22,7 @@ from svc.install import (
     WrongUser,
     boot_file,
     check_user,
+    end_installation,
     find_place,
     initial_password_notice,
     install,
@@ -30,6 +33,8 @@ from svc.install import (
     record_socket,
     recorded_socket,
     remove_initial_password,
+    require_database,
+    root_of,
     running_pid,
     take_administrator,
     write_boot_file,
@@ -114,7 +119,7 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
     root = home / "svc"
     assert read_document(file) == {
         "rootPath": str(root),
-        "componentsRoot": str(root / "components"),
+        "componentsRoot": "components",
         "node": {"hostname": "n1"},
         "instances": 1,
         "http": {"port": 9926, "securePort": 9927, "http2": True, "cors": True, "corsAccessList": [None], "mtls": False},
@@ -124,7 +129,7 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
                 "securePort": None,
                 "cors": True,
                 "corsAccessList": ["*"],
-                "domainSocket": str(root / "operations-server"),
+                "domainSocket": "operations-server",
             }
         },
         "authentication": {
@@ -137,24 +142,57 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
         "mqtt": {"network": {"port": 1883, "securePort": 8883, "mtls": False}, "webSocket": True, "requireAuthentication": True},
         "logging": {
             "level": "warn",
-            "root": str(root / "log"),
+            "root": "log",
             "file": True,
             "stdStreams": False,
             "auditLog": True,
             "auditRetention": "3d",
-            "rotation": {"enabled": True, "compress": False, "interval": None, "maxSize": "64M", "path": str(root / "log")},
+            "rotation": {"enabled": True, "compress": False, "interval": None, "maxSize": "64M", "path": "log"},
             "auditAuthEvents": {"logFailed": False, "logSuccessful": False},
         },
-        "storage": {"path": str(root / "database"), "writeAsync": False, "caching": True, "compression": True},
+        "storage": {"path": "database", "writeAsync": False, "caching": True, "compression": True},
         "analytics": {"aggregatePeriod": 60, "replicate": False},
         "tls": {
-            "certificate": str(root / "keys/certificate.pem"),
-            "certificateAuthority": str(root / "keys/ca.pem"),
-            "privateKey": str(root / "keys/privateKey.pem"),
+            "certificate": "keys/certificate.pem",
+            "certificateAuthority": "keys/ca.pem",
+            "privateKey": "keys/privateKey.pem",
         },
         "localStudio": {"enabled": True},
     }
     assert not Config.load(root).notes
+
+
+def test_a_configuration_belongs_to_the_root_that_it_lies_in(home: Path) -> None:
+    env = environ(home)
+    place = install(find_place(env, {}), env, {})
+    copy = home / "copy"
+    shutil.copytree(place.root, copy)
+    assert root_of(copy / "svc-config.yaml") == copy
+    assert find_place(environ(home, SVC_CONFIG=str(copy / "svc-config.yaml")), {}).root == copy
+    own = home / "etc" / "svc-config.yaml"
+    own.parent.mkdir()
+    write_document(own, {"rootPath": str(place.root)})
+    assert root_of(own) == place.root
+    write_document(own, {})
+    assert root_of(own) == own.parent
+
+
+def test_an_installed_root_needs_its_database(home: Path) -> None:
+    env = environ(home)
+    config = Config.load(install(find_place(env, {}), env, {}).root)
+    require_database(config)  # the first start makes it, also when one was interrupted before
+    end_installation(config.root)
+    for database in ("missing", "empty", "another"):
+        shutil.rmtree(config["storage.path"], ignore_errors=True)
+        if database != "missing":
+            (config["storage.path"] / ("data" if database == "another" else "")).mkdir(parents=True)
+        with pytest.raises(ConfigError) as raised:
+            require_database(config)
+        assert f"no system database in {config['storage.path']}" in str(raised.value)
+        assert "svc install --new-database" in str(raised.value)
+    (config["storage.path"] / "system").mkdir()
+    (config["storage.path"] / "system" / "data.mdb").touch()
+    require_database(config)
 
 
 def test_the_development_mode_is_written(home: Path) -> None:
@@ -162,7 +200,7 @@ def test_the_development_mode_is_written(home: Path) -> None:
     config = Config.load(install(find_place(env, {}), env, {}).root)
     assert config["authentication.authorizeLocal"] is True
     assert config["logging.level"] == "info"
-    assert config["http.corsAccessList"] == ("*",)
+    assert config["http.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
     with pytest.raises(ConfigError, match="DEFAULTS_MODE"):
         install(Place(home / "x", home / "x" / "svc-config.yaml", False), env, {"DEFAULTS_MODE": "test"})
 

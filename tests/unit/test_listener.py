@@ -8,12 +8,26 @@ from typing import Any
 
 import pytest
 
-from svc.listener import ACCEPT_BATCH, BACK_OFF, Listener, peer_address
+from svc.listener import (
+    ACCEPT_BATCH,
+    BACK_OFF,
+    RESERVED_BY_APPLICATION,
+    RESERVED_BY_SOCKET,
+    Listener,
+    last_descriptor,
+    peer_address,
+)
 from svc.messages import UNIX_PEER
 from tests.support.fakes import FakeLoop
 
 
 class FakeConnected:
+    def __init__(self, descriptor: int = 10) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
     def setblocking(self, flag: bool) -> None:
         assert flag is False
 
@@ -22,7 +36,10 @@ class FakeConnected:
 
 
 class FakeListening:
+    """`free`: the lowest descriptor that is free, as a copy of its own finds it."""
+
     def __init__(self) -> None:
+        self.free = 10
         self.waiting: list[tuple[Any, Any] | OSError] = []
         self.closed = False
 
@@ -37,11 +54,19 @@ class FakeListening:
             raise item
         return item
 
+    def fileno(self) -> int:
+        return -1
+
     def close(self) -> None:
         self.closed = True
 
 
 class TimedLoop(FakeLoop):
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
     def __init__(self) -> None:
         super().__init__()
         self.later: list[tuple[float, Callable[[], None]]] = []
@@ -74,8 +99,12 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(Listener, "_warned_at", float("-inf"))
+    monkeypatch.setattr("svc.listener.free_descriptor", lambda sock: sock.free)
+    monkeypatch.setattr("svc.listener.last_descriptor", lambda reserved: 100)
+    return world
 
 
 def test_all_that_wait_are_taken_at_once(world: World) -> None:
@@ -109,6 +138,40 @@ def test_without_descriptors_it_waits_and_comes_back(world: World, code: int) ->
     world.turn()
     assert world.connections.open == ["10.0.0.1"]
     assert world.routed == [False]
+
+
+def test_the_last_descriptors_are_left_to_others(world: World) -> None:
+    world.sock.waiting += [(FakeConnected(number), ("10.0.0.1", 1)) for number in (98, 99, 100, 101)]
+    world.turn()
+    assert len(world.connections.open) == 3
+    assert world.sock not in world.loop.readers
+    for attempt in range(5):
+        world.sock.free = 101
+        delay, resume = world.loop.later[attempt]
+        assert delay == BACK_OFF
+        resume()
+        assert world.sock not in world.loop.readers
+        world.loop.now += BACK_OFF
+    assert len(world.warnings) == 2, "once a second"
+    assert "port 9926: The last descriptors are reserved" in world.warnings[0]
+    world.sock.free = 100
+    world.loop.later[-1][1]()
+    world.turn()
+    assert len(world.connections.open) == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "reserved", "last"),
+    [
+        (1024, RESERVED_BY_APPLICATION, 927),
+        (1024, RESERVED_BY_SOCKET, 999),
+        (128, RESERVED_BY_APPLICATION, 95),
+        (128, RESERVED_BY_SOCKET, 119),
+    ],
+)
+def test_what_is_reserved(limit: int, reserved: int, last: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (limit, limit))
+    assert last_descriptor(reserved) == last
 
 
 def test_a_peer_that_gave_up_is_skipped(world: World) -> None:

@@ -45,3 +45,20 @@ def test_idle_and_active_time_are_kept_apart() -> None:
     assert selector.turns > 0
     assert selector.idle > 0.0
     assert selector.active > 0.0
+
+
+def test_a_turn_begins_before_anything_of_it_runs() -> None:
+    loop, selector = new_loop()
+    order: list[str] = []
+    selector.begin_turn = lambda: order.append("begins")
+
+    async def work() -> None:
+        for _ in range(2):
+            await asyncio.sleep(0)
+            order.append("runs")
+
+    try:
+        loop.run_until_complete(work())
+    finally:
+        loop.close()
+    assert order[:5] == ["begins", "begins", "runs", "begins", "runs"]

@@ -238,7 +238,7 @@ def keys_of(value: object) -> list[bytes]:
     True
     """
     found = list(index_keys(value))
-    elements = value if isinstance(value, (list, tuple)) else (value,)
+    elements = value if isinstance(value, (list, tuple, set)) else (value,)
     for element in elements:
         if type(element) is int and not -_LARGE < element < _LARGE:
             try:

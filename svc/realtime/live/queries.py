@@ -6,7 +6,8 @@ Equal queries of callers who may see the same are one result. The entries of one
 seconds goes on in the slices that all long work shares, and commits that come meanwhile wait in a backlog. If that becomes too long, nothing of it
 is told: results begin anew or are run again, and clients hear of that.
 
-Rights are asked again when an account or a role has changed, and at least every RECHECK seconds. Definitions are compared with each commit and once a
+Rights are asked again when an account or a role has changed, and at least every RECHECK seconds: in slices, but of a subscriber that takes events
+before its turn at once, so that nobody is told of a commit that came after the change. Definitions are compared with each commit and once a
 second. Whoever gets another result for his query from that begins anew.
 """
 
@@ -21,8 +22,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from svc.auth.permissions import rights
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from svc.auth.users import User
+from svc.auth.system import SYSTEM
+from svc.auth.users import User, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem
 from svc.narrowing import narrow_query
@@ -58,11 +59,12 @@ RECHECK = 60.0  # seconds between two looks at rights (realtime §1, rule 7)
 NEW_SHAPE = "The table or its attributes have changed"
 NEW_RIGHTS = "What may be read has changed"
 
-_ACCOUNTS = frozenset((USER_TABLE, ROLE_TABLE))
-
 
 class Users(Protocol):
     def get_user(self, username: str) -> User | None: ...
+
+    def refresh(self) -> None:
+        """Hear of what other processes have changed."""
 
 
 class _FollowedTable:
@@ -117,6 +119,7 @@ class LiveQueries:
         self._outdated: deque[LiveResult] = deque()  # their subscribers have to ask again
         self._housing: asyncio.Task[None] | None = None
         self._listens_to_accounts = False
+        self.rights_generation = 0  # grows with each change of accounts and roles
         store.on_drop.append(self._dropped)
 
     # -- subscribing
@@ -140,6 +143,7 @@ class LiveQueries:
         subscription = LiveSubscription(
             query, table, user, key_prefix, self._turns.later, self._gone, allow_full_scan=allow_full_scan, checks=check_rights
         )
+        subscription.rights_generation = self.rights_generation
         key, narrowed = self._what(subscription)
         self._join(subscription, key, narrowed)
         self._subscriptions[subscription] = None
@@ -496,7 +500,10 @@ class LiveQueries:
     # -- what else may change
 
     def _accounts_changed(self, database: Database, entries: list[LogEntry]) -> None:
-        if any(entry.table in _ACCOUNTS for entry in entries):
+        if self._users is not None:
+            self._users.refresh()  # it may be a sibling's commit
+        if any(concerns_rights(entry) for entry in entries):
+            self.rights_generation += 1
             self._turns.later(self._check_soon)
 
     def _sweep(self) -> None:
@@ -608,15 +615,17 @@ class LiveQueries:
     def _check_each(self) -> Iterator[None]:
         for subscription in list(self._subscriptions):
             if subscription.ended is None and subscription.checks:
-                self._check(subscription)
+                self.check_rights(subscription)
             yield
 
-    def _check(self, subscription: LiveSubscription) -> None:
+    def check_rights(self, subscription: LiveSubscription) -> None:
+        """End a subscription whose user may not read any more, and give it another result if the user may see more or less now."""
+        subscription.rights_generation = self.rights_generation
         user = subscription.user
         if user is not None and self._users is not None:
             current = self._users.get_user(user.username)
-            if current is None or not current.active:
-                subscription.end(Ended.NO_LOGIN)
+            if current is None or not current.active or current.login_id != user.login_id:
+                subscription.end(Ended.NO_LOGIN)  # gone, or its logins have ended
                 return
             subscription.user = current
         try:

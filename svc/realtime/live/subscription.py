@@ -76,6 +76,7 @@ class LiveSubscription:
         "query",
         "reset_reason",
         "result",
+        "rights_generation",
         "state",
         "table",
         "user",
@@ -103,6 +104,7 @@ class LiveSubscription:
         self.result: LiveResult | None = None
         self.key: Any = None  # of the result
         self.position = 0  # LSN that the snapshot is of
+        self.rights_generation = 0  # `LiveQueries.rights_generation` at the last look at the rights of `user`
         self.floor = -1  # what is pushed with this LSN or an earlier one is in the snapshot
         self.on_ready: Callable[[], None] = _nothing
         self.ended: Ended | None = None
@@ -125,6 +127,8 @@ class LiveSubscription:
     def take(self, limit: int) -> list[LiveEvent]:
         """The next events, at most `limit`. [] means that `on_ready` is called when there are more, or that it has `ended`."""
         found: list[LiveEvent] = []
+        if self.result is not None and self.checks and self.rights_generation != self.result.owner.rights_generation:
+            self.result.owner.check_rights(self)  # before the commits that came after the change of rights
         if self.ended is not None or limit <= 0:
             return found
         if self.final_reason is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from svc.clock import Clock
+from svc.errors import QueryTooLarge
 from svc.realtime.event import Ended
 from svc.realtime.live.worked import WorkedResult
 from svc.store.slices import Slices
@@ -125,7 +127,11 @@ class Workers:
 
     @staticmethod
     def _failed(result: WorkedResult) -> None:
-        logger.exception("the live query %r of %r failed", result.asked.query, result.table)
+        error = sys.exception()
+        if isinstance(error, QueryTooLarge):  # what a client asked for, no defect
+            logger.warning("a live query of %s ends: %s", result.table.name, error.message)
+        else:
+            logger.exception("the live query %r of %r failed", result.asked.query, result.table)
         result.is_running = False
         result.is_lost = False
         for subscription in list(result.subscribers):

@@ -220,7 +220,7 @@ class TableOperations(Operations):
         operation["requestBody"] = self._bodies("keyed")
         operation["responses"] = {
             "204": {"description": "Stored.", "headers": use("Server-Timing")},
-            **problems((*ALWAYS, *WRITES)),
+            **problems((*ALWAYS, *WRITES, 409)),
         }
         return operation
 
@@ -289,7 +289,7 @@ class TableOperations(Operations):
         operation["requestBody"] = {"required": True, "content": content}
         operation["responses"] = {
             "204": {"description": "Written.", "headers": use("Server-Timing")},
-            **problems((*ALWAYS, *WRITES, *statuses)),
+            **problems((*ALWAYS, *WRITES, 409, *statuses)),
         }
         return operation
 

@@ -28,7 +28,7 @@ class MediaTypes:
 EVENTS = "text/event-stream"  # subscriptions only
 PROBLEM_TYPES = ("application/cbor", "application/x-msgpack", "application/msgpack")
 
-ETAG = '^"[A-Za-z0-9_-]{11}"$'
+ETAG = '^"[A-Za-z0-9_-]{11}(-(br|gzip|zstd))?"$'
 TEXT: Schema = {"type": "string"}
 
 
@@ -40,8 +40,10 @@ def header(description: str, schema: Schema, *, required: bool = False) -> Schem
 
 
 HEADERS: Mapping[str, Schema] = {
-    "ETag": header("Changes with every write of the record.", TEXT | {"pattern": ETAG}),
-    "Location": header("Address of the new record, relative to that of the collection. Missing when several were created.", TEXT),
+    "ETag": header(
+        "Changes with every write of the record; ends with the content coding of the answer, if it has one.", TEXT | {"pattern": ETAG}
+    ),
+    "Location": header("Path of the new record. Missing when several were created.", TEXT),
     "Server-Timing": header("How long the answer took, in ms.", TEXT, required=True),
     "WWW-Authenticate": header("How to log in. Missing for a request with `X-Requested-With`.", TEXT),
     "Link": header('Address of the next page, as `<...>; rel="next"`, where a query with `limit(...)` found more.', TEXT),
@@ -85,7 +87,7 @@ PROBLEMS: Mapping[int, tuple[str, str]] = {
     ),
     406: ("NotAcceptable", "No type that `Accept` names can be written; `detail` lists those that can."),
     408: ("RequestTimeout", "The request did not arrive in time."),
-    409: ("Conflict", "There is a record with this key."),
+    409: ("Conflict", "There is a record with this key, or with one of over 507 bytes that begins like it."),
     412: ("PreconditionFailed", "The record is not in the state that `If-Match`, `If-None-Match` or `If-Unmodified-Since` asks for."),
     413: ("PayloadTooLarge", "The body is larger than this server takes."),
     414: ("UriTooLong", "The address is longer than this server takes."),

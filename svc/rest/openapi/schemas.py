@@ -131,14 +131,15 @@ def key_in_path(definition: TableDefinition) -> Schema:
     kind = key_type(definition)
     if definition.split_segments or kind not in _KEYS:
         return {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
-    return _KEYS[kind] | {"minLength": 1} if kind == "ID" or kind == "String" else _KEYS[kind]
+    return _KEYS[kind]
 
 
-_NO_SLASH: Schema = {"pattern": "^[^/]*$"}
+_NO_SLASH: Schema = {"minLength": 0, "pattern": "^[^/]*$"}
+_EMPTY: Schema = {"type": "string", "maxLength": 0}  # counts as missing
 
 _KEYS: Mapping[str, Schema] = {
-    "ID": {"type": "string", "format": "ID", "maxLength": MAX_KEY_CHARACTERS},
-    "String": {"type": "string", "maxLength": MAX_KEY_CHARACTERS},
+    "ID": {"type": "string", "format": "ID", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
+    "String": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
     "Int": _INT,
     "Long": _LONG,
     "BigInt": {"type": "integer", "format": "BigInt", "minimum": 1 - KEY_LIMIT, "maximum": KEY_LIMIT - 1},
@@ -151,9 +152,19 @@ def key_in_record(definition: TableDefinition) -> Schema:
     alone: Schema = _KEYS.get(kind) or {"anyOf": [_KEYS["String"], {"type": "number"}]}
     if not definition.split_segments:
         return alone
-    segment = alone["anyOf"][0] | _NO_SLASH if "anyOf" in alone else alone | _NO_SLASH if alone["type"] == "string" else alone
-    segments = array_of({"anyOf": [segment, alone["anyOf"][1]]} if "anyOf" in alone else segment)
+    segments = array_of(_segment(alone))
     return {"anyOf": [alone, segments | {"minItems": 2, "description": "A key of several segments."}]}
+
+
+def _segment(key: Schema) -> Schema:
+    """A segment of a list key, where `key` is one alone."""
+    if "anyOf" in key:
+        return {"anyOf": [key["anyOf"][0] | _NO_SLASH, key["anyOf"][1]]}
+    return key | _NO_SLASH if key["type"] == "string" else key
+
+
+def _one_of(schema: Schema) -> Schema:
+    return array_of(schema) | {"minItems": 1, "maxItems": 1}
 
 
 def key_in_body(definition: TableDefinition) -> Schema:
@@ -163,7 +174,7 @@ def key_in_body(definition: TableDefinition) -> Schema:
         return {"anyOf": [schema, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]}
     if definition.split_segments:
         alone, segments = schema["anyOf"]
-        return {"anyOf": [alone, segments | {"minItems": 1}]}
+        return {"anyOf": [alone, segments, _one_of(_segment(alone) | ({"minLength": 1} if alone.get("type") == "string" else {}))]}
     return schema
 
 
@@ -271,7 +282,9 @@ class TableSchemas:
         name = self._definition.primary_key
         key = key_in_body(self._definition)
         if new and key_may_be_missing(self._definition):
-            return {"type": "object", "properties": {name: _form_value(key) if form else nullable(key)}}
+            value = _form_value(key) if form else nullable(key)
+            missing = [_EMPTY, _one_of(_EMPTY)] if self._definition.split_segments else [_EMPTY]
+            return {"type": "object", "properties": {name: {"anyOf": [value, *missing]}}}
         return {"type": "object", "properties": {name: key}, "required": [name]}
 
     def _property(self) -> Schema:

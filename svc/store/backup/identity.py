@@ -13,8 +13,9 @@ import msgspec
 
 from svc.store.backup.source import open_private, stored_tables
 from svc.store.backup.watch import Watch
-from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE, primary_store
+from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE
 from svc.store.log import LOG_STORE, decode_entry, encode_entry
+from svc.store.names import StoreNames
 from svc.store.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, version_of
 
 _STEP = 1000  # rows between two looks at whether it goes on
@@ -27,16 +28,17 @@ def change_identity(directory: Path, watch: Watch) -> None:
         definitions, log = [env.open_db(name.encode(), create=False) for name in (DEFINITIONS_STORE, LOG_STORE)]
         with env.begin() as reading:
             old = reading.get(BLOBS_KEY, None, definitions)
-            names = [primary_store(stored.definition.name) for stored in stored_tables(reading, definitions)]
+            names = StoreNames(reading, definitions)
+            tables = [names.of(stored) for stored in stored_tables(reading, definitions)]
         if old is None:
             return
-        tables = [env.open_db(name.encode(), create=False) for name in names]
+        stores = [env.open_db(name.encode(), create=False) for name in tables]
         new = urandom(len(old))
         with env.begin(write=True) as txn:
-            for table in tables:
-                for count, (key, raw) in enumerate(txn.cursor(table), 1):
+            for store in stores:
+                for count, (key, raw) in enumerate(txn.cursor(store), 1):
                     if has_files(raw):
-                        txn.put(key, _changed(raw, old, new), True, True, False, table)
+                        txn.put(key, _changed(raw, old, new), True, True, False, store)
                     if not count % _STEP:
                         watch.check()
             for count, (key, data) in enumerate(txn.cursor(log), 1):

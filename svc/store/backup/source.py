@@ -129,6 +129,10 @@ class Source:
 def gaps(directory: Path) -> float:
     """The share of the file in this directory, which nobody else has, that nothing uses."""
     env = open_private(directory, readonly=True)
+    stores = env.stat()["entries"]
+    if stores > MAX_STORES:
+        env.close()
+        env = open_private(directory, readonly=True, stores=stores)
     try:
         pages = env.info()["last_pgno"] + 1
         with env.begin() as txn:
@@ -161,9 +165,9 @@ def compact(directory: Path, watch: Watch) -> tuple[int, str]:
     return written
 
 
-def open_private(directory: Path, *, readonly: bool = False) -> lmdb.Environment:
-    """The environment of a file that nobody else has. Raises lmdb.Error."""
-    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=MAX_STORES, lock=False, readonly=readonly, create=False)
+def open_private(directory: Path, *, readonly: bool = False, stores: int = MAX_STORES) -> lmdb.Environment:
+    """The environment of a file that nobody else has, to open so many stores in it. Raises lmdb.Error."""
+    return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=stores, lock=False, readonly=readonly, create=False)
 
 
 def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:

@@ -12,15 +12,13 @@ from svc.store.definitions import (
     DEFINITIONS_STORE,
     EXPIRY_STORE,
     build_key,
-    index_store,
     indexed_attributes,
-    primary_store,
     sequence_key,
     table_key,
 )
 from svc.store.env import Handle, Txn
-from svc.store.keys import encode_key
-from svc.store.log import DELETED_STORE, LOG_STORE, MESSAGE, LogEntry, decode_entry, encode_entry, note_key
+from svc.store.log import DELETED_STORE, LOG_STORE, decode_entry, encode_entry, note_key, placeholder
+from svc.store.names import StoreNames, forget_names
 
 _STEP = 1000  # rows between two looks at whether it goes on
 
@@ -32,18 +30,12 @@ def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch)
     """
     env = open_private(directory)
     try:
-        names = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
-        definitions, entries, deleted, expiry, blobs = [env.open_db(name.encode(), create=False) for name in names]
+        core = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
+        definitions, entries, deleted, expiry, blobs = [env.open_db(name.encode(), create=False) for name in core]
         with env.begin() as reading:
             gone = [stored for stored in stored_tables(reading, definitions) if stored.definition.name in without]
-        stores = [
-            env.open_db(name.encode(), create=False)
-            for stored in gone
-            for name in (
-                primary_store(stored.definition.name),
-                *(index_store(stored.definition.name, attribute) for attribute in indexed_attributes(stored.definition)),
-            )
-        ]
+            names = StoreNames(reading, definitions)
+        stores = [env.open_db(name.encode(), create=False) for stored in gone for name in names.all_of(stored)]
         numbers = {stored.number for stored in gone}
         with env.begin(write=True) as txn:
             for handle in stores:
@@ -51,6 +43,7 @@ def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch)
             for stored in gone:
                 txn.delete(table_key(stored.definition.name), b"", definitions)
                 txn.delete(sequence_key(stored.number), b"", definitions)
+                forget_names(txn, definitions, stored)
                 for attribute in indexed_attributes(stored.definition):
                     txn.delete(build_key(stored.number, attribute), b"", definitions)
             _remove(txn, expiry, (n.to_bytes(4, "big") for n in numbers), watch)
@@ -106,7 +99,4 @@ def _reduce_log(txn: Txn, entries: Handle, deleted: Handle, numbers: set[int], l
             if not count % _STEP:
                 watch.check()
     if not log or newest.table_number in numbers:
-        placeholder = LogEntry(
-            lsn, lsn, newest.wall_ms, newest.version, "", 0, encode_key(""), MESSAGE, None, newest.node, 0, None, (), None
-        )
-        txn.put(lsn.to_bytes(8, "big"), encode_entry(placeholder), True, True, False, entries)
+        txn.put(lsn.to_bytes(8, "big"), encode_entry(placeholder(newest)), True, True, False, entries)

@@ -1,6 +1,6 @@
 """Blobs: content too large for a record, in files of its own (contract: schema-and-store §14)."""
 
-from svc.store.blobs.blob import INLINE_BELOW, Blob, blobs_in, create_blob
+from svc.store.blobs.blob import INLINE_BELOW, Blob, BlobDescription, blobs_in, create_blob, descriptions_in, maybe_description
 from svc.store.blobs.files import BlobFile, BlobFiles
 from svc.store.blobs.helper import Helper, ThreadHelper
 from svc.store.blobs.ledger import BLOBS_STORE, Ledger
@@ -12,6 +12,7 @@ __all__ = [
     "BLOBS_STORE",
     "INLINE_BELOW",
     "Blob",
+    "BlobDescription",
     "BlobFile",
     "BlobFiles",
     "Chunks",
@@ -23,7 +24,9 @@ __all__ = [
     "Upload",
     "blobs_in",
     "create_blob",
+    "descriptions_in",
     "is_stream",
+    "maybe_description",
     "save",
     "save_now",
 ]

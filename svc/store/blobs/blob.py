@@ -18,11 +18,12 @@ import asyncio
 import codecs
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from struct import Struct as Layout
 from typing import Any
 
-from svc.errors import BadValue, Problem, ServerError
+from svc.errors import BadValue, Problem, ServerError, ValidationError
 from svc.store.blobs.files import CHUNK, OPEN, BlobFile, BlobFiles
 from svc.store.blobs.sources import Chunks, Part, Unsaved, cut, is_stream
 
@@ -40,6 +41,10 @@ _FILED = Layout(">8sQQ")
 
 DESCRIPTION = "Content of this type is not shown in JSON: read the property itself"
 TOO_LONG = "Content of this length is not shown here: read the property itself"
+NOT_TEXT = "Content that is not text in its charset is not shown in JSON: read the property itself"
+_DESCRIPTIONS = frozenset((DESCRIPTION, TOO_LONG, NOT_TEXT))
+_DESCRIBED_BY = frozenset(("description", "contentType", "size"))
+_NO_CHARSETS = frozenset(("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"))  # slow, or no charsets
 
 Listener = Callable[[Any], None]
 Content = bytes  # inside `Blob`, `bytes` is a method
@@ -48,7 +53,7 @@ Content = bytes  # inside `Blob`, `bytes` is a method
 class Blob:
     """See the module's text. Made by `create_blob`, and by `records` from a reference."""
 
-    __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "unsaved")
+    __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "is_bare", "unsaved")
 
     def __init__(self, content: Content | None = None, type: str | None = None) -> None:
         """A blob that holds its content, however long; most callers want `create_blob`. Raises BadValue for a type that is none."""
@@ -59,6 +64,7 @@ class Blob:
         self._size = None if content is None else len(content)
         self._files: BlobFiles | None = None
         self._number = 0
+        self.is_bare = False  # made of bytes or text that came without a type: in place of the same content it changes nothing
         self.unsaved: Unsaved | None = None
         self.file: BlobFile | None = None  # while the commit that makes it a record's is yet to come, or its content
         self._listeners: dict[str, list[Listener]] | None = None
@@ -236,7 +242,12 @@ class Blob:
         if not self.type.startswith("text/"):
             return self._described(DESCRIPTION)
         content = self.binary_form()
-        return content.decode(self._charset(), "replace") if isinstance(content, bytes) else content
+        if not isinstance(content, bytes):
+            return content
+        try:
+            return content.decode(self._charset())
+        except UnicodeError:
+            return self._described(NOT_TEXT)
 
     def binary_form(self) -> Content | dict[str, object]:
         """What stands for it inside CBOR and MessagePack: its content, or a description of what is too long. Raises nothing."""
@@ -251,14 +262,38 @@ class Blob:
     def _described(self, description: str) -> dict[str, object]:
         return {"description": description, "contentType": self.type, "size": self.size}
 
+    def has_text(self, text: str) -> bool:
+        """Whether `json_form` is this text. Of another length in UTF-8 it is not read. Raises nothing."""
+        if not self.type.startswith("text/"):
+            return False
+        if self._charset() == "utf-8" and self.size != len(text.encode("utf-8", "surrogatepass")):
+            return False
+        return self.json_form() == text
+
+    def has_content(self, content: Content) -> bool:
+        """Whether `binary_form` is this content. Of another length it is not read. Raises nothing."""
+        return self.size == len(content) and self.binary_form() == content
+
+    def replaces_itself_in(self, other: Blob) -> bool:
+        """Whether it came without a type and has the content that `other` is shown with, so that it is no other content."""
+        if not self.is_bare or (self.size or 0) > MAX_SHOWN:
+            return False
+        if self._type is None:
+            return self.size == other.size and other.has_content(self.read())
+        if not other.type.startswith("text/") or (other._charset() == "utf-8" and self.size != other.size):
+            return False
+        return other.has_text(self.read().decode())
+
     def _charset(self) -> str:
         for parameter in self.type.split(";")[1:]:
             name, _, value = parameter.strip().partition("=")
             if name.lower() == "charset":
                 try:
-                    return codecs.lookup(value.strip('"')).name
-                except LookupError:
+                    charset = codecs.lookup(value.strip('"')).name
+                    b" ".decode(charset, "ignore")  # raises for codecs that do not make text of bytes
+                except (LookupError, ValueError):
                     break
+                return "utf-8" if charset in _NO_CHARSETS else charset
         return "utf-8"
 
     # -- saving
@@ -338,6 +373,7 @@ class Blob:
         blob._type = str(data[_HEAD.size : start], "ascii") or None
         blob._content = None
         blob._files = blob.unsaved = blob.file = blob._listeners = None
+        blob.is_bare = False
         blob._waiting = []
         blob._number = 0
         if flags & IN_FILE:
@@ -350,6 +386,9 @@ class Blob:
             blob._content = bytes(data[start:])
             blob._size = len(blob._content)
         return blob
+
+
+_UTF8_TEXT = re.compile(r'text/plain; *charset="?utf-8"?', re.IGNORECASE)
 
 
 def create_blob(
@@ -366,7 +405,11 @@ def create_blob(
     `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all content is on
     disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
     change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
+
+    `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be told apart when they come back.
     """
+    if type is not None and _UTF8_TEXT.fullmatch(type):
+        type = "text/plain"
     if isinstance(data, str):
         try:
             data = data.encode()
@@ -390,6 +433,60 @@ def create_blob(
     blob._size = size
     blob.unsaved = Unsaved(data, save_before_commit or not hasattr(data, "__aiter__"))
     return blob
+
+
+class BlobDescription:
+    """What stands for a blob in JSON, given back: the content that is there stays. Where there is none of this type and size it is refused.
+
+    The decision is made where the record is that is replaced or changed; one that is left when a record is encoded is refused then.
+    """
+
+    __slots__ = ("content_type", "path", "size")
+    alive = 0  # how many there are, so that nobody looks for some while there are none
+
+    def __init__(self, content_type: str, size: int | None, path: str) -> None:
+        """`path`: of the property, for messages."""
+        self.content_type = content_type
+        self.size = size
+        self.path = path
+        BlobDescription.alive += 1
+
+    def __del__(self) -> None:
+        BlobDescription.alive -= 1
+
+    def describes(self, blob: Blob) -> bool:
+        """A size that was not known when the description was made says nothing."""
+        return self.content_type == blob.type and (self.size is None or self.size == blob.size)
+
+    def refusal(self) -> ValidationError:
+        return ValidationError(
+            f"Property {self.path} has the description of a blob, but there is no such blob: give its content, or leave it out"
+        )
+
+
+def maybe_description(value: dict[Any, Any], path: Callable[[], str], *, certain: bool) -> BlobDescription | None:
+    """The description of a blob that an object is. `path`: gives the path of the property; `certain`: only one that says so, for places where an
+    object may be anything."""
+    if value.keys() != _DESCRIBED_BY:
+        return None
+    content_type, size = value["contentType"], value["size"]
+    if not isinstance(content_type, str) or not (size is None or type(size) is int) or not isinstance(value["description"], str):
+        return None
+    if certain and value["description"] not in _DESCRIPTIONS:
+        return None
+    return BlobDescription(content_type, size, path())
+
+
+def descriptions_in(value: object) -> Iterator[BlobDescription]:
+    """All descriptions in the values of a record, at any depth."""
+    if type(value) is BlobDescription:
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from descriptions_in(member)
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from descriptions_in(member)
 
 
 def blobs_in(value: object) -> Iterator[Blob]:

@@ -73,6 +73,14 @@ def test_requests_that_no_resource_took_have_no_path() -> None:
     assert ("duration", None, "GET", None) in entries(recorder)
 
 
+def test_operations_have_a_method_of_their_own() -> None:
+    recorder = Recorder()
+    recorder.request_done("describe_all", "operation", 1.0, True, 10, 0.1)
+    assert {key[:3] for key in entries(recorder)} == {
+        (metric, "describe_all", "operation") for metric in ("duration", "success", "bytes-sent", "transfer")
+    }
+
+
 def test_invented_methods_are_one_group() -> None:
     recorder = Recorder()
     for number in range(100):

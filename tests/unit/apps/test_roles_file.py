@@ -46,7 +46,9 @@ class World:
         if roles is not None:
             self.write("roles.yaml", roles)
         self.clock.advance(1)
-        found = load_app(self.app, self.store, Resources(), QueryCache(), {}, operations={"read_only", "insert"})
+        found = load_app(
+            self.app, self.store, Resources(), QueryCache(), {}, operations={"read_only": True, "insert": True, "set_configuration": False}
+        )
         assert not self.store.has_pending, "what was written is committed"
         return found
 

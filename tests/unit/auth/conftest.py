@@ -81,6 +81,13 @@ class World:
     def user(self, name: str, role: str | None, *, password: str | None = None, active: object = True) -> None:
         self.put(USER_TABLE, name, {**new_user_record(name, password or name, role or ""), "active": active})
 
+    def alter(self, name: str, **attributes: Any) -> None:
+        """Change attributes of a user, as `alter_user` does."""
+        transaction = self.store.begin()
+        transaction.patch(self.store.databases[SYSTEM].tables[USER_TABLE], name, attributes)
+        transaction.apply()
+        self.store.commit_turn()
+
     def drop(self, table: str, key: str) -> None:
         transaction = self.store.begin()
         transaction.delete(self.store.databases[SYSTEM].tables[table], key)

@@ -63,7 +63,10 @@ def basic(credentials: str) -> str:
 
 
 def test_failure(observed: Observed) -> None:
-    observed.send(basic("ann:secret"), method="POST", path="/plant/?x=1", origin="https://console.example", x_forwarded_for="198.51.100.7")
+    origin = "http://console.example"
+    observed.send(
+        basic("ann:secret"), method="POST", path="/plant/?x=1", host="console.example", origin=origin, x_forwarded_for="198.51.100.7"
+    )
     assert observed.read() == [
         {
             "username": "ann",
@@ -74,7 +77,7 @@ def test_failure(observed: Observed) -> None:
             "request_method": "POST",
             "path": "/plant/",
             "auth_strategy": "Basic",
-            "origin": "https://console.example",
+            "origin": "http://console.example",
         }
     ]
     assert "[error] [auth-event]" in observed.lines()[0]
@@ -185,7 +188,7 @@ def test_no_secret_appears(world: World, keys: TokenKeys, tmp_path: Path) -> Non
             authorization,
             path=f"/x?token={token}",
             host="h",
-            cookie=f"h-svc-session={session_id}",
+            cookie=f"svc-session={session_id}",
             referer=f"https://a.example/p?password=s3cret&token={token}",
         )
     text = "\n".join(observed.lines())

@@ -9,9 +9,10 @@ import pytest
 
 from svc.auth import verifier as verifier_module
 from svc.auth.identify import Identifier, Pending, challenge_headers, decode_basic, is_loopback
+from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import Verification
 from svc.auth.system import ROLE_TABLE, USER_TABLE
-from svc.errors import Problem
+from svc.errors import PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
 
 World = Any  # tests/unit/auth/conftest.py
@@ -290,10 +291,29 @@ def test_old_hash_is_replaced(world: World) -> None:
     assert who.identify(request(basic("bob:pw"))).username == "bob"  # and it is still known
 
 
+def test_a_better_hash_does_not_undo_a_change_of_the_password(world: World) -> None:
+    """The change came with another request of the turn, or from another process: the snapshot does not have it yet."""
+    bob = {"username": "bob", "password": "old:pw", "hash_function": "md5", "role": "gardener", "active": True}
+    world.put(USER_TABLE, "bob", bob)
+    users = world.store.databases["system"].tables[USER_TABLE]
+    for change in ("password", "drop"):
+        transaction = world.store.begin()
+        if change == "drop":
+            transaction.delete(users, "bob")
+        else:
+            transaction.patch(users, "bob", {"password": "hash:new"})
+        transaction.apply()
+        with pytest.raises(PreconditionFailed):
+            world.directory.store_hash("bob", "hash:pw", "old:pw")
+        world.store.commit_turn()
+        credentials = world.directory.credentials("bob")
+        assert credentials is None if change == "drop" else credentials.password == "hash:new"
+
+
 def test_store_that_cannot_take_the_new_hash_is_no_reason_to_refuse(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(username: str, stored: str) -> None:
+    def fail(username: str, stored: str, verified: str) -> None:
         raise Problem("No space left for this write", 507)
 
     who = identifier(world)
@@ -340,7 +360,10 @@ def test_wait_joins_survives_cancellation_and_tells_everybody(world: World) -> N
 def test_local_caller_is_the_first_super_user(world: World, peer: str) -> None:
     who = identifier(world, authorize_local=True)
     assert who.identify(request(peer=peer)).username == "admin"
-    assert who.identify(request("Negotiate x", peer=peer, host="localhost:9926", origin="http://localhost:3000")).username == "admin"
+    assert who.identify(request("Negotiate x", peer=peer, host="localhost:9926", origin="http://localhost:9926")).username == "admin"
+    assert who.identify(request(peer=peer, host="localhost:9926", origin="http://localhost:3000")) is None
+    who = identifier(world, authorize_local=True, origins=OriginPolicy(["http://localhost:*"]))
+    assert who.identify(request(peer=peer, host="localhost:9926", origin="http://localhost:3000")).username == "admin"
 
 
 @pytest.mark.parametrize("peer", ["10.0.0.1", "", "::2", "::ffff:10.0.0.1", "localhost", "unix"])
@@ -354,10 +377,23 @@ def test_other_peers_are_not_local(world: World, peer: str) -> None:
         {"x_forwarded_for": "127.0.0.1"},
         {"forwarded": "for=127.0.0.1"},
         {"via": "1.1 proxy"},
+        {"x_real_ip": "127.0.0.1"},
+        {"x_forwarded_host": "example.com"},
+        {"x_forwarded_proto": ""},
+        {"x_original_forwarded_for": "127.0.0.1"},
+        {"x_original_host": "example.com"},
+        {"cf_connecting_ip": "127.0.0.1"},
+        {"cf_ray": "1"},
+        {"true_client_ip": "127.0.0.1"},
+        {"x_client_ip": "127.0.0.1"},
+        {"x_envoy_external_address": "127.0.0.1"},
+        {"x_amzn_trace_id": "Root=1"},
+        {"cdn_loop": "cloudflare"},
         {"host": "localhost:9926", "origin": "https://evil.example"},
         {"host": "localhost:9926", "origin": "null"},
         {"host": "localhost:9926", "origin": ""},
         {"host": "localhost:9926", "origin": "http://localhost.evil.example:9926"},
+        {"host": "localhost:9926", "sec_fetch_site": "cross-site"},
         {"host": "evil.example"},
         {"host": "evil.example", "origin": "http://evil.example"},
         {"host": "localhost.evil.example"},
@@ -393,5 +429,9 @@ def test_is_loopback() -> None:
 
 
 def test_challenge() -> None:
-    assert challenge_headers(request()) == (("WWW-Authenticate", 'Basic realm="svc", Bearer'),)
+    two = (("WWW-Authenticate", 'Basic realm="svc", charset="UTF-8"'), ("WWW-Authenticate", 'Bearer realm="svc"'))
+    assert challenge_headers(request()) == two
     assert challenge_headers(request(x_requested_with="XMLHttpRequest")) == ()
+    foreign = request()
+    foreign.foreign = "a page of another site"
+    assert challenge_headers(foreign) == two[1:]  # a dialog for a password would lead nowhere

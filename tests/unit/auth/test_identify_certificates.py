@@ -11,6 +11,7 @@ import pytest
 
 from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier, Pending
+from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User
 from svc.config import Config
 from svc.errors import Problem
@@ -107,6 +108,28 @@ def test_connections_share_header_blocks_but_no_users(world: World) -> None:
         assert login(who, None, block).username == "ann"  # type: ignore[union-attr]
         assert login(who, one, block).username == "admin"  # type: ignore[union-attr]
         assert refused(who, other, block) == "Login failed"
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ([], "admin"),
+        ([("origin", "http://shop.example")], "admin"),
+        ([("origin", "https://app.example")], "admin"),
+        ([("sec-fetch-site", "same-origin")], "admin"),
+        ([("origin", "https://evil.example")], None),
+        ([("origin", "null")], None),
+        ([("sec-fetch-site", "cross-site")], None),
+    ],
+)
+def test_a_foreign_page_is_not_identified_by_it(world: World, page: list[tuple[str, str]], expected: str | None) -> None:
+    """The browser shows the certificate whoever made the page."""
+    who = identifier(world, origins=OriginPolicy(["https://app.example"]))
+    for block in (HeaderBlock([("host", "shop.example"), *page]), HeaderBlock([("host", "shop.example"), *RIGHT, *page])):
+        for _ in range(2):
+            found = login(who, certificate("admin"), block)
+            assert (None if found is None else found.username) == expected
+    assert login(who, certificate("nobody"), HeaderBlock([("origin", "https://evil.example")])) is None  # it is not even looked at
 
 
 def test_changes_of_users_take_effect_at_once(world: World) -> None:

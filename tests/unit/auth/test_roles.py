@@ -31,7 +31,7 @@ def plant(world: World, **given: Any) -> list[str]:
     ],
 )  # fmt: skip
 def test_valid(world: World, permission: dict[str, Any]) -> None:
-    assert not check_permission(permission, world.store.databases, {"read_only"})
+    assert not check_permission(permission, world.store.databases, {"read_only": True})
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,10 @@ def test_valid(world: World, permission: dict[str, Any]) -> None:
         ({"structure_user": ["system"]}, "database 'system' does not exist"),
         ({"operations": "insert"}, "Value for 'operations' permission must be an array"),
         ({"operations": ["insert", "x"]}, "Invalid operation 'x' in 'operations'"),
+        (
+            {"operations": ["set_configuration", "insert"]},
+            "Operation 'set_configuration' in 'operations' cannot be granted: it needs a super user, and its callers could become one",
+        ),
         ({"nope": {"tables": {}}}, "database 'nope' does not exist"),
         ({"system": {"tables": {}}}, "database 'system' does not exist"),
         ({"data": {"tables": {"nope": {}}}}, "Table 'data.nope' does not exist"),
@@ -53,7 +57,7 @@ def test_valid(world: World, permission: dict[str, Any]) -> None:
     ],
 )
 def test_main_faults(world: World, permission: Any, text: str) -> None:
-    faults = check_permission(permission, world.store.databases, {"insert"})
+    faults = check_permission(permission, world.store.databases, {"insert": True, "set_configuration": False})
     assert faults.main == [text] and not faults.by_table
 
 
@@ -88,6 +92,14 @@ def test_main_faults(world: World, permission: Any, text: str) -> None:
 )  # fmt: skip
 def test_table_faults(world: World, given: dict[str, Any], text: str) -> None:
     assert plant(world, **given) == [text]
+
+
+def test_rights_of_attributes_conflict_with_a_table_right_that_is_false(world: World) -> None:
+    """A right of the table that is missing, or no boolean, is one fault and not two."""
+    entry = {"attribute_name": "name", "read": True, "insert": True, "update": True}
+    without = dict.fromkeys(("insert", "update", "delete"), True)
+    assert plant(world, **without, attribute_permissions=[entry]) == ["Missing table READ permission"]
+    assert plant(world, **without, read="yes", attribute_permissions=[entry]) == ["Table READ permission must be a boolean"]
 
 
 def test_table_that_is_no_object(world: World) -> None:

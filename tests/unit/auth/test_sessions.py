@@ -6,29 +6,36 @@ from uuid import UUID
 import pytest
 
 from svc.auth.identify import Identifier
-from svc.auth.sessions import FOR_EVER, Sessions, cookie_name
-from svc.auth.system import SESSION_TABLE, SYSTEM, USER_TABLE
+from svc.auth.keys import TokenKeys
+from svc.auth.origin_policy import OriginPolicy
+from svc.auth.sessions import COOKIE, HOST_COOKIE, Sessions
+from svc.auth.system import SESSION_TABLE, SYSTEM, USER_TABLE, ensure_system
+from svc.auth.tokens import Tokens
 from svc.auth.users import User
 from svc.clock import FakeClock
 from svc.config import Config
 from svc.errors import Problem, StoreFailure
 from svc.messages import HeaderBlock, Request
+from svc.store import Store
 from svc.store.records import decode
+from svc.store.schema import Attribute, TableDefinition
 
 World = Any  # tests/unit/auth/conftest.py
 HOST = "localhost:9926"
+DAY = 86_400
 
 
 class Browser:
     """Sends requests to one server, with the cookies it has been given. `send` does something with `request.session` as an application would."""
 
-    def __init__(self, world: World, *, host: str = HOST, scheme: str = "http", **settings: Any) -> None:
+    def __init__(self, world: World, *, host: str = HOST, scheme: str = "http", origins: tuple[str, ...] = (), **settings: Any) -> None:
         self.world = world
         self.host = host
         self.scheme = scheme
         self.cookies: dict[str, str] = {}
-        self.sessions = Sessions(world.store, world.directory, world.clock, **settings)
-        self.identifier = Identifier(world.directory, clock=world.clock, sessions=self.sessions)
+        policy = OriginPolicy(origins)
+        self.sessions = Sessions(world.store, world.directory, world.clock, has_other_sites=policy.has_other_sites, **settings)
+        self.identifier = Identifier(world.directory, clock=world.clock, sessions=self.sessions, origins=policy)
         self.set_cookie: list[str] = []
         self.answer = Request("GET", "/", HeaderBlock([]))
 
@@ -70,7 +77,8 @@ class Browser:
     @property
     def stored(self) -> dict[str, dict[str, Any]]:
         table = self.world.store.databases[SYSTEM].tables[SESSION_TABLE]
-        return {record["id"]: record for record in (decode(raw) for _, raw in table.scan(table.database.snapshot()))}
+        records = [decode(raw) for _, raw in table.scan(table.database.snapshot())]
+        return {record["id"]: {name: value for name, value in record.items() if name != "__login__"} for record in records}
 
     @property
     def id(self) -> str:
@@ -86,22 +94,46 @@ def browser(world: World) -> Browser:
 
 
 @pytest.mark.parametrize(
-    ("host", "fields", "name"),
+    ("scheme", "host", "domains", "name"),
     [
-        ("localhost:9926", {}, "localhost_9926-svc-session"),
-        ("localhost:9926", {"origin": "http://localhost:9926"}, "localhost_9926-svc-session"),
-        ("api.example.com", {"origin": "https://my-app.example.com"}, "my_app_example_com-svc-session"),
-        ("[::1]:9926", {}, "___1__9926-svc-session"),
-        ("localhost", {"origin": "null"}, "null-svc-session"),
-        ("bücher.example", {}, "b_cher_example-svc-session"),
-        ("a_B9", {}, "a_B9-svc-session"),
+        ("http", "localhost:9926", [], COOKIE),
+        ("http", "shop.example.com", [], COOKIE),
+        ("http", "shop.example.com", ["example.com"], COOKIE),
+        ("https", "shop.example.com", [], HOST_COOKIE),
+        ("https", "shop.example.com:9927", ["other.example"], HOST_COOKIE),
+        ("https", "shop.example.com:9927", ["example.com"], COOKIE),  # a `__Host-` cookie has no domain
+        ("https", "[::1]:9927", ["example.com"], HOST_COOKIE),
     ],
 )
-def test_name(world: World, host: str, fields: dict[str, str], name: str) -> None:
-    browser = Browser(world, host=host)
-    browser.update({"color": "red"}, **fields)
+def test_name(world: World, scheme: str, host: str, domains: list[str], name: str) -> None:
+    browser = Browser(world, scheme=scheme, host=host, domains=domains)
+    browser.update({"color": "red"})
     assert list(browser.cookies) == [name]
-    assert browser.get(**fields)["color"] == "red"
+    assert browser.get()["color"] == "red"
+
+
+def test_names_that_collided_once(world: World) -> None:
+    """Cookies were named after the origin with `_` for what a name cannot have: `shop-example.com` was `shop.example.com`."""
+    one = Browser(world, host="shop.example.com")
+    one.login()
+    other = Browser(world, host="shop-example.com")
+    other.cookies.update(one.cookies)
+    assert other.user(origin="http://shop.example.com") is None and other.user() == "ann"
+
+
+def test_over_https_only_the_protected_cookie_counts(world: World) -> None:
+    """A network attacker can set cookies over plain HTTP, but none whose name begins with `__Host-`."""
+    browser = Browser(world)
+    browser.login()
+    secure = Browser(world, scheme="https")
+    assert secure.user(cookie=f"svc-session={browser.id}") is None
+    assert secure.user(cookie=f"__Host-svc-session={browser.id}") == "ann"
+    assert Browser(world).user(cookie=f"__Host-svc-session={browser.id}") is None
+    same = HeaderBlock([("host", HOST), ("cookie", f"svc-session={browser.id}")])  # connections of both kinds share header blocks
+    for scheme, expected in (("http", "ann"), ("https", None), ("http", "ann")):
+        request = Request("GET", "/", same)
+        request.scheme = scheme
+        assert getattr(browser.identifier.identify(request), "username", None) == expected
 
 
 def test_value_is_a_random_uuid(browser: Browser) -> None:
@@ -112,16 +144,27 @@ def test_value_is_a_random_uuid(browser: Browser) -> None:
 
 def test_attributes_over_plain_http(browser: Browser) -> None:
     browser.update({"a": 1})
-    assert browser.set_cookie == [
-        f"localhost_9926-svc-session={browser.id}; Path=/; Expires=Tue, 01 Oct 8307 19:33:20 GMT; HttpOnly; SameSite=Lax"
-    ]
+    assert browser.set_cookie == [f"svc-session={browser.id}; Path=/; Expires=Sat, 31 Jan 2026 00:00:00 GMT; HttpOnly; SameSite=Lax"]
     assert browser.answer.response_headers.get("X-Svc-Session") is None
 
 
-def test_attributes_over_https(world: World) -> None:
-    browser = Browser(world, scheme="https", host="shop.example")
+@pytest.mark.parametrize(
+    ("origins", "same_site"),
+    [
+        ((), "Lax"),
+        (("*",), "Lax"),
+        (("https://shop.example",), "Lax"),
+        (("https://www.shop.example:8443",), "Lax"),
+        (("https://app.example",), "None"),
+        (("https://shop.example", "http://localhost:*"), "None"),
+    ],
+)
+def test_attributes_over_https(world: World, origins: tuple[str, ...], same_site: str) -> None:
+    browser = Browser(world, scheme="https", host="shop.example", origins=origins)
     browser.update({"a": 1})
-    assert browser.set_cookie == [f"shop_example-svc-session={browser.id}; Path=/; Expires={FOR_EVER}; HttpOnly; SameSite=None; Secure"]
+    assert browser.set_cookie == [
+        f"__Host-svc-session={browser.id}; Path=/; Expires=Sat, 31 Jan 2026 00:00:00 GMT; HttpOnly; SameSite={same_site}; Secure"
+    ]
     assert browser.answer.response_headers.get("X-Svc-Session") == "Secure"
     browser.update({"a": 2})  # each write, though the cookie stays
     assert browser.answer.response_headers.get("X-Svc-Session") == "Secure" and browser.set_cookie == []
@@ -133,6 +176,7 @@ def test_expires(world: World) -> None:
     assert "; Expires=Thu, 01 Jan 2026 01:00:00 GMT;" in browser.set_cookie[0]
     world.clock.advance(3599)
     browser.update({"b": 2})  # keeps the expiry it was given
+    assert browser.set_cookie == []
     assert browser.get() == {"id": browser.id, "user": None, "a": 1, "b": 2}
     old = browser.id
     world.clock.advance(1)
@@ -141,10 +185,64 @@ def test_expires(world: World) -> None:
     assert browser.id != old and browser.get() == {"id": browser.id, "user": None, "c": 3}
 
 
-def test_a_life_beyond_all_dates_is_for_ever(world: World) -> None:
+def test_use_renews_it_once_a_day(browser: Browser) -> None:
+    clock = browser.world.clock
+    browser.login()
+    browser.update({"basket": ["fern"]})
+    clock.advance(DAY)
+    browser.get()
+    assert browser.set_cookie == []  # not yet a day
+    clock.advance(1)
+    first = browser.id
+    browser.get()
+    assert browser.set_cookie == [f"svc-session={first}; Path=/; Expires=Sun, 01 Feb 2026 00:00:01 GMT; HttpOnly; SameSite=Lax"]
+    browser.get()
+    assert browser.set_cookie == []  # once
+    clock.advance(30 * DAY - 1)
+    assert browser.get() == {"id": first, "user": "ann", "basket": ["fern"]} and len(browser.set_cookie) == 1 and browser.user() == "ann"
+    clock.advance(30 * DAY)
+    assert browser.user() is None and browser.get() == {}
+
+
+def test_requests_of_one_turn_renew_it_once(browser: Browser) -> None:
+    browser.login()
+    browser.world.clock.advance(2 * DAY)
+    made = [browser.request() for _ in range(3)]
+    assert [request.user.username for request in made] == ["ann"] * 3
+    assert [len(request.response_headers) for request in made] == [1, 0, 0]
+    browser.world.store.commit_turn()
+    assert len(browser.request().response_headers) == 0
+
+
+def test_a_renewal_that_fails_is_tried_again(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser.login()
+    browser.world.clock.advance(2 * DAY)
+
+    def fails(transaction: object, *, wait: bool) -> None:
+        raise StoreFailure("The store cannot write")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("svc.store.Transaction.apply", fails)
+        request = browser.request()
+    assert request.user.username == "ann" and len(request.response_headers) == 0
+    assert len(browser.request().response_headers) == 1
+
+
+def test_a_configured_life_is_not_renewed(world: World) -> None:
+    browser = Browser(world, life=10 * DAY)
+    browser.login()
+    world.clock.advance(9 * DAY)
+    assert browser.user() == "ann" and browser.set_cookie != []
+    browser.get()
+    assert browser.set_cookie == []
+    world.clock.advance(DAY)
+    assert browser.user() is None
+
+
+def test_a_life_beyond_all_dates_is_a_hundred_years(world: World) -> None:
     browser = Browser(world, life=1e12)
     browser.update({"a": 1})
-    assert FOR_EVER in browser.set_cookie[0] and browser.get()["a"] == 1
+    assert "Expires=Sat, 08 Dec 2125" in browser.set_cookie[0] and browser.get()["a"] == 1
 
 
 @pytest.mark.parametrize(
@@ -168,15 +266,6 @@ def test_domain(world: World, domains: list[str], host: str, domain: str | None)
     browser.update({"a": 1})
     found = [part.strip() for part in browser.set_cookie[0].split(";") if part.strip().startswith("Domain")]
     assert found == ([] if domain is None else [f"Domain={domain}"])
-
-
-def test_domain_goes_by_the_origin_too(world: World) -> None:
-    browser = Browser(world, host="127.0.0.1:9926", domains=["example.com"])
-    browser.update({"a": 1}, origin="https://shop.example.com")
-    assert "; Domain=example.com;" in browser.set_cookie[0]
-
-
-# --- when it is set --------------------------------------------------------------------------------------------------------------------
 
 
 def test_reading_makes_no_session(browser: Browser) -> None:
@@ -217,12 +306,12 @@ def test_a_failed_write_sets_no_cookie(browser: Browser, monkeypatch: pytest.Mon
     [
         "",
         ";",
-        "localhost_9926-svc-session",
-        "localhost_9926-svc-session=",
-        "localhost_9926-svc-session=1",
-        "localhost_9926-svc-session=../../etc",
-        "localhost_9926-svc-session=" + "a" * 4000,
-        "localhost_9926-svc-session=00000000-0000-4000-8000-000000000000",
+        "svc-session",
+        "svc-session=",
+        "svc-session=1",
+        "svc-session=../../etc",
+        "svc-session=" + "a" * 4000,
+        "svc-session=00000000-0000-4000-8000-000000000000",
         "other=00000000-0000-4000-8000-000000000000",
     ],
 )
@@ -287,7 +376,7 @@ def test_delete(browser: Browser) -> None:
     browser.login()
     browser.send(lambda request: request.session.delete(request.session.id))
     assert browser.stored == {} and browser.user() is None
-    assert browser.set_cookie == ["localhost_9926-svc-session=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; HttpOnly; SameSite=Lax"]
+    assert browser.set_cookie == ["svc-session=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; HttpOnly; SameSite=Lax"]
     browser.send(lambda request: request.session.delete())  # without one nothing happens
     assert browser.set_cookie == []
 
@@ -367,24 +456,164 @@ def test_logins_are_slowed_down_with_those_by_header(browser: Browser) -> None:
 # --- who the caller is -------------------------------------------------------------------------------------------------------------------
 
 
-def test_another_origin_is_anonymous(browser: Browser) -> None:
+FOREIGN = [
+    {"origin": "https://evil.example"},
+    {"origin": "https://localhost:9926"},
+    {"origin": "http://localhost"},
+    {"origin": "http://localhost:9927"},
+    {"origin": "http://localhost:9926.evil.example"},
+    {"origin": "http://localhost:9926, https://evil.example"},
+    {"origin": "http://ann@localhost:9926"},
+    {"origin": "null"},
+    {"origin": ""},
+    {"sec-fetch-site": "cross-site"},
+    {"origin": "https://evil.example", "sec-fetch-site": "same-origin"},
+]
+
+
+@pytest.mark.parametrize("fields", FOREIGN, ids=str)
+def test_a_foreign_page_has_no_session(browser: Browser, fields: dict[str, str]) -> None:
     """Acceptance example 10."""
     browser.login()
-    assert browser.user() == "ann" and browser.user(origin=f"http://{HOST}") == "ann"
-    assert browser.user(origin="https://evil.example") is None
-    assert browser.get(origin="https://evil.example") == {}
+    before = browser.stored
+    assert browser.user(**fields) is None and browser.get(**fields) == {}
+    assert browser.request(**fields).session.user is None
+    works: list[Any] = [
+        lambda request: request.session.update({"a": 1}),
+        lambda request: request.session.delete(browser.id),
+        lambda request: request.login("admin", "admin"),
+    ]
+    for work in works:
+        with pytest.raises(Problem) as caught:
+            browser.send(work, **fields)
+        assert caught.value.status_code == 403 and "http.corsAccessList" in caught.value.message
+    assert browser.stored == before and browser.set_cookie == [] and browser.user() == "ann"
+
+
+@pytest.mark.parametrize("fields", FOREIGN, ids=str)
+def test_only_a_token_identifies_a_foreign_page(world: World, keys: TokenKeys, fields: dict[str, str]) -> None:
+    tokens = Tokens(keys, world.directory, world.clock)
+    browser = Browser(world)
+    browser.identifier = Identifier(world.directory, clock=world.clock, sessions=browser.sessions, tokens=tokens, authorize_local=True)
+    browser.login()
+    made = world.run(lambda: tokens.create(world.directory.get_user("admin")))
+    for wrong in ("Basic YW5uOmFubg==", "Basic nonsense", "Basic YW5uOndyb25n", "Negotiate x"):
+        request = browser.request(authorization=wrong, **fields)
+        assert request.user is None and request.foreign is not None and "http.corsAccessList" in request.foreign
+    request = browser.request(authorization=f"Bearer {made['operation_token']}", **fields)
+    assert request.user.username == "admin" and request.foreign is None and request.session.id is None
+    assert browser.identifier.identify(request) is request.user and request.session.id is None  # remembered by now
+    with pytest.raises(Problem):
+        browser.request(authorization="Bearer nonsense", **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"origin": f"http://{HOST}"},
+        {"origin": "HTTP://LocalHost:9926"},
+        {"origin": f"http://{HOST}", "sec-fetch-site": "same-origin"},
+        {"origin": "https://app.example", "sec-fetch-site": "cross-site"},
+        {"origin": "http://dev.example:1234"},
+        {"sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+    ],
+    ids=str,
+)
+def test_own_and_listed_pages_have_it(world: World, fields: dict[str, str]) -> None:
+    browser = Browser(world, origins=("https://app.example", "http://dev.example:*", "*"))
+    browser.login()
+    assert browser.user(**fields) == "ann" and browser.get(**fields)["user"] == "ann"
+
+
+# --- the account -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_account_made_again_is_another(browser: Browser) -> None:
+    world = browser.world
+    browser.login()
+    world.drop(USER_TABLE, "ann")
+    assert browser.user() is None and browser.get() == {}
+    world.put(USER_TABLE, "ann", {"username": "ann", "password": "hash:ann", "role": "gardener", "active": True})
+    assert browser.user() is None and browser.get() == {} and browser.request().session.id is None
+    browser.login()
+    assert browser.user() == "ann"
+
+
+def test_a_new_login_epoch_ends_it(browser: Browser) -> None:
+    browser.login()
+    browser.update({"basket": 1})
+    old = browser.id
+    browser.world.alter("ann", login_epoch="another")
+    assert browser.user() is None and browser.get() == {}
+    browser.update({"theme": "dark"})
+    assert browser.id != old and browser.get() == {"id": browser.id, "user": None, "theme": "dark"}
+    browser.cookies[COOKIE] = old
+    browser.login()
+    assert "basket" not in browser.get()
+
+
+def test_a_user_who_is_not_there_yet_gets_no_session_of_the_past(browser: Browser) -> None:
+    browser.update({"user": "zoe", "a": 1})
+    assert browser.user() is None and browser.get()["user"] == "zoe"
+    browser.world.user("zoe", "gardener")
+    assert browser.user() is None and browser.get()["a"] == 1
+    browser.update({"user": "zoe"})
+    assert browser.user() == "zoe"
+
+
+def test_what_binds_it_is_not_for_applications(browser: Browser) -> None:
+    browser.login()
+    assert "__login__" not in browser.get()
+    with pytest.raises(Problem) as caught:
+        browser.update({"__login__": None})
+    assert caught.value.status_code == 400 and browser.user() == "ann"
+
+
+def test_sessions_of_former_versions_are_removed(tmp_path: Any) -> None:
+    """They named no account, and had no end."""
+    store = Store(tmp_path / "old", clock=FakeClock())
+    database = store.open_database(SYSTEM)
+    former = TableDefinition(
+        SESSION_TABLE,
+        SYSTEM,
+        type_name=SESSION_TABLE,
+        attributes=(Attribute("id", "String", primary_key=True), Attribute("user", "String")),
+        primary_key="id",
+        audit=False,
+    )
+    table = database.define_table(former)
+    transaction = store.begin()
+    for number in range(3):
+        transaction.put(table, str(number), {"id": str(number), "user": "ann"})
+    transaction.apply()
+    store.commit_turn()
+    ensure_system(store)
+    table = database.tables[SESSION_TABLE]
+    assert list(table.scan(database.snapshot())) == []
+    transaction = store.begin()
+    transaction.put(table, "new", {"id": "new", "user": None})
+    transaction.apply()
+    store.commit_turn()
+    ensure_system(store)  # once
+    assert len(list(table.scan(database.snapshot()))) == 1
+    store.close()
+
+
+# --- users and callers -------------------------------------------------------------------------------------------------------------------
 
 
 def test_changes_count_with_the_next_request(browser: Browser) -> None:
     world = browser.world
     browser.login()
     first = browser.request().user
-    world.user("ann", "super_user")
+    world.alter("ann", role="super_user")
     second = browser.request().user
     assert isinstance(first, User) and not first.super_user and second.super_user
-    world.user("ann", "super_user", active=False)
+    world.alter("ann", active=False)
     assert browser.user() is None and browser.get()["user"] == "ann"
-    world.user("ann", "gardener")
+    world.alter("ann", active=True)
     assert browser.user() == "ann"
     world.drop(USER_TABLE, "ann")
     assert browser.user() is None
@@ -452,4 +681,3 @@ def test_from_config(world: World, tmp_path: Any) -> None:
 def test_no_id_in_texts(browser: Browser) -> None:
     browser.update({"a": 1})
     assert browser.id not in repr(browser.request().session) and browser.id[:8] in repr(browser.request().session)
-    assert cookie_name("") == "-svc-session"

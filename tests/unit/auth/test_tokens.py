@@ -45,7 +45,9 @@ def claims(token: str) -> dict[str, Any]:
 
 def forged(tokens: Tokens, headers: dict[str, Any] | None = None, **changes: Any) -> str:
     """A token that our key has signed, with these claims changed; None: left out."""
-    good = {"username": "ann", "super_user": False, "iat": 1_767_225_600, "exp": 1_767_225_700, "sub": "operation"}
+    good = {"username": "ann", "super_user": False, "iat": 1_767_225_600, "exp": 1_767_225_700, "sub": "operation", "jti": "1"}
+    user = tokens._directory.get_user("ann")
+    good |= {"account": "" if user is None else user.login_id}
     return jwt.encode(
         {name: value for name, value in (good | changes).items() if value is not None}, tokens.keys.private, "RS256", headers=headers
     )
@@ -65,8 +67,11 @@ def test_claims(world: World, tokens: Tokens) -> None:
     made = create(world, tokens)
     assert set(made) == {"operation_token", "refresh_token"}
     now = int(world.clock.wall())
-    assert claims(made["operation_token"]) == {"username": "ann", "super_user": False, "iat": now, "exp": now + DAY, "sub": "operation"}
-    assert claims(made["refresh_token"]) == {"username": "ann", "super_user": False, "iat": now, "exp": now + 30 * DAY, "sub": "refresh"}
+    common = {"username": "ann", "super_user": False, "iat": now, "account": world.directory.get_user("ann").login_id}
+    operation, refresh_ = claims(made["operation_token"]), claims(made["refresh_token"])
+    assert operation.pop("jti") != refresh_.pop("jti")
+    assert operation == {**common, "exp": now + DAY, "sub": "operation"}
+    assert refresh_ == {**common, "exp": now + 30 * DAY, "sub": "refresh"}
     assert claims(create(world, tokens, "admin")["operation_token"])["super_user"] is True
 
 
@@ -248,15 +253,17 @@ def test_refresh(world: World, tokens: Tokens) -> None:
     world.role("gardener", {"super_user": True})
     renewed = refresh(world, tokens, made["refresh_token"])
     now = int(world.clock.wall())
-    assert claims(renewed) == {"username": "ann", "super_user": True, "iat": now, "exp": now + DAY, "sub": "operation"}
+    found = claims(renewed)
+    assert found.pop("jti") not in (claims(made["operation_token"])["jti"], claims(made["refresh_token"])["jti"])
+    account = world.directory.get_user("ann").login_id
+    assert found == {"username": "ann", "super_user": True, "account": account, "iat": now, "exp": now + DAY, "sub": "operation"}
     assert tokens.verify(renewed).user.username == "ann"
     assert refresh(world, tokens, made["refresh_token"])  # it stays good
 
 
 def test_a_new_pair_ends_the_refresh_token_before(world: World, tokens: Tokens) -> None:
     first = create(world, tokens)
-    world.clock.advance(1)  # tokens of one second are the same text
-    second = create(world, tokens)
+    second = create(world, tokens)  # of the same second
     assert refused(lambda: refresh(world, tokens, first["refresh_token"])) == "invalid token"
     assert refresh(world, tokens, second["refresh_token"])
     assert tokens.verify(first["operation_token"])  # operation tokens cannot be recalled
@@ -341,10 +348,10 @@ def test_bearer_of_a_user_who_changes(world: World, tokens: Tokens) -> None:
     who = identifier(world, tokens)
     made = bearer(create(world, tokens)["operation_token"])
     first = who.identify(made)
-    world.user("ann", "super_user")
+    world.alter("ann", role="super_user")
     second = who.identify(made)
     assert isinstance(first, User) and isinstance(second, User) and second.super_user and not first.super_user
-    world.user("ann", "super_user", active=False)
+    world.alter("ann", active=False)
     assert refused(lambda: who.identify(made)) == "Cannot complete request: User is inactive"
     world.drop(USER_TABLE, "ann")
     assert refused(lambda: who.identify(made)) == "invalid token"

@@ -25,6 +25,12 @@ def rows(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, tuple[obj
     return {row["name"]: (row["value"], row["source"]) for row in json.loads(capsys.readouterr().out)}
 
 
+def test_what_cannot_be_started_is_a_fault(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_document(root / "svc-config.yaml", {"instances": 2})
+    assert main(["config", "check"]) == 1
+    assert capsys.readouterr().err.startswith("error: 'instances' must be 1, or be left out")
+
+
 def test_a_good_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert main(["config", "check"]) == 0

@@ -57,6 +57,16 @@ def test_with_everything_given(asked: list[tuple[str, Mapping[str, Any]]], capsy
     assert logins().read() == {"https://db.example:9925": Login("op", "re", "ann")}
 
 
+def test_the_password_from_a_file_or_standard_input(asked: list[tuple[str, Mapping[str, Any]]], tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("of file\n")
+    assert main(["login", "db.example", "username=ann", "password_file=p"]) == 0
+    sys.stdin.write("of input\n")
+    sys.stdin.seek(0)
+    assert main(["login", "db.example", "username=ann", "password_file=-"]) == 0
+    assert [body["password"] for _, body in asked] == ["of file", "of input"]
+    assert main(["login", "db.example", "username=ann", "password_file=nothing"]) == 1
+
+
 def test_it_asks_for_what_is_missing(
     asked: list[tuple[str, Mapping[str, Any]]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

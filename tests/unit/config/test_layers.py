@@ -136,8 +136,8 @@ def test_layers_make_no_copies_and_single_values_do(root: Root) -> None:
     root.start(json={"http": {"port": 1}})
     root.start(json={"http": {"port": 2}})
     assert not list(root.path.glob("backup/*.bak"))
-    root.start(json={"http": {"port": 2}}, env={"INSTANCES": "2"})
-    root.start(json={"http": {"port": 2}}, env={"INSTANCES": "2"})
+    root.start(json={"http": {"port": 2}}, env={"NODE_HOSTNAME": "n2"})
+    root.start(json={"http": {"port": 2}}, env={"NODE_HOSTNAME": "n2"})
     assert len(list(root.path.glob("backup/*.bak"))) == 1
 
 

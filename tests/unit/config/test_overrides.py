@@ -9,6 +9,7 @@ from svc.clock import FakeClock
 from svc.config import Config, reread
 from svc.config.document import read_document, write_document
 from svc.config.overrides import copy_before_writing
+from svc.config.settings import LOOPBACK_ORIGINS
 from svc.errors import ConfigError
 
 
@@ -67,15 +68,37 @@ def test_example_6(root: Path) -> None:
     assert str(caught.value) == "http.port and http.securePort cannot be the same value (svc-config.yaml line 2)"
 
 
+@pytest.mark.parametrize(
+    ("environ", "options", "place"),
+    [
+        ({"INSTANCES": "3"}, {}, " (environment variable INSTANCES)"),
+        ({"THREADS_COUNT": "2"}, {}, " (environment variable THREADS_COUNT)"),
+        ({}, {"instances": "2"}, " (option --instances)"),
+        ({}, {}, " (svc-config.yaml line 3)"),
+    ],
+)
+def test_more_than_one_process_is_refused_by_name(root: Path, environ: dict[str, str], options: dict[str, str], place: str) -> None:
+    """And is not written, or every later start would be refused too."""
+    if not environ and not options:
+        (root / "svc-config.yaml").write_text("http:\n  port: 9926\ninstances: 2\n")
+    before = (root / "svc-config.yaml").read_bytes()
+    with pytest.raises(ConfigError) as caught:
+        load(root, environ, options)
+    assert str(caught.value).startswith("'instances' must be 1, or be left out: this version runs one process for each root")
+    assert str(caught.value).endswith(place)
+    assert (root / "svc-config.yaml").read_bytes() == before
+    assert load(root, {"INSTANCES": "1"})["instances"] == 1
+
+
 def test_former_names_write_todays(root: Path) -> None:
     config = load(
-        root, {"LOG_LEVEL": "debug", "HTTPS_ON": "true", "DISABLE_TRANSACTION_LOG": "true", "NODE_ENV": "production", "THREADS_COUNT": "2"}
+        root, {"LOG_LEVEL": "debug", "HTTPS_ON": "true", "DISABLE_TRANSACTION_LOG": "true", "NODE_ENV": "production", "THREADS_COUNT": "1"}
     )
     assert config["logging.level"] == "debug"
     assert config["operationsApi.network.securePort"] == 9925
     assert config["operationsApi.network.port"] is None
     assert config["logging.auditLog"] is False
-    assert config["instances"] == 2
+    assert config["instances"] == 1
     document = read_document(root / "svc-config.yaml")
     assert document["logging"] == {"level": "debug", "auditLog": False}
     again = load(root, {"HTTPS_ON": "true"})
@@ -112,12 +135,19 @@ def test_development_values_hold_for_this_run_and_are_not_written(root: Path) ->
     config = load(root, {"LOGGING_LEVEL": "error"}, dev=True)
     assert config.dev
     assert config["authentication.authorizeLocal"] is True
-    assert config["http.corsAccessList"] == ("*",)
+    assert config["http.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
     assert config["logging.stdStreams"] is True
     assert config["logging.level"] == "error"  # what is said explicitly wins
     document = read_document(root / "svc-config.yaml")
     assert "authentication" not in document
     assert load(root)["authentication.authorizeLocal"] is False
+
+
+def test_development_lists_loopback_origins_besides_those_of_the_file(root: Path) -> None:
+    load(root, {"HTTP_CORSACCESSLIST": '["https://shop.example", "*"]'})
+    config = load(root, dev=True)
+    assert config["http.corsAccessList"] == (*LOOPBACK_ORIGINS, "https://shop.example")
+    assert config["operationsApi.network.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
 
 
 def test_reread_takes_the_file_and_keeps_development(root: Path) -> None:

@@ -14,7 +14,7 @@ rootPath componentsRoot node.hostname instances node.url ignoreScripts serializa
 http: port securePort cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
     maxHeaderSize maxRequestBodySize requestQueueLimit mtls http2 sessionAffinity logging
 operationsApi: network.port network.securePort network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
-    network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots
+    network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots importHosts
 authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction cookie.domains cookie.expires
     failureDelay logging
 tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
@@ -34,7 +34,14 @@ applications: lockdown moduleLoader dependencyLoader allowedSpawnCommands
 license: region mode
 """
 OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
-OURS = {"logging.format"}
+OURS = {
+    "logging.format",
+    "query.maxBytes",
+    "query.maxRelatedRows",
+    "query.maxTime",
+    "storage.maxSnapshotAge",
+    "storage.maxSnapshotGrowth",
+}
 """What the contract does not have."""
 
 

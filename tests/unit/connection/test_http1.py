@@ -13,7 +13,7 @@ from svc.connection.bodies import HIGH_WATER
 from svc.connection.http1 import State
 from svc.connection.intake import READ_AHEAD
 from svc.errors import Problem
-from svc.messages import Response
+from svc.messages import Feed, FeedWriter, Response
 from tests.support.connections import World
 
 GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -400,6 +400,101 @@ def test_a_peer_that_goes_on_sending_after_the_last_answer_is_cut_off(world: Wor
     assert not world.sock.closed
     world.pass_time(2)
     assert world.sock.closed
+
+
+MALFORMED_BODY = b"PUT /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nnonsense\r\n"
+
+
+def refuse(exchange: Exchange) -> Response:
+    return Response(b"no", 403)
+
+
+def overflow(exchange: Exchange) -> None:
+    """The body is collected, but there is no room for it."""
+    shared = exchange.connection._shared  # type: ignore[attr-defined]
+    shared.max_bodies = 3
+
+
+class WritesAtOnce(Feed):
+    def start(self, writer: FeedWriter) -> None:
+        writer.write(b"no")
+
+    def on_sent(self) -> None:
+        pass
+
+    def sweep(self, now: float) -> None:
+        pass
+
+    def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class BrokenSink:
+    """Fails with the first piece."""
+
+    on_change: Callable[[BaseException | None], None]
+
+    def write(self, data: bytes) -> bool:
+        self.on_change(Problem("no room", 507))
+        return True
+
+    def finish(self, done: Callable[[Any, BaseException | None], None]) -> None:
+        raise AssertionError
+
+    def discard(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("decide", "status"),
+    [
+        (refuse, 403),
+        (lambda exchange: Response(iter([b"no ", b"no"]), 403), 403),
+        (lambda exchange: Response(WritesAtOnce(), 403), 403),
+        (overflow, 503),
+        (lambda exchange: BrokenSink(), 507),
+        (lambda exchange: None, 400),
+        (lambda exchange: FakeSink(), 400),
+    ],
+    ids=["refused", "a stream", "a feed", "too many bodies", "a sink that fails", "collected", "a sink"],
+)
+@pytest.mark.parametrize(
+    "cut", [len(MALFORMED_BODY), MALFORMED_BODY.find(b"5"), MALFORMED_BODY.find(b"nonsense")], ids=["whole", "head", "chunk"]
+)
+def test_a_request_decided_at_its_head_whose_body_is_malformed(
+    world: World, decide: Callable[[Exchange], Any], status: int, cut: int
+) -> None:
+    world.application.decide = decide
+    world.receive(MALFORMED_BODY[:cut])
+    if MALFORMED_BODY[cut:]:
+        world.receive(MALFORMED_BODY[cut:])
+    assert world.sock.sent.startswith(b"HTTP/1.1 %d " % status)
+    assert world.sock.sent.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close\r\n" in world.sock.sent
+    assert not world.errors
+    world.receive(b"")
+    assert world.sock.closed
+    assert world.connections.bodies == 0
+
+
+@pytest.mark.parametrize(
+    "decide", [refuse, overflow, lambda exchange: BrokenSink()], ids=["refused", "too many bodies", "a sink that fails"]
+)
+def test_a_pipelined_request_decided_at_its_head_whose_peer_leaves_within_its_body(world: World, decide: Callable[[Exchange], Any]) -> None:
+    """It comes while its predecessor is being answered, and so does the peer's FIN."""
+    world.application.decide = decide
+    world.application.answer = lambda exchange: None
+    world.receive(GET % 1, PUT % 10 + b"hello", b"")
+    world.application.handled[0].respond(Response(b"first"))
+    while world.turn():
+        pass
+    assert world.sock.sent.count(b"HTTP/1.1 ") == 2
+    assert not world.errors
+    assert world.sock.closed
+    assert world.connections.bodies == 0
 
 
 # --- bodies that are taken as they come ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from svc.content.content_type import Shape
 from svc.content.csv_type import CsvType
 from svc.errors import BadBody
 from svc.store.blobs import create_blob
+from svc.store.blobs.blob import DESCRIPTION
 from svc.store.records import encode
 from svc.store.schema import Attribute
 
@@ -46,8 +47,8 @@ def test_the_type() -> None:
         ({"a": {1}}, '"{""a"":[1]}"'),
         ({2, 1}, '"[1,2]"'),
         ((), '"[]"'),
-        (create_blob(b"abc"), "3"),
-        (create_blob("abc"), "3"),
+        (create_blob(b"abc", type="a/b"), f'"{{""description"":""{DESCRIPTION}"",""contentType"":""a/b"",""size"":3}}"'),
+        (create_blob("abc"), '"abc"'),
     ],
     ids=[str(number) for number in range(25)],
 )

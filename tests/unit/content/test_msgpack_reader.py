@@ -8,7 +8,7 @@ import pytest
 from svc.content import msgpack_reader
 from svc.content.content_type import run
 from svc.content.hashable import MAX_COMPOUND, MAX_NUMBERS
-from svc.content.msgpack_reader import MAX_SETS, MAX_SPLITS, SMALL, decode_msgpack
+from svc.content.msgpack_reader import MAX_SETS, MAX_SPLITS, SMALL, decode_msgpack, decode_msgpack_slices
 from svc.errors import BadBody
 
 
@@ -86,6 +86,43 @@ def test_vectors(document: str, value: Any) -> None:
         for decode in (decode_msgpack, decode_sequence):
             with pytest.raises(BadBody, match="Invalid MessagePack"):
                 decode(body[:length])
+
+
+def timestamp_64(ns: int, seconds: int = 1704485247) -> bytes:
+    return b"\xd7\xff" + (ns << 34 | seconds).to_bytes(8, "big")
+
+
+def timestamp_96(ns: int, seconds: int = -1) -> bytes:
+    return b"\xc7\x0c\xff" + ns.to_bytes(4, "big") + seconds.to_bytes(8, "big", signed=True)
+
+
+@pytest.mark.parametrize("ns", [955_000_000, 955_000_001, 955_499_999, 955_999_499, 955_999_500, 955_999_999])
+def test_times_are_cut_to_whole_ms(ns: int) -> None:
+    to_ms = datetime(2024, 1, 5, 20, 7, 27, 955_000, UTC), datetime(1969, 12, 31, 23, 59, 59, 955_000, UTC)
+    for document, expected in ((timestamp_64(ns), to_ms[0]), (timestamp_96(ns), to_ms[1])):
+        for around, found in (
+            (document, lambda value: value),
+            (b"\x92\xc4\x02\xd7\xff" + document, lambda value: value[1]),
+            (b"\x81\xa1a" + document, lambda value: value["a"]),
+            (b"\xc7" + bytes((len(document) + 1,)) + b"\x73\x91" + document, lambda value: value.pop()),
+            (b"\x92" + b"\xc6" + (2 << 20).to_bytes(4, "big") + bytes(2 << 20) + document, lambda value: value[1]),
+        ):
+            moment = found(decode_msgpack(around))
+            assert (
+                moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+                == expected
+                == found(run(decode_msgpack_slices(around))).replace(microsecond=955_000)
+            )
+            assert decode_sequence(around + b"\xc0")[1] is None
+
+
+def test_bytes_that_look_like_a_time_stay() -> None:
+    content = timestamp_64(955_999_999) + timestamp_96(955_999_999)
+    documents = [content, {"a": content}, [content, 5]]
+    for document in documents:
+        assert decode_msgpack(msgspec.msgpack.encode(document)) == document
+    assert decode_msgpack(b"\x92\xc4" + bytes((len(content),)) + content + timestamp_64(999_999_999))[0] == content
+    assert decode_msgpack(b"\x91\xc4" + bytes((200,)) + b"\xd7\xff" * 100) == [b"\xd7\xff" * 100]
 
 
 REFUSED = {

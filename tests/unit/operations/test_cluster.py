@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -343,3 +344,19 @@ def test_only_super_users(node: ClusterNode) -> None:
         with pytest.raises(Problem) as caught:
             node.run(operation, user, hostname="x", routes=["x"], connections=[], subscriptions=[])
         assert caught.value.status_code == 403
+
+
+def test_two_changes_at_once_are_both_kept(node: ClusterNode) -> None:
+    """Both begin with the same state: the second is made of what the first has left."""
+    node.run("add_node", hostname="server-two")
+
+    def subscribe(table: str) -> Any:
+        subscription = {"database": "garden", "table": table, "subscribe": True, "publish": True}
+        body = {"operation": "set_node_replication", "hostname": "server-two", "subscriptions": [subscription]}
+        return node._send(body, node.admin)
+
+    async def both() -> None:
+        await asyncio.gather(subscribe("bed"), subscribe("plant"))
+
+    node.wait(both)
+    assert [item["table"] for item in node.registry()["server-two"]["subscriptions"]] == ["bed", "plant"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from svc.errors import Problem
+from svc.errors import Problem, Refusal
 from svc.operations.table_fields import RESIDENCE_TEXT
 from svc.query import QueryCache
 from svc.resources.table_resource import table_resource
@@ -42,6 +42,20 @@ def test_a_database_is_made_once(node: OperationsNode, operation: str, field: st
     assert node.run("describe_all") == {"dev": {}}
 
 
+def test_a_number_is_the_name_of_a_table(node: OperationsNode) -> None:
+    """As programs send it that take a table called 1 for a number: one and the same table."""
+    assert node.run("create_table", database=1123, table=4) == {"message": "table '1123.4' successfully created."}
+    assert node.run("insert", schema=1123, table=4, records=[{"id": 1}])["inserted_hashes"] == [1]
+    assert node.run("search_by_id", schema="1123", table="4", ids=[1]) == node.run("search_by_id", database=1123, table=4, ids=[1])
+    assert node.run("describe_table", database=1123, table=4)["name"] == "4"
+    reader = node.user("ann", {"1123": {"tables": {"4": {"read": True, "insert": False, "update": False, "delete": False}}}})
+    assert len(node.run("search_by_id", reader, database=1123, table=4, ids=[1])) == 1
+    with pytest.raises(Refusal):
+        node.run("delete", reader, database=1123, table=4, ids=[1])
+    assert node.run("drop_table", database=1123, table=4) == {"message": "successfully deleted table '1123.4'"}
+    assert fault(node, "describe_table", database=1123, table=4) == (404, "Table '1123.4' does not exist")
+
+
 def test_the_default_database(node: OperationsNode) -> None:
     assert node.run("create_database") == {"message": "database 'data' successfully created"}
     assert fault(node, "create_database") == (400, "database 'data' already exists")
@@ -67,7 +81,9 @@ def test_the_default_database(node: OperationsNode) -> None:
     ],
 )
 def test_names_that_no_database_has(node: OperationsNode, name: Any, text: str) -> None:
-    for operation in ("create_database", "create_table"):
+    for operation in (
+        ("create_database", "create_table") if name != 5 else ("create_database",)
+    ):  # a number is a table's, and its database's
         status, message = fault(node, operation, database=name, table="t")
         assert (status, message) == (400, f"'database' {text}")
     assert node.run("describe_all") == {}
@@ -167,7 +183,8 @@ def test_the_key_of_a_table(node: OperationsNode, fields: dict[str, Any], key: s
     [
         ({}, "'table' is required"),
         ({"table": None}, "'table' is required"),
-        ({"table": 5}, "'table' must be a string"),
+        ({"table": 1.5}, "'table' must be a string"),
+        ({"table": True}, "'table' must be a string"),
         ({"table": ["dog"]}, "'table' must be a string"),
         ({"table": ""}, "'table' is not allowed to be empty"),
         ({"table": "a/b"}, "'table' names cannot include backticks or forward slashes"),
@@ -207,7 +224,7 @@ def test_the_key_of_a_table(node: OperationsNode, fields: dict[str, Any], key: s
         ({"table": "dog", "expiration": -5}, "'expiration' must be greater than 0"),
         ({"table": "dog", "audit": "yes"}, "'audit' must be a boolean"),
         ({"table": "dog", "residence": ["*"]}, RESIDENCE_TEXT),
-        ({"table": 5, "primary_key": 6}, "'table' must be a string. 'primary_key' must be a string"),
+        ({"table": [], "primary_key": 6}, "'table' must be a string. 'primary_key' must be a string"),
     ],
 )
 def test_tables_that_cannot_be(node: OperationsNode, fields: dict[str, Any], text: str) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from svc.errors import Problem, ServerError
+from svc.errors import Problem, Refusal, ServerError
 from svc.operations import exports, s3
 from svc.operations.export_files import ExportFile, check_directory
+from svc.operations.outbound import HostRules
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 
@@ -62,6 +63,12 @@ def refused(node: OperationsNode, user: Any = None, **fields: Any) -> tuple[int,
     with pytest.raises(Problem) as caught:
         node.run("export_local", user, **fields)
     return caught.value.status_code, caught.value.message
+
+
+def refusal(node: OperationsNode, user: Any, **fields: Any) -> tuple[int, dict[str, Any]]:
+    with pytest.raises(Refusal) as caught:
+        node.run("export_local", user, **fields)
+    return caught.value.status_code, caught.value.body
 
 
 def test_a_search_as_json(node, tmp_path):
@@ -172,11 +179,26 @@ def test_whoever_was_granted_exports_exports_what_he_may_read(node, tmp_path):
     assert refused(node, nobody, format="json", path=str(tmp_path), search_operation=SEARCH)[0] == 403
     ann = node.user("ann", {**grant, "garden": {"tables": {"plant": read}}})
     search = {**SEARCH, "conditions": [{"attribute": "id", "value": 1}]}
-    started = node.run("export_local", ann, format="json", path=str(tmp_path), filename="a", search_operation=search)
+    directory = node.root / "import" / "out"
+    directory.mkdir(parents=True)
+    started = node.run("export_local", ann, format="json", path=str(directory), filename="a", search_operation=search)
     assert finished(node, started)["status"] == "COMPLETE"
-    assert json.loads((tmp_path / "a.json").read_bytes()) == [{"id": 1, "name": 'a "1"'}]
+    assert json.loads((directory / "a.json").read_bytes()) == [{"id": 1, "name": 'a "1"'}]
+    (node.root / "import" / "link").symlink_to(node.root)
+    for path in (node.root, node.root / "backup", directory / ".." / "..", node.root / "import" / "link", tmp_path / "nowhere"):
+        status, body = refusal(node, ann, format="json", path=str(path), search_operation=search)
+        assert (status, body["unauthorized_access"]) == (403, [f"path '{path}' is outside the directories that files may be exported to"])
     sql = {"operation": "sql", "sql": "select 1"}
     assert refused(node, ann, format="json", path=str(tmp_path), search_operation=sql)[0] == 403
+
+
+def test_files_are_readable_for_the_user_of_the_server_only(node, tmp_path):
+    umask = os.umask(0)
+    try:
+        export(node, tmp_path, filename="a")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
@@ -286,7 +308,7 @@ def test_a_directory_is_checked(tmp_path):
 def uploaded(monkeypatch):
     found: list[Any] = []
 
-    def put_object(target: s3.Target, content: Any) -> dict[str, Any]:
+    def put_object(target: s3.Target, content: Any, rules: HostRules) -> dict[str, Any]:
         found.append((target, content.read()))
         return {"ETag": '"5"'}
 
@@ -335,7 +357,7 @@ def test_faults_of_an_export_to_s3(node, uploaded, monkeypatch):
 
 
 def test_what_s3_refuses_fails_the_job(node, uploaded, monkeypatch):
-    def refuse(target: s3.Target, content: Any) -> dict[str, Any]:
+    def refuse(target: s3.Target, content: Any, rules: HostRules) -> dict[str, Any]:
         raise ServerError("S3 refused the request: AccessDenied, no", 502)
 
     monkeypatch.setattr(exports, "put_object", refuse)

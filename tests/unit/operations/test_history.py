@@ -14,12 +14,13 @@ import pytest
 
 from svc.auth.users import User
 from svc.content.msgpack_reader import decode_msgpack
-from svc.errors import Problem
+from svc.errors import NoSpace, Problem
 from svc.messages import HeaderBlock, Request, Response
 from svc.operations import log_entries, value_stream
 from svc.store import Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
+from tests.support.faults import Volume
 from tests.support.operations import OperationsNode
 
 START = 1767225600000.0
@@ -99,6 +100,15 @@ def some_history(node: OperationsNode, dogs: Table) -> list[float]:
         write(node, lambda t: (t.put(dogs, 2, {"name": "Kato", "age": 5}), t.put(dogs, 3, {"name": "Yeti"}))),
         write(node, lambda t: (t.delete(dogs, 1), t.put(dogs, 2, {"name": "Riley"}), t.delete(dogs, 3)), None),
     ]
+
+
+def test_an_increment_that_makes_a_record_is_shown_carried_out(node: OperationsNode, dogs: Table) -> None:
+    write(node, lambda t: t.patch(dogs, 1, {"name": "Penny", "age": Add(2)}))
+    write(node, lambda t: t.put(dogs, 1, {"age": 7}, expires_at=node.clock.wall() * 1000 + 500))
+    node.clock.advance(1)
+    write(node, lambda t: t.patch(dogs, 1, {"age": Add(3)}))
+    shown = node.run("read_audit_log", table="dog")
+    assert [entry["records"] for entry in shown] == [[{"id": 1, "name": "Penny", "age": 2}], [{"age": 7, "id": 1}], [{"id": 1, "age": 3}]]
 
 
 def test_entries_by_time(node: OperationsNode, dogs: Table) -> None:
@@ -341,7 +351,10 @@ def test_log_entries_of_one_table_are_removed(node: OperationsNode, dogs: Table)
     assert len(node.run("read_audit_log", table="cat")) == 1
     node.store.check()
     job(node, "delete_audit_logs_before", table="cat", timestamp=START * 2)
-    assert len(node.run("read_audit_log", table="cat")) == 1, "the newest entry of the database stays"
+    assert node.run("read_audit_log", table="cat") == [], "also the newest entry of the database"
+    node.store.check()
+    write(node, lambda t: t.put(cats, 1, {}))
+    assert len(node.run("read_audit_log", table="cat")) == 1
     write(node, lambda t: t.put(dogs, 1, {}))
     write(node, lambda t: t.put(dogs, 1, {}))
     assert len(node.run("read_audit_log", table="dog", search_type="hash_value", search_values=[1])["1"]) == 2
@@ -370,8 +383,11 @@ def test_old_records_are_deleted(node: OperationsNode, monkeypatch: pytest.Monke
     date = datetime.fromtimestamp(START / 1000 + 21, UTC)
     record = job(node, "delete_records_before", table="dog", date=date.isoformat())
     assert (record["status"], record["message"]) == ("COMPLETE", "20 of 20 records successfully deleted")
+    date = datetime.fromtimestamp(START / 1000 + 22, UTC)
+    record = job(node, "delete_records_before", table="dog", date=date.isoformat())
+    assert record["message"] == "1 of 1 record successfully deleted"
     kept = [table.key_of(raw) for _, raw in table.scan(table.database.snapshot())]
-    assert kept == list(range(20, 30))
+    assert kept == list(range(21, 30))
     assert node.run("read_audit_log", table="dog")[-1]["user_name"] == "admin"
     record = job(node, "delete_files_before", table="dog", date="2026-01-01")
     assert (record["status"], record["message"]) == ("COMPLETE", "No records found to delete")
@@ -396,3 +412,18 @@ def test_reading_is_for_super_users(node: OperationsNode, dogs: Table) -> None:
         with pytest.raises(Problem) as caught:
             node.run(operation, carl, table="dog", timestamp=1, date="2026-01-01")
         assert caught.value.status_code == 403
+
+
+def test_entries_are_removed_on_a_full_volume(node: OperationsNode, dogs: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database with the records of jobs is full too."""
+    times = some_history(node, dogs)
+    Volume(monkeypatch).room = 0
+    jobs = node.node.jobs.table
+    with pytest.raises(NoSpace):
+        for number in range(10_000):
+            write(node, lambda t, number=number: t.put(jobs, f"filling{number}", {"message": "x" * 3000}))  # type: ignore[misc]
+    assert refused(node, "csv_data_load", table="dog", data="id\n1\n")[0] == 507
+    for operation in ("delete_audit_logs_before", "delete_transaction_logs_before"):
+        assert job(node, operation, table="dog", timestamp=times[2])["status"] == "COMPLETE"
+    assert [entry["timestamp"] for entry in node.run("read_audit_log", table="dog")] == [times[2], times[3], times[3]]
+    assert "must have" in job(node, "delete_records_before", table="dog", date="2026-01-01")["message"]

@@ -97,6 +97,7 @@ def test_errors(node: OperationsNode) -> None:
         ({}, 400, "'impersonate' must have 'username', 'role_name' or 'role'"),
         ({"x": 1}, 400, "'impersonate' must have 'username', 'role_name' or 'role'"),
         ("bob", 400, "'impersonate' must be an object"),
+        (None, 400, "'impersonate' must be an object"),
         ([{"username": "bob"}], 400, "'impersonate' must be an object"),
         (True, 400, "'impersonate' must be an object"),
         ({"username": 5}, 400, "'impersonate.username' must be a string"),
@@ -124,10 +125,35 @@ def test_super_users_only(node: OperationsNode) -> None:
     expected = (403, {"error": "Only super_user roles can impersonate"})
     for name in ("bob", "cara"):
         user = node.directory.get_user(name)
-        for wish in ({"username": "bob"}, {"username": name}, {"role": {"permission": {}}}, {}, "x"):
+        for wish in ({"username": "bob"}, {"username": name}, {"role": {"permission": {}}}, {}):
             assert problem(node, wish, user) == expected
             assert problem(node, wish, user, "list_roles") == expected
-    assert node.run("user_info", node.directory.get_user("bob"), impersonate=None)["username"] == "bob"
+        for wish in (None, "x", []):
+            assert problem(node, wish, user) == (400, "'impersonate' must be an object")
+
+
+def test_null_does_not_run_with_the_rights_of_the_caller(node: OperationsNode) -> None:
+    node.run("insert", table="plant", records=[{"id": 1}])
+    assert problem(node, None, operation="delete", table="plant", ids=[1]) == (400, "'impersonate' must be an object")
+    assert problem(node, None, operation="drop_table", table="plant") == (400, "'impersonate' must be an object")
+    assert len(node.run("search_by_id", table="plant", ids=[1])) == 1
+
+
+def test_code_without_authorization_cannot_impersonate(node: OperationsNode) -> None:
+    """It has every right, and would go on with them."""
+    body = {"operation": "user_info", "impersonate": {"username": "bob"}}
+    for user in (None, node.admin):
+        with pytest.raises(Problem) as raised:
+            node.wait(lambda user=user: node.operations.perform(body, user))  # type: ignore[misc]
+        assert (raised.value.status_code, raised.value.message) == (400, "'impersonate' needs 'authorize' to be true")
+    assert node.wait(lambda: node.operations.perform(body, node.admin, authorize=True))["username"] == "bob"
+
+
+def test_without_login_nothing_is_impersonated(node: OperationsNode) -> None:
+    for wish in (None, {"username": "bob"}):
+        with pytest.raises(Problem) as raised:
+            node.send({"operation": "create_authentication_tokens", "username": "bob", "password": "x", "impersonate": wish}, None)
+        assert raised.value.status_code == 400
 
 
 def test_nobody_logs_in_as_another(node: OperationsNode) -> None:
@@ -153,7 +179,6 @@ def test_each_use_is_told(node: OperationsNode, capfd: pytest.CaptureFixture[str
     node.run("insert", impersonate={"role_name": "reader", "username": "x"}, table="plant", records=[{"id": "secret of a record"}])
     who(node, {"role": {"permission": READER}})
     problem(node, {"username": "nobody"})
-    who(node, None)
     node.logs.flush()
     lines = [line.partition("[notify]: ")[2] for line in capfd.readouterr().out.splitlines() if "[notify]" in line]
     assert lines == [

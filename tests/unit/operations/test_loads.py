@@ -6,15 +6,19 @@ import asyncio
 import http.client
 import io
 import os
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult
 
 import pytest
 
-from svc.errors import NoSpace, Problem, Refusal
-from svc.operations import csv_cast, load_sources, loads, s3
+from svc.errors import NoSpace, Overloaded, Problem, Refusal
+from svc.operations import csv_cast, load_sources, loads, outbound, s3
 from svc.operations.json_records import JsonRecords
+from svc.operations.outbound import Endpoint
 from svc.store import Table
 from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
@@ -32,6 +36,7 @@ PLANT = TableDefinition(
     primary_key="id",
 )
 FREE = TableDefinition("free", attributes=(Attribute("id", primary_key=True),), dynamic=True)
+PUBLIC = "198.41.0.4"
 CSV = "id,species,height,planted,code\n1,fern,12,2024-01-05T10:00:00Z,x\n2,moss,,,y\n"
 
 
@@ -245,7 +250,27 @@ def test_files(node: OperationsNode, tmp_path: Path) -> None:
     assert load_file(node, "rows.csv")["message"] == "successfully loaded 0 of 4000 records", "relative to the root"
     path.write_bytes(b"id,code\n9000,a\n9001,\xff\n")
     job = load_file(node, path)
-    assert job["status"] == "ERROR" and job["message"] == "The content is not valid UTF-8 near byte 20"
+    assert job["status"] == "ERROR"
+    assert job["message"] == 'The content is not valid UTF-8 near byte 20: name its encoding, as in "encoding": "windows-1252"'
+    assert 9000 not in content(node)
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "iso-8859-1", "utf-16", "UTF-16LE", "utf-8"])
+def test_a_file_in_another_encoding(node: OperationsNode, tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,code\n" + "".join(f"{number},a\n" for number in range(20_000)) + "20000,für\n", encoding=encoding)
+    if encoding != "utf-8":
+        job = load_file(node, path)
+        assert job["status"] == "ERROR" and "name its encoding" in job["message"] and content(node) == {}
+    started = node.run("csv_file_load", table="plant", file_path=str(path), encoding=encoding)
+    assert ended(node, started)["message"] == "successfully loaded 20001 of 20001 records"
+    assert content(node)[20_000]["code"] == "für"
+
+
+def test_an_encoding_that_is_none(node: OperationsNode, tmp_path: Path) -> None:
+    for encoding in ("klingon", "hex", "rot13", "utf-7"):
+        status, text = fault(lambda name=encoding: node.run("csv_file_load", table="plant", file_path="x", encoding=name))  # type: ignore[misc]
+        assert status == 400 and "'encoding' must be" in text
 
 
 def test_files_that_are_none(node: OperationsNode, tmp_path: Path) -> None:
@@ -326,7 +351,12 @@ class Web:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: dict[str, Answer | Exception] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
-        monkeypatch.setattr(load_sources, "connect", lambda parts: Connection(self, f"{parts.scheme}://{parts.hostname}"))
+        monkeypatch.setattr(outbound, "resolve", lambda host, port: [Endpoint(socket.AF_INET, (PUBLIC, port))])
+        monkeypatch.setattr(load_sources, "connect", self.connect)
+
+    def connect(self, parts: SplitResult, endpoints: list[Endpoint], timeout: float) -> Connection:
+        assert [endpoint.address[0] for endpoint in endpoints] == [PUBLIC]
+        return Connection(self, f"{parts.scheme}://{parts.hostname}")
 
 
 class Connection:
@@ -357,6 +387,26 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Web:
 
 def load_url(node: OperationsNode, url: Any, **more: Any) -> dict[str, Any]:
     return ended(node, node.run("csv_url_load", table="plant", csv_url=url, **more))
+
+
+def test_the_encoding_of_an_address(node: OperationsNode, web: Web) -> None:
+    body = "id,code\n1,für\n".encode("cp1252")
+    web.answers["http://a/1"] = Answer(body, Content_Type='text/csv; header=present; charset="windows-1252"')
+    assert load_url(node, "http://a/1")["status"] == "COMPLETE" and content(node)[1]["code"] == "für"
+    web.answers["http://a/2"] = Answer(body, Content_Type="text/csv; charset=utf-8")
+    assert load_url(node, "http://a/2", encoding="windows-1252", action="update")["result"]["written"] == 1
+    web.answers["http://a/3"] = Answer(body, Content_Type="text/csv")
+    assert "name its encoding" in load_url(node, "http://a/3")["message"]
+
+
+def test_what_was_loaded_before_a_fault_is_told(node: OperationsNode, web: Web) -> None:
+    """An address is read once, so what is wrong at its end is found when its beginning is there."""
+    rows = "id,code\n" + "".join(f"{number},a\n" for number in range(100_000))
+    web.answers["http://a/1"] = Answer(rows.encode() + b"100000,f\xfcr\n")
+    job = load_url(node, "http://a/1")
+    loaded = len(content(node))
+    assert job["status"] == "ERROR" and 0 < loaded < 100_000
+    assert job["message"].endswith(f"({loaded} of {loaded} records were loaded before)") and "name its encoding" in job["message"]
 
 
 def test_urls(node: OperationsNode, web: Web) -> None:
@@ -439,6 +489,26 @@ def test_passwords_of_urls_are_not_shown(node: OperationsNode, web: Web) -> None
     assert web.asked[0][1]["Authorization"] == "Basic YW5uOnNlY3JldA=="
 
 
+def test_loads_that_are_being_opened_are_few(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that does not answer keeps a thread: more of them than OPENING are refused, and the place of one that ended is free again."""
+    monkeypatch.setattr(load_sources, "OPENING", 2)
+    answer = threading.Event()
+
+    def wait() -> Any:
+        answer.wait()
+        raise ValueError
+
+    async def several() -> list[Any]:
+        opening = [asyncio.ensure_future(load_sources.opened(wait)) for _ in range(3)]
+        await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+        answer.set()
+        return await asyncio.gather(*opening, return_exceptions=True)
+
+    for _ in range(2):
+        answer.clear()
+        assert [type(error) for error in node.wait(several)] == [ValueError, ValueError, Overloaded]
+
+
 # -- S3
 
 
@@ -447,7 +517,7 @@ TARGET = {"aws_access_key_id": "a", "aws_secret_access_key": "s", "bucket": "b",
 
 def load_s3(node: OperationsNode, body: bytes, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, Any]:
     monkeypatch.setattr(loads, "require_library", lambda: None)
-    monkeypatch.setattr(loads, "get_object", lambda target: io.BytesIO(body))
+    monkeypatch.setattr(loads, "get_object", lambda target, rules: io.BytesIO(body))
     return ended(node, node.run("import_from_s3", table="plant", s3=TARGET | more))
 
 

@@ -119,6 +119,13 @@ def ask(node: OperationsNode, permission: dict[str, Any] | User, name: str, **bo
     authorize(found, name, {"operation": name, **body}, user, node.node)
 
 
+def system_refusal(node: OperationsNode, permission: dict[str, Any], name: str, **body: Any) -> str:
+    with pytest.raises(Problem) as refused:
+        ask(node, permission, name, **body)
+    assert refused.value.status_code == 403 and not isinstance(refused.value, Refusal)
+    return refused.value.message
+
+
 def refusal(node: OperationsNode, permission: dict[str, Any] | User, name: str, **body: Any) -> dict[str, Any]:
     with pytest.raises(Problem) as refused:
         ask(node, permission, name, **body)
@@ -188,6 +195,22 @@ def test_writes_of_super_users_to_system(node: OperationsNode) -> None:
             ask(node, node.admin, name, table="svc_user", schema="system")
 
 
+def test_writes_of_others_to_system(node: OperationsNode) -> None:
+    """Changes and removals are refused with the one sentence, whether there is such a table or not; inserts as on any table that is not theirs."""
+    for permission in (
+        {},
+        data(plant=table("riud")),
+        {"structure_user": True},
+        {"operations": ["standard_user", "drop_table", "drop_attribute"]},
+    ):
+        for name in ("update", "upsert", "delete", "drop_table", "drop_attribute"):
+            for target in ("svc_user", "svc_info", "nothing"):
+                body = {"table": target, "database": "system", "records": [{"id": 1}], "attribute": "role"}
+                assert system_refusal(node, permission, name, **body) == SYSTEM_TEXT
+        assert refusal(node, permission, "insert", table="svc_user", database="system") == invalid("database 'system' does not exist")
+        assert refusal(node, permission, "delete_records_before", table="svc_user", database="system")
+
+
 # --- the list of operations ------------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +224,7 @@ def test_groups_and_aliases() -> None:
     assert not read_only & {"insert", "get_configuration", "read_only"}
     standard = expanded({"operations": ["standard_user"]})
     assert standard is not None and standard > read_only and {"insert", "delete", "csv_url_load", "import_from_s3"} <= standard
-    assert {"read_only", "standard_user", "search_by_hash", "sql"} <= known_entries()
+    assert {"read_only", "standard_user", "search_by_hash", "sql"} <= known_entries().keys()
 
 
 def test_a_list_restricts(node: OperationsNode) -> None:
@@ -263,9 +286,7 @@ def test_a_list_grants_structure(node: OperationsNode) -> None:
     assert refusal(node, limited, "drop_table", table="plant") == text(
         "User does not have access to perform 'drop_table' against schema 'data'"
     )
-    assert refusal(node, {"operations": ["drop_table"]}, "drop_table", table="svc_user", database="system") == text(
-        "User does not have access to perform 'drop_table' against schema 'system'"
-    )
+    assert system_refusal(node, {"operations": ["drop_table"]}, "drop_table", table="svc_user", database="system") == SYSTEM_TEXT
 
 
 # --- structure ---------------------------------------------------------------------------------------------------------------------------
@@ -278,6 +299,9 @@ def test_structure_users(node: OperationsNode, name: str) -> None:
     ask(node, {"structure_user": True}, name, database="new one", **body)
     whole = name.endswith("database")
     for database, structure in (("garden", ["data"]), ("garden", False), ("garden", None), ("system", True), ("system", ["system"])):
+        if database == "system" and name != "create_database":
+            assert system_refusal(node, {"structure_user": structure}, name, schema=database, **body) == SYSTEM_TEXT
+            continue
         expected = text(f"User does not have access to perform '{name}' against schema '{database}'")
         if name == "create_attribute":
             expected = invalid(f"database '{database}' does not exist")
@@ -360,7 +384,10 @@ def test_rights_on_tables(node: OperationsNode, name: str, held: str) -> None:
     else:
         ask(node, permission, name, table="plant")
     assert refusal(node, permission, name, table="nothing") == invalid("Table 'data.nothing' does not exist")
-    assert refusal(node, permission, name, table="svc_user", schema="system") == invalid("database 'system' does not exist")
+    if {"u", "d"}.isdisjoint(NEEDED[name]):
+        assert refusal(node, permission, name, table="svc_user", schema="system") == invalid("database 'system' does not exist")
+    else:
+        assert system_refusal(node, permission, name, table="svc_user", schema="system") == SYSTEM_TEXT
     assert refusal(node, permission, name, table="bed", schema="garden") == invalid("database 'garden' does not exist")
 
 

@@ -275,7 +275,9 @@ def test_delete_of_ids_of_another_type(node: OperationsNode) -> None:
         ({"table": None, "records": []}, "'table' is required"),
         ({"table": ["dog"], "records": []}, "'table' must be a string"),
         ({"table": "a`b", "records": []}, "'table' names cannot include backticks or forward slashes"),
-        ({"database": 5, "records": []}, "'database' must be a string"),
+        ({"database": [], "records": []}, "'database' must be a string"),
+        ({"schema": [], "records": []}, "'schema' must be a string"),
+        ({"schema": "", "records": []}, "'schema' is not allowed to be empty"),
         ({"records": {"id": 1}}, "'records' must be an array"),
         ({"records": "x"}, "'records' must be an array"),
         ({"records": [[1]]}, "'records' must be an array of objects"),
@@ -294,10 +296,11 @@ def test_bad_requests(node: OperationsNode, operation: str, fields: dict[str, An
     ("fields", "expected"),
     [
         ({}, (400, "'hash_values' is required")),
-        ({"ids": 1}, (400, "'hash_values' must be an array")),
-        ({"ids": [None]}, (400, "'hash_values' must be strings or numbers")),
+        ({"ids": 1}, (400, "'ids' must be an array")),
+        ({"hash_values": 1}, (400, "'hash_values' must be an array")),
+        ({"ids": [None]}, (400, "'ids' must be strings or numbers")),
         ({"hash_values": [True]}, (400, "'hash_values' must be strings or numbers")),
-        ({"ids": [{}]}, (400, "'hash_values' must be strings or numbers")),
+        ({"ids": [{}]}, (400, "'ids' must be strings or numbers")),
         ({"ids": [1], "table": None}, (400, "'table' is required")),
         ({"ids": [1], "table": "cat"}, (404, "Table 'data.cat' does not exist")),
         ({"ids": [1], "database": "nope"}, (404, "database 'nope' does not exist")),
@@ -422,3 +425,18 @@ def test_split_keys() -> None:
     assert split([("a", 1), 2], [2]) == ([["a", 1]], [2])
     assert split([("a", 1), 2], []) == ([["a", 1], 2], [])
     assert split([None, 2], [], ["x", 2]) == ([2], ["x"])
+
+
+# --- learned attributes -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_with_thousands_of_attributes(node: OperationsNode) -> None:
+    """It would take the places of all other tables and indexes."""
+    record = {f"a{number}": number for number in range(3000)}
+    refused = (400, 'The table "dog" would have 3,002 indexed attributes; the limit is 256')
+    for operation in ("insert", "upsert"):
+        assert fault(node, operation, records=[record]) == refused
+    assert fault(node, "insert", records=[{"id": number, f"b{number}": 1} for number in range(300)])[0] == 400
+    assert records(node) == {}
+    assert len(node.store.databases["data"].tables["dog"].attributes) == 3
+    node.run("insert", table="dog", records=[{"id": 1, "name": "Rex"}])

@@ -122,6 +122,35 @@ def test_the_validation_object(node: OperationsNode) -> None:
         }
 
 
+SUPER_USER_IN_EFFECT = ("set_configuration", "sign_certificate", "add_certificate")
+
+
+@pytest.mark.parametrize("operation", SUPER_USER_IN_EFFECT)
+def test_what_makes_a_super_user_cannot_be_granted(node: OperationsNode, operation: str) -> None:
+    node.run("add_role", role="reader", permission=READER)
+    before = roles(node)
+    permission = {"operations": ["read_only", operation]}
+    text = f"Operation '{operation}' in 'operations' cannot be granted: it needs a super user, and its callers could become one"
+    for body in (
+        {"operation": "add_role", "role": "x", "permission": permission},
+        {"operation": "alter_role", "id": "reader", "permission": permission},
+        {"operation": "insert", "database": "system", "table": "svc_role", "records": [{"role": "x", "permission": permission}]},
+        {"operation": "user_info", "impersonate": {"role": {"permission": permission}}},
+    ):
+        with pytest.raises(Refusal) as raised:
+            node.send(body, node.admin)
+        assert (raised.value.status_code, raised.value.body["main_permissions"]) == (400, [text])
+    assert roles(node) == before
+
+
+@pytest.mark.parametrize("operation", SUPER_USER_IN_EFFECT)
+def test_an_earlier_grant_of_it_is_without_effect(node: OperationsNode, operation: str) -> None:
+    user = node.user("x", {"operations": [operation]})
+    with pytest.raises(Refusal) as raised:
+        node.run(operation, user, name="x", certificate="x", is_authority=True, csv="x", logging_level="info")
+    assert raised.value.body["unauthorized_access"] == [f"Operation '{operation}' is restricted to 'super_user' roles"]
+
+
 def test_unknown_members_of_the_body(node: OperationsNode) -> None:
     request: Any = SimpleNamespace(content=b"")  # a client's body; code may pass what it likes
     for extra, text in (

@@ -130,13 +130,13 @@ def test_both_names_are_the_same(node, operation, name):
     [
         ({}, "'hash_values' is required"),
         ({"ids": None}, "'hash_values' is required"),
-        ({"ids": 5}, "'hash_values' must be an array"),
-        ({"ids": "5"}, "'hash_values' must be an array"),
-        ({"ids": {"a": 1}}, "'hash_values' must be an array"),
-        ({"ids": [None]}, "'hash_values' must be strings or numbers"),
-        ({"ids": [True]}, "'hash_values' must be strings or numbers"),
-        ({"ids": [{}]}, "'hash_values' must be strings or numbers"),
-        ({"ids": [math.nan]}, "'hash_values' must be strings or numbers"),
+        ({"ids": 5}, "'ids' must be an array"),
+        ({"ids": "5"}, "'ids' must be an array"),
+        ({"ids": {"a": 1}}, "'ids' must be an array"),
+        ({"ids": [None]}, "'ids' must be strings or numbers"),
+        ({"ids": [True]}, "'ids' must be strings or numbers"),
+        ({"ids": [{}]}, "'ids' must be strings or numbers"),
+        ({"ids": [math.nan]}, "'ids' must be strings or numbers"),
         ({"ids": [1], "get_attributes": "id"}, "'get_attributes' must be an array"),
         ({"ids": [1], "get_attributes": []}, "'get_attributes' must contain at least 1 item"),
         ({"ids": [1], "get_attributes": [5]}, "'get_attributes[0]' must be a string or an object"),
@@ -329,8 +329,12 @@ def test_a_path_through_a_relationship(node):
         ({"attribute": "species", "value": 10**400}, "'value' must be a string, a number, a boolean, null or an array of these"),
         ({"attribute": "species", "value": "\ud800"}, "'value' must be a string, a number, a boolean, null or an array of these"),
         ({"attribute": "species", "value": 1, "limit": 0}, "'limit' must be greater than or equal to 1"),
-        ({"attribute": "species", "value": 1, "limit": "5"}, "'limit' must be a number"),
+        ({"attribute": "species", "value": 1, "limit": "5x"}, "'limit' must be a number"),
         ({"attribute": "species", "value": 1, "limit": 1.5}, "'limit' must be an integer"),
+        ({"attribute": "species", "value": 1, "limit": "1.5"}, "'limit' must be an integer"),
+        ({"attribute": "species", "value": 1, "limit": "0"}, "'limit' must be greater than or equal to 1"),
+        ({"attribute": "species", "value": 1, "offset": ""}, "'offset' must be a number"),
+        ({"attribute": "species", "value": 1, "offset": "\u0661"}, "'offset' must be a number"),
         ({"attribute": "species", "value": 1, "offset": -1}, "'offset' must be greater than or equal to 0"),
         ({"attribute": "species", "value": 1, "desc": "yes"}, "'desc' must be a boolean"),
         ({"attribute": "species", "value": 1, "sort": "species"}, "'sort' must be an object"),
@@ -795,3 +799,28 @@ def test_code_does_not_get_the_secrets_of_users(node):
     body = {"operation": "search_by_id", "database": "system", "table": "svc_user", "ids": ["admin"]}
     (record,) = node.wait(lambda: node.operations.perform(body))
     assert record["username"] == "admin" and "password" not in record
+
+
+def test_numbers_may_be_sent_as_strings(node: OperationsNode) -> None:
+    for limit, offset in (("2", "1"), (" 2 ", "+1"), ("2.0", "1e0")):
+        wanted = node.run("search_by_value", database="garden", table="plant", attribute="id", value="*", limit=2, offset=1)
+        assert len(wanted) == 2
+        assert (
+            node.run("search_by_value", database="garden", table="plant", attribute="id", value="*", limit=limit, offset=offset) == wanted
+        )
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [
+        ({"search_attribute": 5, "search_value": 1}, "search_attribute"),
+        ({"attribute": "height", "search_type": "nearly", "value": 1}, "search_type"),
+        ({"search_attribute": "height", "search_type": "between", "search_value": 1}, "search_value"),
+        ({"attribute": "height", "comparator": "between", "value": 1}, "value"),
+        ({"attribute": "height", "comparator": "nearly", "value": 1}, "comparator"),
+    ],
+)
+def test_faults_name_what_was_sent(node: OperationsNode, condition: dict[str, Any], name: str) -> None:
+    with pytest.raises(Problem) as raised:
+        node.run("search_by_conditions", database="garden", table="plant", conditions=[condition])
+    assert raised.value.status_code == 400 and f"'conditions[0].{name}' must be" in raised.value.message

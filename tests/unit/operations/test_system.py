@@ -186,9 +186,23 @@ def test_a_service_is_restarted_in_place_by_a_job(node: OperationsNode, service:
     node.node.restart = calls.append
     answer = node.run("restart_service", service=service)
     assert answer["message"] == f"Restarting {service}"
-    while node.run("get_job", id=answer["job_id"])[0]["status"] != "COMPLETE":
-        pass
+
+    def job() -> Any:
+        return node.run("get_job", id=answer["job_id"])[0]
+
+    while not calls:
+        job()
     assert calls == [True]
+    assert job()["status"] == "IN_PROGRESS"
+    node.wait(node.node.jobs.stop)  # the end of this process
+    node.node.jobs.recover()  # the beginning of the next one, which does not answer yet
+    assert job()["status"] == "IN_PROGRESS"
+    node.node.jobs.end_restarts()
+    done = job()
+    assert (done["status"], done["message"]) == ("COMPLETE", f"Restarted {service}")
+    assert done["end_datetime"] >= done["start_datetime"] and "after_restart" not in done
+    node.node.jobs.end_restarts()
+    assert job() == done
 
 
 @pytest.mark.parametrize(

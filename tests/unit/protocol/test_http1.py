@@ -60,6 +60,9 @@ def feed(driver: Http1, data: bytes, by_byte: bool = False) -> list[Seen | Event
     for piece in [data[i : i + 1] for i in range(len(data))] if by_byte else [data]:
         events += driver.receive_data(piece)
         driver.check()
+        if driver.has_failed:
+            events += driver.next_events()
+            driver.check()
     return gather(events)
 
 
@@ -174,6 +177,11 @@ def test_bad_heads(data: bytes, status: int, express: bool, by_byte: bool, trail
     [
         (b"+5\r\nhello\r\n0\r\n\r\n", 400), (b"0x5\r\nhello\r\n", 400), (b"5\r\nhelloXX", 400), (b"\r\n", 400), (b"g\r\n", 400), (b"-1\r\n", 400),
         (b"5 x\r\nhello\r\n", 400), (b"123456789012345678901\r\n", 400), (b"0\r\nA : b\r\n\r\n", 400), (b"0\r\n a\r\n\r\n", 400),
+        (b"5;a=\rb\r\nhello\r\n0\r\n\r\n", 400), (b"5;a=\0\r\nhello\r\n0\r\n\r\n", 400), (b"5;a=\x7f\r\nhello\r\n0\r\n\r\n", 400),
+        (b"5;a\nhello\r\n", 400), (b"5\nhello\r\n0\r\n\r\n", 400), (b"5\r\r\nhello\r\n0\r\n\r\n", 400),
+        (b"5\r\nhello\n0\r\n\r\n", 400), (b"5 ;a\r\nhello\r\n", 400), (b"10000000000000000\r\n", 400), (b"fffffffffffffffffffff;x\r\n", 400),
+        (b"ffffffffffffffff\r\n", 413), (b"8000000000000000;x=y\r\n", 413), (b"65\r\n", 413), (b"5\r\nhello\r\n60\r\n", 413),
+        (b"0\r\nA: \0\r\n\r\n", 400), (b"0\r\nA: \r\r\n\r\n", 400), (b"0\r\nA: b\rc: d\r\n\r\n", 400),
         (b"64\r\n" + b"a" * 100 + b"\r\n1\r\nb\r\n", 413), (b"ff\r\n" + b"a" * 255, 413), (b"5;" + b"x" * 1100 + b"\r\n", 431),
         (b"5" + b" " * 1100, 431), (b"0\r\nA: " + b"b" * 1100 + b"\r\n\r\n", 431),
     ],
@@ -192,7 +200,7 @@ def test_bad_chunked_bodies(body: bytes, status: int, by_byte: bool) -> None:
 def test_the_limit_of_a_chunk_line_does_not_depend_on_the_cuts(length: int, before: bytes) -> None:
     data = CHUNKED_HEAD + before + b"5;" + b"x" * (length - 4) + b"\r\nhello\r\n0\r\n\r\n"
     outcomes = {type(feed(Http1(LIMITS), data, by_byte)[-1]) for by_byte in (False, True)}
-    assert outcomes == {Seen if length <= 1025 else ProtocolFailed}
+    assert outcomes == {Seen if length <= 1024 else ProtocolFailed}
 
 
 def test_limits_are_inclusive() -> None:
@@ -232,6 +240,7 @@ def test_a_head_fed_byte_by_byte_is_searched_once(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "data",
     [
+        CHUNKED_HEAD + b"0\r\na:" + b" " * 1000 + b"\0\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\na:" + b" " * 16000 + b"\0\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\na:" + b" " * 16000 + b"\x0b\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\na:" + b" " * 16000 + b"\r\r\n\r\n",
@@ -250,7 +259,7 @@ def test_what_takes_h11_long_does_not_reach_it(data: bytes, monkeypatch: pytest.
 
     monkeypatch.setattr(h11.Connection, "receive_data", watch)
     assert isinstance(feed(Http1(Limits()), data)[-1], ProtocolFailed)
-    assert longest <= 1025
+    assert longest <= len(CHUNKED_HEAD)
 
 
 # --- lanes ---------------------------------------------------------------------------------------------------------------------------
@@ -284,13 +293,33 @@ def test_plain_requests_do_not_reach_h11(h11_heads: list[bytes]) -> None:
     assert number == 8 and h11_heads == []
 
 
-def test_after_an_odd_head_all_go_to_h11(h11_heads: list[bytes]) -> None:
+ODD = GET.replace(b"Host", b"X: \xe9\r\nHost")
+
+
+@ways
+def test_an_odd_head_goes_to_h11_alone(by_byte: bool, h11_heads: list[bytes]) -> None:
     driver = Http1(LIMITS)
-    odd = GET.replace(b"Host", b"X: \xe9\r\nHost")
-    for number, data in enumerate([GET, odd, NEXT, GET], 1):
-        feed(driver, data)
+    chunked = CHUNKED_HEAD + b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"
+    for number, data in enumerate([GET, ODD, NEXT, chunked, GET, PUT_HEAD + b"hello", ODD, ODD, GET], 1):
+        (seen,) = feed(driver, data, by_byte)
+        assert isinstance(seen, Seen) and seen.complete
+        assert b"Connection: close" not in answer(driver, number)
+    assert h11_heads == [ODD, CHUNKED_HEAD, ODD, ODD]
+
+
+def test_pipelined_requests_alternate_between_the_lanes(h11_heads: list[bytes]) -> None:
+    driver = Http1(LIMITS)
+    chunked = CHUNKED_HEAD + b"5\r\nhello\r\n0\r\n\r\n"
+    events = driver.receive_data(GET + ODD + NEXT + chunked + NEXT)
+    targets = []
+    for number in range(1, 6):
+        (seen,) = gather(events)
+        assert isinstance(seen, Seen) and seen.complete
+        targets.append(seen.target)
         answer(driver, number)
-    assert h11_heads == [odd, NEXT, GET]
+        events = driver.next_events()
+    assert targets == ["/1", "/1", "/next", "/1", "/next"] and driver.idle
+    assert h11_heads == [ODD, CHUNKED_HEAD]
 
 
 def test_repeated_blocks_are_one_object() -> None:

@@ -253,15 +253,26 @@ def test_a_malformed_request_costs_itself_only(pair: Pair, pairs: tuple[tuple[st
     assert not pair.server.should_close
 
 
-def test_what_is_malformed_is_answered_and_reset() -> None:
-    pair = Pair()
-    stream_id = pair.client.request("PUT", "/1", [("connection", "close")], is_open=True)
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("window", [None, 0, 1])
+@pytest.mark.parametrize("body", [b"no", b""])
+@pytest.mark.parametrize("express", [True, False])
+def test_what_is_malformed_is_answered_and_reset(express: bool, is_open: bool, window: int | None, body: bytes) -> None:
+    """The answer does not end its stream, the reset does: also when it has to wait."""
+    pair = Pair(LIMITS, express, window=window, reads=False)
+    client = pair.client
+    stream_id = client.request("PUT", "/1", [("connection", "close")], is_open=is_open)
     (event,) = pair.turn()
     assert type(event) is RequestFailed
-    pair.server.fail(stream_id, event.error, [], b"no", DATE)
+    pair.server.fail(stream_id, event.error, [], body, DATE)
     pair.turn()
-    answer = pair.client.answers[stream_id]
-    assert (answer.status, answer.body, answer.is_complete, answer.reset) == (400, b"no", True, PROTOCOL_ERROR)
+    answer = client.answers[stream_id]
+    if body and window is not None:
+        assert (answer.status, answer.body, answer.reset) == (400, body[:window], None)
+        client.h2.increment_flow_control_window(10, stream_id)
+        pair.turn()
+    assert (answer.status, answer.body, answer.is_complete, answer.reset) == (400, body, False, PROTOCOL_ERROR)
+    assert pair.server.idle
 
 
 @pytest.mark.parametrize(("announced", "sent"), [("5", b"hello!"), ("5", b"hell"), ("0", b"x")])

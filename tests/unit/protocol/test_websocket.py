@@ -368,23 +368,37 @@ def test_a_bomb_is_not_inflated() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        assert receive(driver, binary(bomb[:90_000], rsv=4, fin=False)) == [Failed(1009, "A message may have 100000 bytes")]
+        assert receive(driver, binary(bomb[:90_000], rsv=4, fin=False)) == [
+            Failed(1009, "A message may have 100000 bytes, a compressed one 100 for each that is sent")
+        ]
         assert tracemalloc.get_traced_memory()[1] - before < 1_500_000
     finally:
         tracemalloc.stop()
 
 
 def test_a_compressed_message_is_as_large_as_allowed() -> None:
-    for size, expected in ((1000, [b"\0" * 1000]), (1001, [Failed(1009, "A message may have 1000 bytes")])):
+    for size, expected in (
+        (1000, [b"\0" * 1000]),
+        (1001, [Failed(1009, "A message may have 1000 bytes, a compressed one 100 for each that is sent")]),
+    ):
         compressed = deflated(b"\0" * size)
         assert receive(compressing(1000), binary(compressed, rsv=4)) == expected
         halves = binary(compressed[:5], rsv=4, fin=False) + more(compressed[5:])
         assert receive(compressing(1000), halves) == expected
 
 
+def test_a_compressed_message_is_no_more_than_a_hundred_times_what_was_sent() -> None:
+    bomb = deflated(b"\0" * (8 << 20))
+    too_big = [Failed(1009, f"A message may have {64 << 20} bytes, a compressed one 100 for each that is sent")]
+    assert receive(compressing(64 << 20), binary(bomb, rsv=4)) == too_big
+    assert receive(compressing(64 << 20), binary(bomb[:3000], rsv=4, fin=False) + more(bomb[3000:])) == too_big
+    assert receive(compressing(64 << 20), binary(deflated(b"\0" * (1 << 20)), rsv=4)) == [b"\0" * (1 << 20)]
+
+
 def test_inflating_much_is_spread_over_batches() -> None:
     driver = compressing(64 << 20)
-    sent = binary(deflated(b"\0" * (32 << 20)), rsv=4)
+    noise = random.Random(1)
+    sent = binary(deflated(b"".join([noise.randbytes(32) + bytes(992) for _ in range(32 << 10)])), rsv=4)
     events = driver.receive_data(sent)
     batches = 1
     while driver.is_behind:

@@ -10,6 +10,8 @@ from svc.query.calls import MAX_CURSOR, MAX_DEPTH, MAX_PATH
 from svc.query.mapping import MAX_NODES, MAX_SORT_KEYS, QUERY_OPTIONS, query_from_mapping, query_to_mapping, split_options
 from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 
+PATH_B = {"attribute": "a.b", "value": 1}
+
 
 def condition(name, value, comparator=Comparator.EQUALS):
     return Condition(tuple(name.split(".")), comparator, value)
@@ -68,6 +70,10 @@ def names(*given):
             ),
         ),
         ([{"attribute": "a", "conditions": []}], RelationFilter(("a",), Query())),
+        # a group of one condition on related records stays apart from its neighbours
+        ([{"conditions": [PATH_B]}, JC], Group("and", (Group("and", (condition("a.b", 1),)), C))),
+        ([{"conditions": [{"conditions": [PATH_B]}]}, JC], Group("and", (Group("and", (condition("a.b", 1),)), C))),
+        ([{"conditions": [JB]}, JC], Group("and", (B, C))),
     ],
 )  # fmt: skip
 def test_conditions(data, where):
@@ -348,7 +354,6 @@ def test_a_mapping_of_a_query():
     [
         parse_query("a=1"),
         parse_query("a>1&lt=number:2"),
-        Query(Group("and", (A,))),
         Query(select=Select(names("*"), "value")),
         Query(select=Select((SelectItem(("a",), NESTED_B, Query(A)),))),
     ],

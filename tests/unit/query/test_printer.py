@@ -26,6 +26,9 @@ from svc.query.nodes import Comparator, Condition, Conversion, Group, Query, Sel
         ("group(;sum(a),count)", "group(;sum(a),count)"),
         ("after(x)&a=1", "a===1&after(x)"),
         ("p[a=1&limit(2)]", "p[a===1&limit(2)]"),
+        ("[a.b=1]&((a.c=2))&(d=3)&a.e=4", "(a.b===1)&(a.c===2)&d===3&a.e===4"),
+        ("[a.b=1]", "(a.b===1)"),
+        ("(a.b=1)|a.c=2", "((a.b===1)|a.c===2)"),
     ],
 )
 def test_the_canonical_form(text, printed):

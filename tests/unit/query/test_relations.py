@@ -136,6 +136,13 @@ def ids(name, text, tables):
         # across groups they are independent
         ("Show", "seats[price=5]&seats[place=B]", "x"),
         ("Seat", "guests[name=Ann]&guests[id=g2]", "1"),
+        ("Show", "[seats.price=5]&[seats.place=B]", "x"),
+        ("Show", "(seats.price=5)&(seats.place=B)", "x"),
+        ("Show", "[seats.price=5]&seats.place=B", "x"),
+        ("Show", "seats.price=5&[[seats.place=B]]", "x"),
+        ("Show", "[seats.price=5&seats.stock=1]&[seats.price=9&seats.stock=2]", "x"),
+        ("Show", "[seats.price=5&seats.stock=2]&seats.price=9", ""),
+        ("Seat", "show[(seats.price=5)&(seats.place=B)]", "12"),
         ("Show", "seats.price=5|seats.price=9", "xy"),
         # relation filters
         ("Show", "seats[price=gt=4&sort(-price)&limit(1)]", "xy"),
@@ -165,6 +172,8 @@ def test_conditions(tables, name, text, expected):
         ("Show", "seats.price=9&select(id,seats{id})&sort(id)", ["2", "3"]),
         ("Show", "seats.price=ge=5&seats.stock=1&select(id,seats{id})&sort(id)", ["1", "3"]),
         ("Show", "seats[price=5]&seats[place=B]&select(id,seats{id})", ["12"]),
+        ("Show", "[seats.price=5]&[seats.place=B]&select(id,seats{id})", ["12"]),
+        ("Show", "[seats.price=9]&select(id,seats{id})&sort(id)", ["2", "3"]),
         ("Show", "(seats.price=5|seats.place=B)&select(id,seats{id})", ["12"]),
         ("Show", "(seats.price=5|title=Dance)&select(id,seats{id})&sort(id)", ["12", "3"]),
         ("Show", "seats[sort(price)]&select(id,seats{id})&sort(id)", ["12", "3"]),

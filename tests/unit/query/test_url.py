@@ -110,7 +110,10 @@ A, B, C = (condition(name, EQ, "1", STRICT) for name in "abc")
         # a wildcard is one for == and =eq= only, and what has another type has none
         ("a=eq=x*", condition("a", Comparator.STARTS_WITH, "x", TEXT)),
         ("a==string:x*", condition("a", Comparator.STARTS_WITH, "x", TEXT)),
-        ("a!=x*", condition("a", NE, "x*")),
+        ("a!=x%2A", condition("a", NE, "x*")),
+        ("a!=string:x%2A", condition("a", NE, "x*", FORCED)),
+        ("a!==x*", condition("a", NE, "x*", STRICT)),
+        ("a=gt=x*", condition("a", GT, "x*")),
         ("a=sw=x*", condition("a", Comparator.STARTS_WITH, "x*", TEXT)),
         ("a===x*", condition("a", EQ, "x*", STRICT)),
         # text operators take text
@@ -185,6 +188,11 @@ def test_faults_have_a_position_and_say_what_is_wrong(text, position, part):
     [
         "a=in=1",
         "a==x*y",
+        "a!=x*",
+        "a!=*",
+        "a=ne=*x",
+        "a!=string:x*",
+        "(a=1|a!=x*)",
         "a==*x",
         "a==**",
         "a=GT=1",

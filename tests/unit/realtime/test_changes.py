@@ -219,3 +219,20 @@ def test_increments_are_carried_out(scene: Scene) -> None:
     scene.write(lambda t: t.patch(table, "a", {"a": Add(2)}))
     assert after(scene, table, 2) == {"a": 3, "id": "a", "b": 1}
     assert members(scene, 2, View(table, raw=True))[2] == {"a": {"__op__": "add", "value": 2}, "b": {"__op__": "add", "value": 1}}
+
+
+def test_increments_make_a_record(scene: Scene, quiet: Table) -> None:
+    """There is nothing to add them to; of what has expired nothing counts."""
+    for table in (scene.table, quiet):
+        scene.write(lambda t, table=table: t.patch(table, "a", {"n": Add(2), "a": 1}))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.patch(table, "a", {"n": Add(3)}))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.put(table, "a", {"n": 7}, expires_at=scene.clock.wall() * 1000 + 500))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.patch(table, "a", {"n": Add(4)}))  # type: ignore[misc]
+        scene.write(lambda t, table=table: t.patch(table, "a", {"n": Add(5)}))  # type: ignore[misc]
+    for first, table in ((1, scene.table), (6, quiet)):
+        assert after(scene, table, first) == {"id": "a", "n": 2, "a": 1}
+        assert after(scene, table, first + 1) == {"id": "a", "n": 5, "a": 1}
+        assert after(scene, table, first + 3) == {"id": "a", "n": 4}
+        assert after(scene, table, first + 4) == {"id": "a", "n": 9}
+    raw = members(scene, 1, View(scene.table, raw=True))[2]
+    assert raw == {"id": "a", "n": {"__op__": "add", "value": 2}, "a": 1}

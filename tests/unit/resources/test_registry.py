@@ -1,5 +1,7 @@
+from types import SimpleNamespace
 from typing import Any
 
+from svc.resources import TableResource
 from svc.resources.registry import Resources
 from svc.resources.resource import Resource
 
@@ -54,10 +56,56 @@ def test_export_flags_hide_by_protocol() -> None:
 def test_two_resources_at_one_address_conflict_and_a_reload_does_not() -> None:
     resources = Resources()
     resources.set("Product", Product)
-    assert resources.set("Product", type("Product", (Resource,), {"name": "Product"})).fault == ""
+    again = type("Product", (Resource,), {"name": "Product"})
+    assert resources.set("Product", again).fault == ""
     assert resources.set("Product", Other).fault == "Conflicting paths for Product"
+    assert resources.set("Product", Product).fault == "Conflicting paths for Product", "a reload of one of the two settles nothing"
+    assert resources["Product"].fault
     resources.remove("Product")
     assert "Product" not in resources
+    assert resources.set("Product", Other).fault == ""
+
+
+def table_at(path: str, table: Any) -> type[TableResource]:
+    return type("Exported", (TableResource,), {"table": table, "name": path, "properties": {}})
+
+
+def table_called(name: str, database: str = "data") -> Any:
+    return SimpleNamespace(name=name, database=SimpleNamespace(name=database))
+
+
+def test_two_tables_at_one_address_conflict_until_one_goes() -> None:
+    first, second, elsewhere = table_called("A"), table_called("B"), table_called("A", "other")
+    resources = Resources()
+    resources.set("x", table_at("x", first))
+    assert resources.set("x", table_at("x", second)).fault == "Conflicting paths for x"
+    assert resources.set("x", table_at("x", elsewhere)).fault == "Conflicting paths for x", "a table of that name in another database"
+    resources.remove_table(elsewhere)
+    assert resources["x"].fault == "Conflicting paths for x"
+    assert resources.addresses_of(first) == resources.addresses_of(second) == []
+    resources.remove_table(second)
+    assert resources["x"].fault == "" and resources.addresses_of(first) == ["/x"]
+    found = resources.get_match("/x/1")
+    assert found is not None and found.Resource.table is first  # type: ignore[attr-defined]
+    resources.remove_table(first)
+    assert "x" not in resources and resources.get_match("/x/1") is None
+
+
+def test_a_name_that_no_path_can_have_is_percent_encoded() -> None:
+    resources = Resources()
+    resources.set("my goods/größe", Product)
+    match = resources.get_match("/my%20goods/gr%C3%B6%C3%9Fe/42")
+    assert match is not None and (match.path, match.relative_url) == ("my goods/größe", "/42")
+    assert resources["my goods/größe"].resource is Product and list(resources) == ["my goods/größe"]
+    assert resources.path_to("my goods/größe", "42") == "/my%20goods/gr%C3%B6%C3%9Fe/42"
+    resources.remove("my goods/größe")
+    assert not resources and resources.get_match("/my%20goods/gr%C3%B6%C3%9Fe/42") is None
+
+
+def test_the_same_table_may_take_its_address_again() -> None:
+    resources = Resources()
+    resources.set("x", table_at("x", table_called("A")))
+    assert resources.set("x", table_at("x", table_called("A"))).fault == ""
 
 
 def test_a_table_that_is_gone_has_no_address() -> None:

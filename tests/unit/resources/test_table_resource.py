@@ -209,3 +209,43 @@ class TestDescription:
             shown = {key: description[key] for key in ("recordCount", "estimatedRecordRange") if key in description}
             assert shown == ({"recordCount": 2, "estimatedRecordRange": [2, 2]} if name == "with" else {})
             assert list(description)[-1] == "attributes"
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("query", ["hall=x", "select(code)", "x", "hall=x&limit(1)"])
+    @pytest.mark.parametrize(("method", "body"), [("PUT", {"hall": "z"}), ("PATCH", {"hall": "z"}), ("DELETE", None)])
+    def test_a_write_of_one_record_takes_no_query(self, ask: Ask, method: str, body: object, query: str) -> None:
+        status, detail = ask(method, f"/Seat/a?{query}", body)
+        assert status == 400 and f"{method} of one record takes no query" in detail
+        assert ask("GET", "/Seat/a?select(*)") == A
+        assert ask(method, "/Seat/b?", body) is None, "an empty one is none"
+
+    def test_keys_with_endings_are_keys_of_their_own(self, ask: Ask) -> None:
+        for key in ("report.csv", "report.json", "2026/report.csv", ".csv", "a.hall", "a.hall.json"):
+            ending = key if key != "a.hall" else "a%2Ehall"
+            assert ask("PUT", f"/Seat/{ending}", {"hall": key}) is None
+        assert ask("GET", "/Seat/report") == (404, "Record not found")
+        for key in ("report.csv", "report.json", "2026/report.csv", ".csv", "a%2Ehall", "a.hall.json"):
+            record = ask("GET", f"/Seat/{key}?select(*)")
+            assert record["code"] == record["hall"] == key.replace("%2E", "."), "the record of the whole key goes first"
+        assert ask("GET", "/Seat/a.hall") == "big H"
+        assert ask("PATCH", "/Seat/report.csv", {"hall": "new"}) is None
+        assert ask("GET", "/Seat/report%2Ecsv?select(hall)") == "new"
+        assert ask("DELETE", "/Seat/report.csv") is None and ask("DELETE", "/Seat/.csv") is None
+        assert ask("GET", "/Seat/report.csv") == (404, "Record not found")
+        assert ask("GET", "/Seat/report.json?select(hall)") == "report.json"
+
+    def test_an_ending_chooses_the_type_where_no_record_has_it(self, node: Node, ask: Ask) -> None:
+        wire = node.connect()
+        for target in ("/Seat/a.csv", "/Seat/.csv", "/Seat.csv?code=a", "/Seat/a.hall.cbor"):
+            status, fields, _ = wire.ask("GET", target)
+            assert (status, fields["content-type"].partition(";")[0]) == (200, "application/cbor" if "cbor" in target else "text/csv")
+        assert ask("PUT", "/Seat/a.csv", {"hall": "other"}) is None
+        assert json.loads(wire.ask("GET", "/Seat/a.csv?select(hall)")[2]) == "other"
+        assert wire.ask("HEAD", "/Seat/a.csv")[1]["content-type"] == "application/json"
+
+    def test_the_table_with_an_ending_is_for_reading(self, ask: Ask) -> None:
+        assert ask("PUT", "/Seat.csv", [{"code": "z"}]) == (404, "Not found")
+        assert ask("DELETE", "/Seat.csv?code=a") == (404, "Not found")
+        assert ask("DELETE", "/Seat/.csv?code=a")[0] == 400, "the record of that key, and a query"
+        assert ask("GET", "/Seat/a?select(*)") == A

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from svc.errors import ClientError
-from svc.resources.target import RequestTarget, parse_target
+from svc.resources.target import RequestTarget, id_path, parse_target
 
 PROPERTIES: dict[str, Any] = {"price": 1, "name": 1}
 
@@ -53,3 +53,51 @@ def test_bad_paths(path: str) -> None:
     with pytest.raises(ClientError) as caught:
         target(path)
     assert caught.value.status_code == 400
+
+
+def test_an_extension_is_a_way_of_reading_only() -> None:
+    for text in ("report.csv", "a/report.json", "42.price.csv", ".csv", "a/.json"):
+        found = parse_target(f"/{text}", None, PROPERTIES, False)
+        assert (found.id_text, found.extension, found.property, found.is_collection) == (text, None, None, False)
+    assert parse_target("/42.price", None, PROPERTIES, False).property == "price"
+
+
+def test_what_stands_before_a_property_is_a_record() -> None:
+    found = target("/a/.price")
+    assert (found.id_text, found.property, found.is_collection) == ("a/.price", None, False)
+    found = target("/a/.price.csv")
+    assert (found.id_text, found.property, found.extension) == ("a/.price", None, "text/csv")
+
+
+def test_the_raw_path_is_kept_for_what_is_detected_in_it() -> None:
+    assert target("/u2%2Fname").raw == "u2%2Fname"
+    assert target("/u2/name.csv").raw == "u2/name"
+    assert target("/").raw == ""
+    assert target("").raw is None
+    assert target(".csv").raw is None
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("42", "42"),
+        ("a/b", "a/b"),
+        (7, "7"),
+        (("a", 5), "a/5"),
+        ("a b", "a%20b"),
+        ("a:b", "a%3Ab"),
+        ("x.csv", "x%2Ecsv"),
+        ("v1.2", "v1.2"),
+        ("42.price", "42%2Eprice"),
+        ("a.price/b", "a.price/b"),
+        ("u2/name", "u2%2Fname"),
+        ("a//b", "a%2F%2Fb"),
+        ("/a", "%2Fa"),
+        ("a/", "a%2F"),
+        ("..", "%2E%2E"),
+        ("a/../b", "a%2F..%2Fb"),
+        ("a%b", "a%25b"),
+    ],
+)
+def test_the_path_of_a_record(key: Any, path: str) -> None:
+    assert id_path(key, PROPERTIES) == path

@@ -6,14 +6,17 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import cbor2
 import lmdb
 import msgspec
 import pytest
 
-from svc.rest.answers import next_page
+from svc.rest.answers import RestOptions, next_page
+from svc.rest.conditional import http_date
 from tests.support.node import Node
 
 RECORDS = 700  # more than a batch, more than a slice of a filtered scan
@@ -160,9 +163,26 @@ def test_types_of_applications(node: Node) -> None:
 
 
 def test_the_next_page_replaces_the_cursor() -> None:
-    assert next_page("/P/?a=1&limit(2)", "X", 2) == "/P/?a=1&limit(2)&after(X)"
-    assert next_page("/P/?after(W)&limit(2)", "X", 2) == "/P/?limit(2)&after(X)"
-    assert next_page("/P/?a=1&after(W)&limit(0,2)", "X", 2) == "/P/?a=1&limit(2)&after(X)"
+    assert next_page("a=1&limit(2)", "X", 2) == "?a=1&limit(2)&after(X)"
+    assert next_page("after(W)&limit(2)", "X", 2) == "?limit(2)&after(X)"
+    assert next_page("a=1&after(W)&limit(0,2)", "X", 2) == "?a=1&limit(2)&after(X)"
+    assert next_page("limit(1,3)&a[b=1&limit(9)&c=2]&d=3", "X", 2) == "?a[b=1&limit(9)&c=2]&d=3&limit(2)&after(X)"
+    assert next_page("limit(3)&select(a[b=1&limit(9)],c)", "X", 3) == "?select(a[b=1&limit(9)],c)&limit(3)&after(X)"
+
+
+def test_the_next_page_is_found_behind_a_proxy_with_another_path(node: Node) -> None:
+    """The address is relative to that of the request, whatever the peer's peer called it; resolved by RFC 3986."""
+    _, fields, _ = ask(node, "/Product/?limit(3)&select(id)")
+    reference = fields["link"].partition(">")[0].removeprefix("<")
+    outside = urljoin("https://example.org/api/v1/Product/?limit(3)&select(id)", reference)
+    assert outside.startswith("https://example.org/api/v1/Product/?")
+    assert json.loads(ask(node, outside.removeprefix("https://example.org/api/v1"))[2]) == ["p0003", "p0004", "p0005"]
+
+
+def test_a_query_in_a_body_has_no_address_of_its_next_page(node: Node) -> None:
+    body = json.dumps({"conditions": [{"attribute": "price", "comparator": "gt", "value": 5}], "limit": 2}).encode()
+    status, fields, _ = ask(node, "/Product/", "QUERY", body)
+    assert status == 200 and "link" not in fields
 
 
 def test_pages_lead_through_the_whole_result(node: Node) -> None:
@@ -174,6 +194,46 @@ def test_pages_lead_through_the_whole_result(node: Node) -> None:
             found += json.loads(content)
             if "link" not in fields:
                 break
-            target = fields["link"].partition(">")[0].removeprefix("<")
+            target = urljoin(target, fields["link"].partition(">")[0].removeprefix("<"))
         whole = re.sub(r"&?limit\([^)]*\)", "", query)
         assert found == json.loads(ask(node, f"/Product/?{whole}&select(id)")[2])[50 if "50,150" in query else 0 :], query
+
+
+def test_a_deleted_record_tells_when_it_was_deleted(tmp_path: Path) -> None:
+    """As long as the log knows it, and where times are shown (http §4.1)."""
+    node = Node(tmp_path)
+    for key in ("gone", "gone/deep", "here"):
+        assert ask(node, f"/Product/{key}", "PUT", b"{}")[0] == 204
+    written = http_date(node.clock.wall())
+    node.clock.advance(100)
+    deleted = http_date(node.clock.wall())
+    for key in ("gone", "gone/deep"):
+        assert ask(node, f"/Product/{key}", "DELETE")[0] == 204
+    node.clock.advance(100)
+    assert "last-modified" not in ask(node, "/Product/gone")[1], "not asked for"
+    node.rest._answers._options = RestOptions(last_modified=True)
+    assert ask(node, "/Product/here")[1]["last-modified"] == written
+    for target in (
+        "/Product/gone",
+        "/Product/gone/deep",
+        "/Product/gone.name",
+        "/Product/gone/name",
+        "/Product/gone.csv",
+        "/Product/gone?select(id)",
+    ):
+        for method in ("GET", "HEAD"):
+            status, fields, _ = ask(node, target, method)
+            assert (status, fields.get("last-modified")) == (404, deleted), target
+    assert "last-modified" not in ask(node, "/Product/never")[1]
+    assert ask(node, "/Product/gone", "PUT", b"{}")[0] == 204
+    assert ask(node, "/Product/gone")[1]["last-modified"] == http_date(node.clock.wall())
+    database = node.store.databases["data"]
+    assert ask(node, "/Product/gone", "DELETE")[0] == 204
+    assert ask(node, "/Product/later", "PUT", b"{}")[0] == 204
+    assert database.log.prune(database.writer(), float("inf"), 100) > 0
+    database.env.touch()
+    node.store.commit_turn()
+    node.store.end_turn()
+    status, fields, _ = ask(node, "/Product/gone")
+    assert (status, "last-modified" in fields) == (404, False), "the log has forgotten it"
+    node.close()

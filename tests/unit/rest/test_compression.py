@@ -114,10 +114,22 @@ def test_a_long_body_is_compressed(coding: str) -> None:
     assert DECODE[coding](response.body) == TEXT
     assert dict(response.pairs) == {
         "Content-Type": "application/json",
-        "ETag": '"Qnm3baqHtAA"',  # the tag does not depend on the coding (http §4.1)
+        "ETag": f'"Qnm3baqHtAA-{coding}"',
         "Vary": "Accept-Encoding",
         "Content-Encoding": coding,
     }
+
+
+def test_a_weak_tag_says_nothing_of_the_bytes() -> None:
+    assert dict(compression.apply(ask("gzip"), answer(ETag='W/"a"')).pairs)["ETag"] == 'W/"a"'
+
+
+def test_what_is_not_coded_keeps_its_tag() -> None:
+    assert dict(compression.apply(ask("gzip"), answer(b"short", ETag='"a"')).pairs)["ETag"] == '"a"'
+    partial = compression.apply(
+        ask("gzip"), Response(TEXT, 206, pairs=[("Content-Type", "text/plain"), ("ETag", '"a"'), ("Content-Range", "bytes 0-9/99")])
+    )
+    assert dict(partial.pairs)["ETag"] == '"a"'
 
 
 def test_the_answer_to_head_has_the_fields_of_the_answer_to_get() -> None:

@@ -2,20 +2,59 @@ import pytest
 
 from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
-from svc.rest.conditional import is_unchanged, parse_date, parse_tags, write_precondition
+from svc.rest.conditional import Tags, matched_tag, parse_date, parse_tags, with_identities, write_precondition
 
 TAG = "Qnm3baqHtAA"
 VERSION = 1_767_225_600_123.25  # 2026-01-01T00:00:00.123Z
 AT, BEFORE, AFTER = "Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:59:59 GMT", "Thu, 01 Jan 2026 00:00:01 GMT"
 
 
+def matched(coding: str | None = None, **fields: str) -> str | None:
+    return matched_tag(HeaderBlock([(name.replace("_", "-"), value) for name, value in fields.items()]), TAG, VERSION, coding)
+
+
 def unchanged(**fields: str) -> bool:
-    return is_unchanged(HeaderBlock([(name.replace("_", "-"), value) for name, value in fields.items()]), TAG, VERSION)
+    return matched(**fields) is not None
 
 
 @pytest.mark.parametrize("value", [f'"{TAG}"', f'W/"{TAG}"', f'"x", "{TAG}"', "*", f'"{TAG}" , "y"'])
 def test_if_none_match_matches(value: str) -> None:
     assert unchanged(if_none_match=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "coding", "expected"),
+    [
+        (f'"{TAG}-gzip"', "gzip", f"{TAG}-gzip"),
+        (f'"{TAG}-gzip"', None, f"{TAG}-gzip"),
+        (f'W/"{TAG}-br"', "gzip", f"{TAG}-br"),
+        (f'"{TAG}"', "gzip", TAG),
+        (f'"{TAG}", "{TAG}-br", "{TAG}-gzip"', "gzip", f"{TAG}-gzip"),
+        (f'"{TAG}-br", "{TAG}"', "gzip", TAG),
+        (f'"{TAG}-deflate"', "gzip", None),
+        (f'"{TAG}-gzip-gzip"', "gzip", None),
+        ('"Qnm3baqHtAB-gzip"', "gzip", None),
+        ("*", "gzip", ""),
+    ],
+)
+def test_the_tag_of_a_coding_matches_too(value: str, coding: str | None, expected: str | None) -> None:
+    assert matched(coding, if_none_match=value) == expected
+
+
+@pytest.mark.parametrize("value", [f'"{TAG}-gzip"', f'"x", "{TAG}-br"', f'"{TAG}-zstd"'])
+def test_if_match_takes_the_tag_of_a_coding(value: str) -> None:
+    assert not unchanged(if_match=value)
+    precondition = write_precondition(HeaderBlock([("if-match", value)]))
+    assert precondition is not None and TAG in (precondition.if_match or ())
+    with pytest.raises(PreconditionFailed):
+        unchanged(if_match=f"W/{value}" if "," not in value else '"x"')
+
+
+def test_a_tag_that_looks_coded_is_itself_too() -> None:
+    tags: Tags = ("Qnm3baqH-br",)  # the 11 characters of a version may end like that
+    assert with_identities(tags) == ("Qnm3baqH-br", "Qnm3baqH")
+    assert matched_tag(HeaderBlock([("if-none-match", '"Qnm3baqH-br-br"')]), "Qnm3baqH-br", VERSION) == "Qnm3baqH-br-br"
+    assert matched_tag(HeaderBlock([("if-none-match", '"Qnm3baqH-br"')]), "Qnm3baqH-br", VERSION) == "Qnm3baqH-br"
 
 
 @pytest.mark.parametrize("value", ['"x"', TAG, '"', "", "garbage", 'W/"x"'])

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from svc.errors import BadBody, ClientError, Overloaded, Problem
-from svc.rest.decoding import MAX_MEMBERS, SLICE, STEP, RequestDecoder, decode_coding
+from svc.rest.decoding import FREE, MAX_MEMBERS, RATIO, SLICE, STEP, RequestDecoder, decode_coding
 
 MIB = 1 << 20
 NOISE = random.Random(3).randbytes(100_000)
@@ -155,6 +155,33 @@ def test_a_wrong_checksum_is_400() -> None:
         assert fault(name, bytes(damaged)).code == "BAD_BODY"
 
 
+# --- the ratio -------------------------------------------------------------------------------------------------------------------------
+
+
+@EACH
+def test_what_is_decoded_is_no_more_than_a_hundred_times_what_was_sent(name: str, encode: Callable[[bytes], bytes]) -> None:
+    bomb = encode(bytes(8 * MIB))
+    if len(bomb) * RATIO > 8 * MIB:
+        bomb = gzip.compress(bomb)  # it was stored, not compressed
+        name += ", gzip"
+    error = fault(name, bomb, 64 * MIB)
+    assert (error.status_code, error.message) == (413, "The decoded body is more than 100 times as long as what was sent")
+
+
+@EACH
+def test_below_a_mebibyte_the_ratio_is_free(name: str, encode: Callable[[bytes], bytes]) -> None:
+    assert decode_coding(name, encode(bytes(FREE)), 64 * MIB) == bytes(FREE)
+
+
+def test_the_codings_of_a_body_share_the_ratio() -> None:
+    body = NOISE + bytes(4 * MIB)
+    once = gzip.compress(body)
+    assert decode_coding("gzip", once, 64 * MIB) == body
+    twice = gzip.compress(gzip.compress(bytes(1000 * MIB // 10), 1))
+    assert len(twice) < 10_000
+    assert fault("gzip, gzip", twice, 1000 * MIB).status_code == 413
+
+
 # --- members and frames ----------------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +204,7 @@ def test_empty_members_are_counted(name: str, member: bytes) -> None:
 def test_a_short_body_is_decoded_at_once_and_a_long_one_in_turns(name: str, encode: Callable[[bytes], bytes]) -> None:
     decoder = RequestDecoder(100 * MIB, 100 * MIB)
     assert decoder.decode(name, encode(b"{}")) == b"{}"
-    body = NOISE * (20 * SLICE // len(NOISE))
+    body = random.Random(4).randbytes(20 * SLICE)
 
     async def run() -> int:
         turns = 0
@@ -214,7 +241,7 @@ def test_faults_of_long_bodies_are_raised_when_they_are_met() -> None:
 
 def test_all_bodies_together_have_a_limit() -> None:
     decoder = RequestDecoder(8 * MIB, 10 * MIB)
-    coded = zlib.compress(bytes(6 * MIB))
+    coded = zlib.compress(random.Random(5).randbytes(6 * MIB), 1)
 
     async def run() -> list[object]:
         return await asyncio.gather(*[decoder.decode("deflate", coded) for _ in range(2)], return_exceptions=True)  # type: ignore[arg-type]
@@ -228,7 +255,7 @@ def test_a_client_that_goes_away_frees_its_share() -> None:
     decoder = RequestDecoder(100 * MIB, 100 * MIB)
 
     async def run() -> None:
-        pending = decoder.decode("br", brotli.compress(bytes(50 * MIB), quality=1))
+        pending = decoder.decode("br", brotli.compress(random.Random(6).randbytes(8 * MIB), quality=1))
         assert not isinstance(pending, bytes)
         task = asyncio.ensure_future(pending)
         await asyncio.sleep(0)

@@ -110,6 +110,23 @@ def test_last_modified_of_a_handler_is_a_validator(rest: Rest) -> None:
     assert ask(rest, dated, if_none_match=tag).status == 304
 
 
+def test_a_tag_of_a_handler_is_accepted_back_with_its_coding(rest: Rest) -> None:
+    def tagged(target: RequestTarget, request: Request) -> Any:
+        if request.headers.get("If-None-Match") == '"v1"':
+            return Response(None, 304, {"ETag": '"v1"'})
+        return Response("the same again " * 500, 200, {"ETag": '"v1"', "Content-Type": "text/plain", "Cache-Control": "max-age=5"})
+
+    coded = ask(rest, tagged, accept_encoding="gzip")
+    assert (coded.status, coded.headers.get("ETag"), coded.headers.get("Content-Encoding")) == (200, '"v1-gzip"', "gzip")
+    for value in ('"v1-gzip"', 'W/"v1-gzip"', '"x", "v1-gzip"'):
+        unchanged = ask(rest, tagged, accept_encoding="gzip", if_none_match=value)
+        assert (unchanged.status, unchanged.body, unchanged.headers.get("ETag")) == (304, None, '"v1-gzip"')
+        assert unchanged.headers.get("Cache-Control") == "max-age=5" and not unchanged.headers.has("Content-Type")
+    assert ask(rest, tagged, accept_encoding="gzip", if_none_match='"v1"').headers.get("ETag") == '"v1"'
+    assert ask(rest, tagged, accept_encoding="gzip", if_none_match='"v2-gzip"').status == 200
+    assert ask(rest, tagged, "DELETE", if_none_match='"v1-gzip"').status == 200
+
+
 def test_what_a_resource_lacks_is_405_with_what_it_has(rest: Rest) -> None:
     with pytest.raises(MethodNotAllowed) as caught:
         ask(rest, None, "PUT")  # whatever the body

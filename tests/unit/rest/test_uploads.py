@@ -1,5 +1,7 @@
 """Property uploads through a whole node: into files as they come, or refused with the head."""
 
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,3 +175,44 @@ def test_a_body_that_is_too_long(node: Node, wire: Wire) -> None:
     chunk = b"%x\r\n%b\r\n" % (len(CONTENT), CONTENT)
     assert wire.send(head, *[chunk] * 9).startswith(b"HTTP/1.1 413")
     assert files_of(node) == 0
+
+
+def test_an_encoded_slash_begins_no_upload(wire: Wire) -> None:
+    assert wire.ask("PUT", "/Photo/u2", b'{"title": "kept"}')[0] == 204
+    assert wire.ask("PUT", "/Photo/u2%2Ftitle", b'{"title": "mine"}')[0] == 204
+    assert json.loads(wire.ask("GET", "/Photo/u2")[2]) == {"title": "kept", "id": "u2"}
+    assert json.loads(wire.ask("GET", "/Photo/u2%2Ftitle")[2]) == {"title": "mine", "id": "u2/title"}
+    assert wire.ask("DELETE", "/Photo/u2%2Ftitle")[0] == 204
+    assert wire.ask("GET", "/Photo/u2%2Ftitle")[0] == 404, "nor is it read as one"
+    assert json.loads(wire.ask("GET", "/Photo/u2/title")[2]) == "kept"
+
+
+def test_an_encoded_slash_in_front_of_an_upload(wire: Wire) -> None:
+    assert wire.ask("PUT", "/Photo/a%2Fb/title", b'"x"')[0] == 204
+    assert json.loads(wire.ask("GET", "/Photo/a%2Fb")[2]) == {"title": "x", "id": "a/b"}
+    assert json.loads(wire.ask("GET", "/Photo/a/b/title.json")[2]) == "x"
+    assert upload(wire, target="/Photo/a%2Fb%2Fimage", Content_Type="image/png") == 204
+    assert json.loads(wire.ask("GET", "/Photo/a%2Fb%2Fimage.json")[2])["contentType"] == "image/png", "a record of that key"
+
+
+def test_an_upload_takes_no_query(node: Node, wire: Wire) -> None:
+    assert upload(wire, target="/Photo/a/image?x=1", Content_Type="image/png") == 400
+    assert node.connect().ask("GET", "/Photo/a")[0] == 404
+    assert files_of(node) == 0
+
+
+def test_the_tag_of_a_file_that_is_sent_coded(node: Node, wire: Wire) -> None:
+    assert upload(wire, b"the same again " * 10_000, Content_Type="text/plain") == 204
+    assert files_of(node) == 1
+    plain = wire.ask("GET", "/Photo/a/image")[1]["etag"]
+    coded = f'{plain[:-1]}-gzip"'
+    for method in ("GET", "HEAD"):
+        _, fields, _ = wire.ask(method, "/Photo/a/image", fields={"Accept-Encoding": "gzip"})
+        assert (fields["etag"], fields["content-encoding"], "accept-ranges" in fields) == (coded, "gzip", False)
+    before = set(os.listdir("/proc/self/fd"))
+    for condition in ({"If-None-Match": coded}, {"If-None-Match": "*"}, {"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}):
+        status, fields, body = wire.ask("GET", "/Photo/a/image", fields={"Accept-Encoding": "gzip", **condition})
+        assert (status, fields["etag"], body) == (304, coded, b"")
+        status, fields, _ = wire.ask("GET", "/Photo/a/image", fields={"Accept-Encoding": "gzip", "Range": "bytes=0-9", **condition})
+        assert status == 304
+    assert set(os.listdir("/proc/self/fd")) == before, "what was opened to see its coding is closed"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import NoSpace, NotFound, Problem
+from svc.errors import NoSpace, NotFound, Problem, StoreFailure
 from svc.store import Database, LogEntry, Store, Table, bulk_write, writes
 from svc.store.blobs import create_blob
 from svc.store.bulk_write import BulkResult, Refused
@@ -123,6 +123,34 @@ def test_upsert_merges_or_makes(turns: Turns, store: Store) -> None:
     assert list(found.values()) == sorted(
         [{"id": "1", "a": 1, "b": 2}, {"id": "2", "a": 4, "b": 5}, {"id": "3", "a": 6}, made], key=lambda record: record["id"]
     )
+
+
+def test_increments_that_make_a_record_are_logged_as_such(turns: Turns, store: Store, seats: Table) -> None:
+    def add(value: int) -> dict[str, Any]:
+        return {"__op__": "add", "value": value}
+
+    records = [
+        {"code": "a", "stock": add(2), "place": "x"},
+        {"code": "b", "place": "y"},
+        {"code": "c", "stock": add(1)},
+        {"code": "c", "stock": add(4), "price": add(1)},
+        {"code": "d", "stock": 5},
+        {"code": "d", "stock": add(1), "price": add(3)},
+    ]
+    write(turns, seats, records, "upsert")
+    assert {code: (record.get("stock"), record.get("price")) for code, record in content(seats).items()} == {
+        "a": (2, None), "b": (None, None), "c": (5, 1), "d": (6, 3),
+    }  # fmt: skip
+    logged = {}
+    for entry in seats.database.log.read(seats.database.snapshot()):
+        assert entry.value is not None and KINDS[entry.kind] == "patch"
+        logged[entry.id] = decode(entry.value)
+    assert logged == {
+        "a": {"code": "a", "stock": add(2), "place": "x"},
+        "b": {"code": "b", "place": "y"},
+        "c": {"code": "c", "stock": add(5), "price": add(1)},
+        "d": {"code": "d", "stock": 6, "price": add(3)},
+    }
 
 
 def test_delete_looks_at_keys_only(turns: Turns, store: Store, seats: Table) -> None:
@@ -346,6 +374,16 @@ def test_a_full_disk_ends_it(turns: Turns, store: Store, seats: Table, monkeypat
         turns.finish(bulk_write.bulk_write(seats, rows(200), mode="insert", largest=50, on_batch=on_batch))
     assert done == [50] and seats.record_count() == 50
     store.check()
+
+
+def test_a_batch_that_cannot_be_logged_is_not_written(turns: Turns, store: Store, seats: Table) -> None:
+    write(turns, seats, rows(3))
+    seats.database.log.last_lsn -= 1
+    with pytest.raises(StoreFailure, match="nothing was written"):
+        turns.finish(bulk_write.bulk_write(seats, [{"code": "x"}], mode="insert"))
+    assert seats.record_count() == 3 and seats.database.log.last_lsn == 3
+    write(turns, seats, [{"code": "x"}])
+    assert seats.record_count() == 4 and seats.database.log.last_lsn == 4
 
 
 def test_it_tries_again_when_the_database_is_overloaded(turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,6 +266,13 @@ class TestKeyFromText:
     def test_a_table_that_declares_nothing(self) -> None:
         assert key_from_text(TableDefinition("T"), "12") == 12
 
+    def test_a_numeral_with_escaped_digits_is_the_string_of_an_untyped_key(self) -> None:
+        assert key_from_text(keyed("Any"), "5", "%35") == "5"
+        assert key_from_text(keyed("Any"), "1.5", "1%2E5") == 1.5, "a dot is escaped only to be no property"
+        assert key_from_text(keyed("Any"), "1.5", "%31%2e5") == "1.5"
+        assert key_from_text(keyed("Any", True), "a/5/6", "a/%35%2f6") == ("a", "5", 6)
+        assert key_from_text(keyed("Long"), "5", "%35") == 5, "what is declared is converted"
+
 
 class TestCheckKey:
     @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from svc.store.definitions import (
     StoredTable,
     build_key,
     check_name,
-    index_store,
     indexed_attributes,
-    primary_store,
     sequence_key,
+    store_key,
     table_key,
 )
 from svc.store.schema import Attribute, TableDefinition
@@ -30,7 +29,7 @@ def test_stored_table() -> None:
 
 def test_names() -> None:
     assert table_key("Seat") == b"table:Seat" and build_key(7, "a") == b"build:7:a" and sequence_key(7) == b"keys:7"
-    assert primary_store("Seat") == "Seat/" and index_store("Seat", "a") == "Seat/a"
+    assert store_key(7, "a") == b"store:7:a" and store_key(7, "") == b"store:7:"
 
 
 def test_the_key_needs_no_index_of_its_own() -> None:

@@ -10,9 +10,10 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
 from svc.store import Store, Table
-from svc.store.env import Environment
+from svc.store.env import RESERVE_BYTES, RESERVE_FILE, Environment
 from svc.store.keys import index_key
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.faults import Volume, refuse_meta_pages
 
 BLOB = "x" * 3000
 
@@ -184,3 +185,73 @@ def test_a_disk_that_fails(store: Store, seats: Table, monkeypatch: pytest.Monke
     store.commit_turn()
     assert outcome[-1] is None and len(contents(seats)) == 6
     store.check()
+
+
+# --- meta pages -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_of_a_meta_page_is_known_at_once(store: Store, seats: Table, open_store: Callable[..., Store]) -> None:
+    """LMDB can do nothing more then. The other database goes on, and so does this one once it is opened again."""
+    other = store.open_database("other").define_table(seats.definition)
+    assert try_write(store, seats, range(3)) is None
+    refuse_meta_pages(seats.database.env.path / "data.mdb")
+    assert store.stopped == []
+    assert isinstance(try_write(store, seats, range(10, 13)), StoreFailure)
+    assert store.stopped == ["data"]
+    with pytest.raises(StoreFailure, match="restart the service"):
+        seats.get_raw("0001")
+    assert isinstance(try_write(store, seats, range(3)), StoreFailure)
+    assert try_write(store, other, range(3)) is None
+    again = open_store()
+    assert again.stopped == []
+    table = again.databases["data"].tables["Seat"]
+    assert {"0000", "0001", "0002"} <= set(contents(table))
+    assert try_write(again, table, range(20, 23)) is None
+    again.check()
+
+
+def test_a_failed_write_of_a_data_page_stops_nothing(store: Store, seats: Table) -> None:
+    with no_growth(seats):
+        while try_write(store, seats, range(100)) is None:
+            pass
+        assert store.stopped == []
+
+
+# --- the reserve ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_reserve_is_for_operations_that_free(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = seats.database.env
+    reserve = environment.path / RESERVE_FILE
+    volume = Volume(monkeypatch)
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES, "it is there from the beginning"
+    volume.room = 0
+    stored = 0
+    while try_write(store, seats, range(stored, stored + 20)) is None:
+        stored += 20
+    assert environment.is_low and store.stats().failed_commits == 0
+    volume.room = RESERVE_BYTES  # which it has given back
+    environment.make_room()
+    assert isinstance(try_write(store, seats, range(stored, stored + 1)), NoSpace), "nobody adds, though there is room"
+    assert environment.is_low
+    volume.room = 1 << 40
+    assert try_write(store, seats, range(stored, stored + 1)) is None
+    assert not environment.is_low and reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+    store.check()
+
+
+def test_what_an_operation_that_frees_has_to_note_may_use_the_reserve(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    volume = Volume(monkeypatch)
+    volume.room = 0
+    while try_write(store, seats, range(20)) is None:
+        pass
+    transaction = store.begin()
+    transaction.put(seats, "noted", {})
+    with pytest.raises(NoSpace):
+        transaction.apply()
+    transaction = store.begin()
+    transaction.may_use_reserve = True
+    transaction.put(seats, "noted", {})
+    transaction.apply()
+    store.commit_turn()
+    assert seats.get_raw("noted") is not None

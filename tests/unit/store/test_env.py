@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -153,6 +154,136 @@ def test_a_foreign_commit_after_an_empty_one_of_ours_is_noticed(env: Environment
     env.writer()
     env.commit()
     write_elsewhere(env.path, "b", "2")
+    env.snapshot()
+    assert len(calls) == 1
+
+
+class Early:
+    """LMDB while another process is in the middle of a commit: `info` shows it already, transactions do not begin there yet."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def info(self) -> dict[str, int]:
+        info = dict(self._env.info())
+        return {**info, "last_txnid": info["last_txnid"] + 1}
+
+
+def test_a_commit_that_only_info_shows_is_not_seen_yet(env: Environment, handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meta page of the next commit can be read before the other process' write of it has returned."""
+    calls: list[bytes | None] = []
+
+    def follow() -> None:
+        assert len(calls) < 5, "it never gets to where the other process is"
+        calls.append(env.snapshot().get(b"b", db=handle))
+
+    env.on_foreign_commit = follow
+    write_elsewhere(env.path, "b", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(env, "_env", Early(env._env))
+        assert env.snapshot().get(b"b", db=handle) == b"1"
+    env.end_snapshot()
+    assert calls == [b"1"]
+    write_elsewhere(env.path, "b", "2")
+    put(env, handle, b"a", b"1")
+    assert calls == [b"1", b"2"], "the commit that had been under way was taken for one that is known"
+    env.commit()
+    assert env.snapshot().get(b"b", db=handle) == b"2"
+
+
+@pytest.mark.parametrize("first_look", ["snapshot", "writer"])
+def test_what_is_followed_is_one_commit(env: Environment, handle: Handle, first_look: str) -> None:
+    """Another process goes on committing meanwhile, unless this one is about to write: then nothing comes in between."""
+    seen: list[tuple[bytes | None, bytes | None]] = []
+
+    def follow() -> None:
+        before = env.snapshot().get(b"b", db=handle)
+        if first_look == "snapshot" and len(seen) < 2:
+            write_elsewhere(env.path, "b", str(len(seen) + 2))
+        seen.append((before, env.snapshot().get(b"b", db=handle)))
+
+    env.on_foreign_commit = follow
+    write_elsewhere(env.path, "b", "1")
+    if first_look == "snapshot":
+        assert env.snapshot().get(b"b", db=handle) == b"3"
+        assert seen == [(b"1", b"1"), (b"2", b"2"), (b"3", b"3")], "a commit was followed within another, or in two halves"
+    else:
+        put(env, handle, b"c", b"")
+        assert seen == [(b"1", b"1")]
+        env.commit()
+    assert env.is_current(env.snapshot())
+
+
+@pytest.mark.parametrize("first_look", ["snapshot", "writer", "long"])
+def test_stores_that_are_new_here_are_opened_on_the_way(env: Environment, handle: Handle, first_look: str) -> None:
+    """Opening a store takes a write transaction, also where one is about to begin."""
+    found: list[Handle | None] = []
+    env.on_foreign_commit = lambda: found.extend(env.open_stores(["others"]))
+    code = (
+        "import lmdb, sys; env = lmdb.open(sys.argv[1], map_size=1 << 40, max_dbs=1024); db = env.open_db(b'others')\n"
+        "with env.begin(write=True) as txn: txn.put(b'a', b'1', db=db)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(env.path)], check=True)
+    if first_look == "snapshot":
+        env.snapshot()
+    elif first_look == "writer":
+        put(env, handle, b"c", b"")
+        env.commit()
+    else:
+        holder = Patient()
+        env.hold(holder)
+        assert env.begin_long()
+        env.abort_long()
+        env.release()
+    assert len(found) == 1 and found[0] is not None
+    assert env.snapshot().get(b"a", db=found[0]) == b"1"
+
+
+class Patient:
+    """Has the long writer, and no reason to give it back."""
+
+    def give_back(self) -> None:
+        raise AssertionError("nobody asked for it")
+
+    def finish(self) -> None:
+        raise AssertionError("nothing was committed")
+
+
+@pytest.mark.parametrize("first_look", ["snapshot", "writer"])
+def test_what_could_not_be_followed_is_followed_at_the_next_look(env: Environment, handle: Handle, first_look: str) -> None:
+    fails, calls = [StoreFailure("not now")], []
+
+    def follow() -> None:
+        env.snapshot()
+        if fails:
+            raise fails.pop()
+        calls.append(env.current)
+
+    env.on_foreign_commit = follow
+    write_elsewhere(env.path, "b", "2")
+    with pytest.raises(StoreFailure, match="not now"):
+        env.snapshot() if first_look == "snapshot" else env.writer()
+    assert not env.has_writer
+    write_elsewhere(env.path, "c", "3")  # nothing of ours keeps it from writing
+    assert env.snapshot().get(b"b", db=handle) == b"2"
+    assert len(calls) == 1
+
+
+def test_a_forgotten_position_is_found_by_following(env: Environment, handle: Handle) -> None:
+    calls: list[int] = []
+    env.on_foreign_commit = lambda: calls.append(env.current)
+    put(env, handle, b"a", b"1")
+    env.forget_position()
+    env.commit()
+    assert calls == []
+    env.snapshot()
+    assert len(calls) == 1
+    env.end_snapshot()
+    put(env, handle, b"a", b"2")
+    env.commit()
     env.snapshot()
     assert len(calls) == 1
 

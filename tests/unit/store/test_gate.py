@@ -77,3 +77,26 @@ def test_the_end_of_a_process_opens_the_gate(gates: tuple[Gate, Gate]) -> None:
     assert theirs.enter()
     theirs.leave()
     mine.open()
+
+
+def test_who_wants_to_come_in_may_look_whether_it_can(gates: tuple[Gate, Gate]) -> None:
+    """A lock of another kind on the same file takes the place of the first: the door would be open without anybody noticing."""
+    mine, theirs = gates
+    assert theirs.enter()
+    assert not mine.try_close()
+    assert mine.enter()
+    mine.leave()
+    theirs.leave()
+    assert not theirs.enter(), "the door has been opened"
+    assert mine.try_close() and not theirs.enter()
+    mine.open()
+    assert theirs.enter()
+    theirs.leave()
+
+
+def test_a_gate_that_is_closed_for_good(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    gate.close()
+    gate.close()
+    with pytest.raises(OSError, match="closed for good"):
+        gate.enter()

@@ -8,10 +8,13 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import StoreFailure
 from svc.store import Store, Table
+from svc.store.check import check_database
 from svc.store.keys import encode_key
 from svc.store.log import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry, entry_encoder
+from svc.store.log_removal import remove_log_entries
 from svc.store.records import decode, lsn_of
 from svc.store.schema import Attribute, TableDefinition
+from tests.unit.store.test_long_write import Turns
 
 DAY = 86400.0
 
@@ -170,7 +173,7 @@ def test_history_is_a_chain_over_deletion(writer: Writer) -> None:
 
 
 def test_history_of_long_keys(writer: Writer) -> None:
-    long, other = "k" * 550 + "a", "k" * 550 + "b"
+    long, other = "a" + "k" * 550, "b" + "k" * 550
     writer.put(long, 1)
     writer.put(other, 2)
     writer.delete(long)
@@ -267,7 +270,7 @@ def test_the_entries_of_one_table(writer: Writer) -> None:
     assert [entry.lsn for entry in later if entry is not None] == [153]
 
 
-def test_removing_shortens_chains_and_keeps_the_newest_entry(writer: Writer) -> None:
+def test_removing_shortens_chains_and_keeps_the_place_of_the_newest_entry(writer: Writer) -> None:
     for stock in range(3):
         writer.put("A1", stock)
     writer.delete("A2")
@@ -277,17 +280,44 @@ def test_removing_shortens_chains_and_keeps_the_newest_entry(writer: Writer) -> 
     log = database.log
     lsns = [entry.lsn for entry in log.read(database.snapshot())]
     child = database.writer()
-    assert log.remove(child, lsns) == len(lsns) - 1
-    assert log.remove(child, lsns) == 0
+    newest = log.get(child, lsns[-1])
+    assert newest is not None
+    assert log.remove(child, lsns) == len(lsns)
     database.env.touch()
     writer.store.commit_turn()
-    assert [entry.lsn for entry in log.read(database.snapshot())] == lsns[-1:]
-    assert writer.history("A1") == []
+    (left,) = log.read(database.snapshot())
+    assert (left.lsn, left.version, left.wall_ms) == (lsns[-1], newest.version, newest.wall_ms)
+    assert (left.table_number, left.value, left.image, left.user, left.id) == (0, None, None, None, ""), "nothing is left of its content"
+    assert log.get(database.snapshot(), left.lsn) is None and not log.has_deleted(database.snapshot())
+    assert writer.history("A1") == writer.history("A2") == []
     writer.store.check()
     writer.put("A1", 5)
     writer.put("A2", 5)
-    assert [kind for _, kind in writer.history("A2")] == ["put", "delete"]
+    assert writer.history("A2") == [(lsns[-1] + 2, "put")], "its number does not come twice"
     writer.store.check()
+
+
+def test_the_newest_entry_goes_with_the_others_of_its_table(writer: Writer, clock: FakeClock, open_store: Callable[..., Store]) -> None:
+    writer.put("A1", 1)
+    writer.put("A2", 1)
+    clock.advance(1)
+    table = writer.table
+    database = table.database
+    before = clock.wall() * 1000
+    turns = Turns(writer.store)
+    assert turns.finish(remove_log_entries(table, before)) == 2
+    assert turns.finish(remove_log_entries(table, before)) == 0
+    turns.close()
+    assert [entry.table_number for entry in database.log.read(database.snapshot())] == [0]
+    for _ in database.log.counts.catch_up():
+        pass
+    assert database.log.counts.of(table.number) == 0
+    assert writer.history("A2") == []
+    again = open_store()
+    assert again.databases["data"].log.last_lsn == 2
+    path = again.databases["data"].env.path
+    again.close()
+    assert check_database(path).findings == []
 
 
 def test_where_a_version_begins(writer: Writer, clock: FakeClock) -> None:

@@ -679,3 +679,32 @@ def test_who_cannot_wait_for_another_process_is_told_so(store: Store, seats: Tab
     put(store, seats, "A")
     store.commit_turn()
     assert keys(seats) == ["A"]
+
+
+def test_a_writer_that_is_refused_again_and_again_gives_way(
+    turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the line says: the loop goes on, for what keeps the database may need it to end."""
+    refusals = 3
+    apply = Transaction.apply
+
+    def refused(self: Transaction, *, wait: bool = True) -> None:
+        nonlocal refusals
+        if refusals:
+            raise WriterBusy(seats.database.env)
+        apply(self, wait=wait)
+
+    async def end_it() -> None:
+        nonlocal refusals
+        while refusals:
+            refusals -= 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Transaction, "apply", refused)
+    transaction = store.begin()
+    transaction.put(seats, "A1", {})
+    task = turns.start(transaction.apply_in_turn())
+    turns.start(end_it())
+    turns.until(task.done)
+    task.result()
+    assert seats.get_raw("A1") is not None

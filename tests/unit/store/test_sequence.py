@@ -7,7 +7,9 @@ import pytest
 from svc.errors import ClientError, Problem
 from svc.store import Store, Table, sequence
 from svc.store.env import Environment
+from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from tests.unit.store.test_long_write import Turns
 
 
 def define(store: Store, kind: str = "Int") -> Table:
@@ -16,9 +18,10 @@ def define(store: Store, kind: str = "Int") -> Table:
 
 def create(store: Store, table: Table) -> int:
     transaction = store.begin()
-    key = transaction.create(table, None, {})
+    assert transaction.create(table, None, {}) is None, "which number is free is known when it is written"
     transaction.apply()
     store.commit_turn()
+    (key,) = transaction.assigned
     assert isinstance(key, int)
     return key
 
@@ -122,3 +125,59 @@ def test_no_keys_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.commit_turn()
     with pytest.raises(ClientError, match="no automatic keys left"):
         table.new_key()
+
+
+def test_keys_that_the_same_transaction_names_are_left_out(store: Store) -> None:
+    table = define(store)
+    first = create(store, table)
+    transaction = store.begin()
+    keys = [transaction.create(table, key, {"n": number}) for number, key in enumerate((None, first + 1, None, first + 3))]
+    transaction.apply()
+    store.commit_turn()
+    assert transaction.with_assigned(keys) == [first + 2, first + 1, first + 4, first + 3]
+    for number, key in enumerate(transaction.with_assigned(keys)):
+        raw = table.get_raw(key)
+        assert raw is not None and decode(raw) == {"n": number, "id": key}
+    store.check()
+
+
+def test_keys_are_chosen_when_they_are_written(store: Store) -> None:
+    """Not when the write was asked for: what another request has written meanwhile is known then."""
+    table = define(store)
+    first = create(store, table)
+    late = store.begin()
+    late.create(table, None, {"name": "late"})
+    other = store.begin()
+    other.create(table, first + 1, {"name": "chosen"})
+    other.apply()
+    upsert = store.begin()
+    upsert.upsert(table, None, {"name": "upsert"})
+    upsert.apply()
+    late.apply()
+    store.commit_turn()
+    assert (upsert.assigned, late.assigned) == ([first + 2], [first + 3])
+    names = [decode(raw).get("name") for _, raw in table.scan(table.database.snapshot())]
+    assert names == [None, "chosen", "upsert", "late"]
+    store.check()
+
+
+def test_a_long_write_that_begins_again_gets_new_keys(store: Store) -> None:
+    table = define(store)
+    first = create(store, table)
+    turns = Turns(store)
+    transaction = store.begin()
+    for number in range(100):
+        transaction.insert(table, None if number % 2 else first + 1 + number, {"n": number})
+    task = turns.start(transaction.apply_long())
+    turns.until(lambda: table.database.env.has_long)
+    put = store.begin()
+    put.create(table, first + 2, {})
+    put.apply()  # cannot wait: the long write gives the database back
+    store.commit_turn()
+    turns.until(task.done)
+    task.result()
+    turns.close()
+    named = {first, first + 2, *range(first + 1, first + 101, 2)}
+    assert len(set(transaction.assigned)) == 50 and named.isdisjoint(transaction.assigned)
+    assert table.record_count() == 102 and transaction.skipped == []
+    store.check()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,7 +171,7 @@ def test_instances_on_one_directory(store: Store, seats: Table, tmp_path: Path) 
         status = 1
         try:
             # LMDB must not be used across a fork, so start a fresh interpreter at once.
-            os.execvp("python", ["python", "-c", SIBLING, str(tmp_path / "database")])
+            os.execv(sys.executable, [sys.executable, "-c", SIBLING, str(tmp_path / "database")])
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0

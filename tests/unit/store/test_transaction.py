@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, ValidationError
+from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, StoreFailure, ValidationError
 from svc.store import Precondition, Store, Table, Transaction
 from svc.store.keys import index_key
 from svc.store.log import DELETE, PATCH, PUT
@@ -477,13 +477,14 @@ def test_upsert_merges_or_makes(store: Store) -> None:
     )
     table = store.open_database("data").define_table(definition)
     transaction, _ = begin(store)
-    first = transaction.upsert(table, None, {"a": 1})
-    second = transaction.upsert(table, None, {"a": 2})
+    assert transaction.upsert(table, None, {"a": 1}) is None and transaction.upsert(table, None, {"a": 2}) is None
+    transaction.apply()
+    first, second = transaction.assigned
     assert first + 1 == second  # type: ignore[operator]
     transaction.upsert(table, first, {"b": 3})
     transaction.apply()
     store.commit_turn()
-    assert transaction.skipped == []
+    assert transaction.skipped == [] and transaction.assigned == []
     assert stored(table, first) == {"a": 1, "b": 3, "id": first}
     transaction, _ = begin(store)
     transaction.upsert(table, second, {"b": 4})
@@ -565,4 +566,38 @@ def test_long_lists_are_compared_in_linear_time(store: Store, seats: Table) -> N
     put(store, seats, "A1", tags=second)
     index = seats.indexes["tags"]
     assert index.count(seats.database.snapshot()) == 40_000
+    store.check()
+
+
+def test_a_write_that_cannot_be_logged_does_not_happen(store: Store, seats: Table) -> None:
+    """As if memory were behind the log: LMDB then refuses to append, by no more than what `put` returns."""
+    put(store, seats, "A1", price=1)
+    put(store, seats, "A2", price=2)
+    log = seats.database.log
+    log.last_lsn -= 1
+    transaction, outcome = begin(store)
+    transaction.put(seats, "A3", {"price": 3})
+    with pytest.raises(StoreFailure, match="nothing was written"):
+        transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A3") is None and outcome == []
+    assert log.last_lsn == 2, "where the log ends has not been looked up"
+    put(store, seats, "A3", price=4)
+    assert [entry.id for entry in log.read(seats.database.snapshot())] == ["A1", "A2", "A3"]
+    store.check()
+
+
+@pytest.mark.parametrize("number", [1, 60])
+def test_an_increment_is_logged_as_one_also_where_there_is_no_record(store: Store, seats: Table, number: int) -> None:
+    """What it resulted in would be an assignment to those who read the log."""
+    transaction, _ = begin(store)
+    for index in range(number):
+        transaction.patch(seats, f"A{index}", {"stock": Add(3), "place": "x"})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(seats, "A0") == {"code": "A0", "stock": 3, "place": "x"}
+    for entry in seats.database.log.read(seats.database.snapshot()):
+        assert entry.kind == PATCH and entry.value is not None and entry.image is None
+        assert decode(entry.value) == {"code": entry.id, "stock": {"__op__": "add", "value": 3}, "place": "x"}
+        assert set(entry.changed) == {"code", "stock", "place"}
     store.check()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import Overloaded
-from svc.store.write_queue import FIRST_PACE, QueueLimits, WriteQueue
+from svc.errors import Overloaded, StoreFailure
+from svc.store.write_queue import FIRST_PACE, TRANSITIONS, Input, QueueLimits, State, WriteQueue
 
 
 class Door:
@@ -15,8 +15,11 @@ class Door:
 
     def __init__(self) -> None:
         self.open = True
+        self.problem: StoreFailure | None = None
 
     def is_open_to_writers(self) -> bool:
+        if self.problem is not None:
+            raise self.problem
         return self.open
 
 
@@ -203,7 +206,7 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
         line.short("a")
         line.long("B")
         await settle()
-        assert line.came_in == [] and line.queue.is_taken and not line.queue.has_long_write
+        assert line.came_in == [] and line.queue.state is State.FOREIGN
         looks.pop()()
         await settle()
         assert line.came_in == [] and len(looks) == 1
@@ -212,5 +215,90 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
         await settle()
         assert line.came_in == ["a", "B"] and not looks
         await line.end("B")
+
+    asyncio.run(play())
+
+
+def test_what_may_happen_in_which_state() -> None:
+    expected = {
+        (State.FREE, Input.CALL): State.CALLED,
+        (State.FREE, Input.ENTER): State.HELD,
+        (State.FREE, Input.FOREIGN_SEEN): State.FOREIGN,
+        (State.CALLED, Input.ENTER): State.HELD,
+        (State.CALLED, Input.GIVE_UP): State.FREE,
+        (State.HELD, Input.LEAVE): State.FREE,
+        (State.FOREIGN, Input.FOREIGN_GONE): State.FREE,
+    }
+    for state in State:
+        for input_ in Input:
+            queue = Line().queue
+            queue.state = state
+            if (state, input_) in expected:
+                queue._move(input_)
+                assert queue.state is expected[state, input_]
+            else:
+                with pytest.raises(AssertionError, match=f"{input_.name} while the queue of writers is {state.name}"):
+                    queue._move(input_)
+                assert queue.state is state
+    assert sum(map(len, TRANSITIONS.values())) == len(expected)
+
+
+def test_a_look_at_another_process_does_not_end_a_long_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B is called, and before it comes in somebody finds that another process has the database."""
+
+    async def play() -> None:
+        looks: list[Callable[[], None]] = []
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda delay, look: looks.append(look))
+        line = Line()
+        line.long("A")
+        line.long("B")
+        await settle()
+        line.may_end["A"].set()
+        await asyncio.sleep(0)
+        assert line.queue.state is State.CALLED
+        line.door.open = False
+        line.short("c")
+        await settle()
+        line.door.open = True
+        for look in looks:
+            look()
+        await settle()
+        assert line.came_in == ["A", "B"] and line.queue.state is State.HELD
+        await line.end("B")
+        assert line.came_in == ["A", "B", "c"]
+
+    asyncio.run(play())
+
+
+def test_an_empty_long_write_is_one_too() -> None:
+    async def play() -> None:
+        line = Line()
+        line.long("A")
+        line.long("B", 0)
+        line.long("C", 0)
+        await settle()
+        await line.end("A")
+        assert line.came_in == ["A", "B"] and line.queue.state is State.HELD
+        await line.end("B")
+        assert line.came_in == ["A", "B", "C"]
+        await line.end("C")
+        assert line.queue.state is State.FREE
+
+    asyncio.run(play())
+
+
+def test_a_gate_that_cannot_be_looked_at_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def play() -> None:
+        looks: list[Callable[[], None]] = []
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda delay, look: looks.append(look))
+        line = Line()
+        line.door.open = False
+        line.short("a")
+        await settle()
+        line.door.problem = StoreFailure("its volume is gone")
+        looks.pop()()
+        await settle()
+        assert line.came_in == ["a"] and line.queue.state is State.FREE and not looks
+        assert "its volume is gone" in caplog.text
 
     asyncio.run(play())

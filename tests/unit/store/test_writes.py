@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from svc.store.merging import merge
 from svc.store.validation import Add
-from svc.store.writes import changed_names, merge, same
+from svc.store.writes import changed_names, same
 
 
 def test_changed_names() -> None:

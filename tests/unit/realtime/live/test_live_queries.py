@@ -45,6 +45,9 @@ class Users:
     def __init__(self):
         self.users = {}
 
+    def refresh(self):
+        """Nothing changes them but `set`."""
+
     def get_user(self, username):
         return self.users.get(username)
 
@@ -402,7 +405,7 @@ def test_a_snapshot_that_nobody_reads_is_given_up(case):
         client.take(1)
     assert len(case.made.store.snapshots) == 2
     case.made.clock.advance(31)
-    case.made.store.snapshots.abort_idle()
+    case.made.store.snapshots.abort_due()
     assert len(case.made.store.snapshots) == 0
     for client in clients:
         assert case.events(client)[0] == ("reset", None)

@@ -1,0 +1,223 @@
+"""`multipart/form-data` (contract: http §7.5; RFC 7578): a form whose parts are attributes of one record, files among them.
+
+python-multipart finds the parts; what they are is decided here, and what becomes of a file's content by who made the reader: it goes where it is
+told to as it comes, so that only fields are in memory, and of them no more than `MAX_FIELDS`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from svc.content.json_type import decode_json
+from svc.content.texts import convert, decode_text
+from svc.errors import BadBody, ClientError
+from svc.store.blobs import Blob
+from svc.store.conversion import printable
+from svc.store.schema import Attribute
+
+MAX_PARTS = 500
+MAX_FIELDS = 4 << 20  # bytes of all parts that are no files, which are kept in memory
+
+logging.getLogger("python_multipart.multipart").setLevel(
+    logging.CRITICAL
+)  # what it refuses is told to the client, and is no event of the server
+
+
+class Content(Protocol):
+    """Where the content of a file goes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+@dataclass(slots=True)
+class Part:
+    """`content_type`: None: it has none. `data`: of a field, all of it once it has ended; `content`: where that of a file went."""
+
+    name: str
+    content_type: str | None
+    is_file: bool
+    data: bytes = b""
+    content: Any = None
+
+
+OpenContent = Callable[[Part], Content | None]
+"""Where the content of a part goes; None: it is a field, kept in memory."""
+
+
+class MultipartReader:
+    """`feed` the body, then `end`. Both raise BadBody and 413. `on_part_end`: called with each part that has a content of its own when that is all."""
+
+    def __init__(self, content_type: str, open_content: OpenContent, on_part_end: Callable[[Part], None] | None = None) -> None:
+        boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
+        if not boundary:
+            raise BadBody("multipart/form-data needs a boundary in the Content-Type")
+        self.parts: list[Part] = []
+        self._open = open_content
+        self._on_part_end = _ignore if on_part_end is None else on_part_end
+        self._names: set[str] = set()
+        self._part: Part | None = None
+        self._field: list[bytes] = []  # data of the part that is being read
+        self._kept = 0  # bytes of fields
+        self._count = 0
+        self._fed = 0
+        self._is_complete = False
+        self._headers: dict[bytes, bytes] = {}
+        self._header_name = self._header_value = b""
+        try:
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._begin,
+                    "on_header_field": self._name_piece,
+                    "on_header_value": self._value_piece,
+                    "on_header_end": self._header_end,
+                    "on_headers_finished": self._head,
+                    "on_part_data": self._data,
+                    "on_part_end": self._end_part,
+                    "on_end": self._complete,
+                },
+            )
+        except FormParserError as error:
+            raise _invalid(str(error)) from None
+
+    def feed(self, data: bytes) -> None:
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            at = getattr(error, "offset", -1)
+            raise _invalid(f"malformed at byte {self._fed + at}" if at >= 0 else "malformed") from None
+        self._fed += len(data)
+
+    def end(self) -> None:
+        if not self._is_complete:
+            raise _invalid("it ends before its last boundary")
+
+    def close(self) -> None:
+        """Give back what refers to the reader and to which it refers, so that nothing waits for the garbage collector."""
+        self._parser.callbacks = {}
+        self._open, self._on_part_end = _open_nothing, _ignore
+
+    # what the parser finds
+
+    def _begin(self) -> None:
+        self._count += 1
+        if self._count > MAX_PARTS:
+            raise ClientError(f"The form has more than {MAX_PARTS} parts", 413)
+        self._headers = {}
+        self._header_name = self._header_value = b""
+
+    def _name_piece(self, data: bytes, start: int, end: int) -> None:
+        self._header_name += data[start:end]
+
+    def _value_piece(self, data: bytes, start: int, end: int) -> None:
+        self._header_value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers[self._header_name.lower()] = self._header_value
+        self._header_name = self._header_value = b""
+
+    def _head(self) -> None:
+        kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        try:
+            name = options.get(b"name", b"").decode()
+            content_type = self._headers[b"content-type"].decode("ascii").strip() if b"content-type" in self._headers else None
+        except UnicodeDecodeError:
+            raise _invalid(f"part {self._count} has a head that is not UTF-8") from None
+        if kind != b"form-data" or not name:
+            raise _invalid(f"part {self._count} has no name")
+        if name in self._names:
+            raise _invalid(f"two parts are named {printable(name)}")
+        self._names.add(name)
+        part = self._part = Part(name, content_type or None, b"filename" in options)
+        part.content = self._open(part)
+        self.parts.append(part)
+        self._field = []
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        part = self._part
+        assert part is not None
+        if part.content is not None:
+            part.content.write(data[start:end])
+            return
+        self._kept += end - start
+        if self._kept > MAX_FIELDS:
+            raise ClientError(
+                f"The parts of the form that are no files are longer than {MAX_FIELDS} bytes, at part {printable(part.name)}", 413
+            )
+        self._field.append(data[start:end])
+
+    def _end_part(self) -> None:
+        part, self._part = self._part, None
+        if part is None:
+            raise _invalid(f"part {self._count} has no name")
+        if part.content is None:
+            part.data, self._field = b"".join(self._field), []
+        else:
+            self._on_part_end(part)
+
+    def _complete(self) -> None:
+        self._is_complete = True
+
+
+def _open_nothing(part: Part) -> Content | None:
+    return None
+
+
+def _ignore(part: Part) -> None:
+    pass
+
+
+def _invalid(what: str) -> BadBody:
+    return BadBody(f"Invalid multipart/form-data: {what}")
+
+
+def becomes_blob(part: Part, attribute: Attribute | None) -> bool:
+    """Whether the content of a part is a blob: a file where nothing else is declared, and whatever is sent for a `Blob`."""
+    if attribute is None:
+        return part.is_file
+    return attribute.type == "Blob" or (part.is_file and attribute.type == "Any" and attribute.stored and not attribute.elements)
+
+
+def part_value(part: Part, attribute: Attribute | None, *, typed: bool = True) -> Any:
+    """The value of a part that has ended. `typed`: texts are converted, as cells of CSV; else they stay text.
+
+    Raises BadBody, and BadValue for a text that its attribute's type cannot take.
+    """
+    if isinstance(part.content, Blob):
+        return [part.content] if attribute is not None and attribute.elements else part.content
+    if part.is_file and attribute is not None and attribute.type == "Bytes" and not attribute.elements:
+        return part.data
+    media_type, parameters = _type_of(part)
+    if media_type == "application/json":
+        return decode_json(part.data)
+    text = decode_text(part.data, parameters)
+    return convert(text, attribute) if typed else text
+
+
+def _type_of(part: Part) -> tuple[str, Mapping[str, str]]:
+    kind, options = parse_options_header(part.content_type or "text/plain")
+    return kind.decode(), {"charset": options[b"charset"].decode("latin-1")} if b"charset" in options else {}
+
+
+def form_record(parts: list[Part], attributes: Mapping[str, Attribute] | None) -> dict[str, Any]:
+    """The record that a form is; `attributes` None: nothing is declared. An empty field is no property, as an empty cell of CSV."""
+    record = {}
+    try:
+        for part in parts:
+            if part.data or part.content is not None or part.is_file or attributes is None:
+                record[part.name] = part_value(
+                    part, None if attributes is None else attributes.get(part.name), typed=attributes is not None
+                )
+    except BaseException:
+        # Files go with the last reference to them: not when the traceback does, but now.
+        record.clear()
+        for part in parts:
+            part.content = None
+        raise
+    return record

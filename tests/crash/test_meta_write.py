@@ -1,0 +1,99 @@
+"""A meta page that cannot be written: LMDB stops, so the process starts again or ends, and says so meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.conftest import START_LIMIT, Process
+
+PREPARED = """
+import os, signal
+from pathlib import Path
+
+def fail(number, frame):
+    import svc.server
+    from tests.support.faults import refuse_meta_pages
+    if number == signal.SIGUSR2:
+        svc.server.LASTING = 0.0  # as if the server had run for long
+    refuse_meta_pages(Path(os.environ["ROOTPATH"]) / "database" / "data" / "data.mdb")
+    Path(os.environ["ROOTPATH"], "refused").touch()
+
+signal.signal(signal.SIGUSR1, fail)
+signal.signal(signal.SIGUSR2, fail)
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start_(**env: str) -> Process:
+        (tmp_path / "sitecustomize.py").write_text(PREPARED)
+        paths = [str(tmp_path), os.getcwd(), *(path for path in sys.path if path)]
+        process = Process(tmp_path / "root", env={"PYTHONPATH": os.pathsep.join(paths), **env})
+        started.append(process)
+        return process.start()
+
+    yield start_
+    for process in started:
+        process.kill()
+
+
+def break_disk(server: Process, number: int) -> None:
+    assert server.process is not None
+    server.process.send_signal(number)
+    while not (server.root / "refused").exists():
+        assert server.process.poll() is None, server.output()
+
+
+def lose_a_write(server: Process, client: httpx.Client) -> None:
+    with httpx.Client(base_url=server.operations_url, timeout=START_LIMIT) as operations:
+        assert operations.get("/health").status_code == operations.get("/ready").status_code == 200
+        assert client.put("/Doc/lost", json={"n": 2}).status_code == 503
+        with suppress(httpx.TransportError):  # it may have ended by now
+            health = operations.get("/health")
+            assert health.status_code == 503 and "the database data" in health.text
+            assert operations.get("/ready").status_code == 503
+
+
+@pytest.mark.parametrize("env", [{}, {"SVC_EXIT_ON_RESTART": "1"}])
+def test_the_process_ends_with_status_1(start: Callable[..., Process], env: dict[str, str]) -> None:
+    server = start(**env)
+    with server.client() as client:
+        assert client.put("/Doc/kept", json={"n": 1}).status_code == 204
+        break_disk(server, signal.SIGUSR2 if env else signal.SIGUSR1)
+        lose_a_write(server, client)
+    assert server.process is not None and server.process.wait(timeout=START_LIMIT) == 1
+    assert "[fatal]" in server.logged() and "a disk write of the database data failed" in server.logged()
+    server.start()
+    with server.client() as client:
+        assert client.get("/Doc/kept").json()["n"] == 1
+        assert client.put("/Doc/more", json={"n": 3}).status_code == 204
+    assert server.stop() == 0
+
+
+def test_the_process_starts_again_if_it_had_run_for_long(start: Callable[..., Process]) -> None:
+    server = start()
+    pid = server.pid
+    with server.client() as client:
+        assert client.put("/Doc/kept", json={"n": 1}).status_code == 204
+        break_disk(server, signal.SIGUSR2)
+        lose_a_write(server, client)
+    status = 0
+    while status != 204:
+        assert server.process is not None and server.process.poll() is None, server.output()
+        with suppress(httpx.TransportError), server.client() as client:
+            status = client.put("/Doc/more", json={"n": 3}).status_code
+            assert status in (204, 503)
+    with server.client() as client:
+        assert client.get("/Doc/kept").json()["n"] == 1
+    assert server.pid == pid and server.logged().count("successfully started") == 2
+    assert server.stop() == 0

@@ -1,0 +1,300 @@
+"""kill -9 of processes that write to one directory together: nothing acknowledged is lost, and none ever hangs.
+
+Two to four child processes share one database, each a loop whose turns end as the server's do. In each, some tasks write single records, add to
+a counter that all share, and write lists too long for a turn; background work runs in between. At random moments one of them is killed and
+another takes its place, at the end all are. Then
+
+- `svc check` finds nothing,
+- each record is as its writer left it with the last acknowledged write, or with the one that was under way when it was killed,
+- each list is there as a whole, and the counter has every acknowledged increment once,
+- each acknowledged write has its entry in the log, and no refused one has.
+
+A child that acknowledges nothing for PATIENCE seconds fails the test, with the stacks of its threads.
+
+By hand, for as long as wanted: `SVC_CRASH_SECONDS=3600 pytest -n 0 -s tests/crash/test_processes_kill.py`; `SVC_CRASH_SEED` for other moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from svc.auth.writes import write
+from svc.clock import SYSTEM_CLOCK
+from svc.errors import Problem
+from svc.loop import new_loop
+from svc.store import Store, Table
+from svc.store.check import check_database
+from svc.store.keys import decode_key
+from svc.store.log import DELETE
+from svc.store.records import decode
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.validation import Add
+
+ROOT = Path(__file__).parents[2]
+SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "16"))
+SEED = int(os.environ.get("SVC_CRASH_SEED", "1"))
+CAMPAIGN = 8.0  # seconds that processes write to one directory
+PATIENCE = 40.0  # seconds: longer than a writer may have to wait for others
+MAP_BYTES = 1 << 34
+SINGLE_WRITERS = 3  # tasks of a process
+KEYS = 12  # of each of them
+RECORDS = 120  # of a list
+
+NOTE = TableDefinition(
+    "Note",
+    attributes=(
+        Attribute("id", primary_key=True),
+        Attribute("n", indexed=True),
+        Attribute("count", "Long"),
+        Attribute("tags", elements=True, indexed=True),
+    ),
+)
+
+
+# -- a child: `begin <what> <n>`, then `done` or `refused`, for each write
+
+
+def say(line: str) -> None:
+    os.write(1, line.encode() + b"\n")
+
+
+async def attempt(store: Store, table: Table, what: str, n: int) -> None:
+    """`what`: a key, `counter`, or the beginning of the keys of a list."""
+    transaction = store.begin()
+    if what == "counter":
+        transaction.patch(table, what, {"count": Add(1)})
+    elif what.endswith("list"):
+        for number in range(RECORDS):
+            transaction.put(table, f"{what}{number}", {"n": n, "tags": [number % 5, n % 3]})
+    elif n % 7:
+        transaction.put(table, what, {"n": n, "tags": [n % 5, "x" * (n * 37 % 300)]})
+    else:
+        transaction.delete(table, what)
+    say(f"begin {what} {n}")
+    try:
+        if transaction.is_long:
+            await transaction.apply_long()
+        else:
+            await write(transaction)
+    except Problem as problem:
+        if problem.status_code != 503:
+            raise
+        say(f"refused {what} {n}")
+    else:
+        say(f"done {what} {n}")
+
+
+async def write_single(store: Store, table: Table, name: str, source: random.Random) -> None:
+    for n in range(1, 1_000_000):
+        what = "counter" if source.random() < 0.2 else f"{name}.{source.randrange(KEYS)}"
+        await attempt(store, table, what, n)
+        if source.random() < 0.5:
+            await asyncio.sleep(source.random() * 0.01)
+
+
+async def write_lists(store: Store, table: Table, name: str, source: random.Random) -> None:
+    for n in range(1, 1_000_000):
+        await asyncio.sleep(source.random() * 0.05)
+        await attempt(store, table, f"{name}.list", n)
+
+
+def child(path: Path, name: str, seed: int) -> None:
+    faulthandler.register(signal.SIGUSR1)
+    source = random.Random(seed)
+    loop, selector = new_loop(SYSTEM_CLOCK)
+    store = Store(path, map_bytes=MAP_BYTES)
+    table = store.open_database("data").define_table(NOTE)
+
+    def end_turn() -> bool:
+        if store.has_pending:
+            store.commit_turn()
+        store.end_turn()
+        return False
+
+    def maintain() -> None:
+        store.maintenance(0.002)
+        loop.call_later(0.1, maintain)
+
+    async def run() -> None:
+        writers = [write_single(store, table, f"{name}.{number}", source) for number in range(SINGLE_WRITERS)]
+        await asyncio.gather(write_lists(store, table, name, source), *writers)
+
+    selector.end_turn = end_turn
+    loop.call_soon(maintain)
+    say("ready")
+    loop.run_until_complete(run())
+
+
+# -- the parent
+
+
+@dataclass
+class Child:
+    """What a child has said. `state`: what -> n of its last acknowledged write; `under_way`: what -> n of the one not yet answered."""
+
+    process: subprocess.Popen[bytes]
+    errors: Path
+    heard: float
+    state: dict[str, int] = field(default_factory=dict)
+    under_way: dict[str, list[int]] = field(default_factory=dict)
+    acknowledged: list[tuple[str, int]] = field(default_factory=list)
+    refused: list[tuple[str, int]] = field(default_factory=list)
+    reader: threading.Thread | None = None
+
+    def read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.endswith(b"\n"):
+                return
+            kind, *rest = line.decode().split()
+            self.heard = time.monotonic()
+            if kind == "ready":
+                continue
+            what, n = rest[0], int(rest[1])
+            if kind == "begin":
+                self.under_way.setdefault(what, []).append(n)
+                continue
+            self.under_way[what].remove(n)
+            if kind == "done":
+                self.state[what] = n
+                self.acknowledged.append((what, n))
+            else:
+                self.refused.append((what, n))
+
+    def kill(self) -> None:
+        assert self.reader is not None
+        if self.process.poll() is not None:
+            raise AssertionError(f"a child ended by itself: {self.errors.read_text()}")
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def check_alive(self) -> None:
+        if time.monotonic() - self.heard > PATIENCE:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+            raise AssertionError(f"a child has acknowledged nothing for {PATIENCE:.0f} s: {self.errors.read_text()}")
+
+
+class Campaign:
+    """Processes on one new directory, until all are killed."""
+
+    def __init__(self, path: Path, source: random.Random) -> None:
+        self.path = path
+        self.source = source
+        self.children: list[Child] = []
+        self.running: list[Child] = []
+
+    def start(self) -> None:
+        name = f"p{len(self.children)}"
+        errors = self.path.with_name(f"{self.path.name}-{name}.errors")
+        arguments = [sys.executable, "-m", "tests.crash.test_processes_kill", str(self.path), name, str(self.source.randrange(1 << 30))]
+        with open(errors, "wb") as file:
+            process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=file)
+        started = Child(process, errors, time.monotonic())
+        started.reader = threading.Thread(target=started.read, daemon=True)
+        started.reader.start()
+        self.children.append(started)
+        self.running.append(started)
+
+    def run(self, seconds: float) -> None:
+        try:
+            for _ in range(self.source.randint(2, 4)):
+                self.start()
+            end = time.monotonic() + seconds
+            next_kill = time.monotonic() + 1.0 + self.source.random()
+            while time.monotonic() < end or not all(one.acknowledged for one in self.running):
+                time.sleep(0.01)
+                for one in self.running:
+                    one.check_alive()
+                if time.monotonic() >= next_kill:
+                    self.running.pop(self.source.randrange(len(self.running))).kill()
+                    self.start()
+                    next_kill = time.monotonic() + 0.5 + 2 * self.source.random()
+        finally:
+            running, self.running = self.running, []
+            for one in running:
+                one.process.kill()
+        for one in running:
+            one.process.wait()
+            assert one.reader is not None and one.process.stdout is not None
+            one.reader.join()
+            one.process.stdout.close()
+            assert one.process.returncode == -signal.SIGKILL, one.errors.read_text()
+
+    def verify(self) -> int:
+        """Returns the number of acknowledged writes."""
+        report = check_database(self.path / "data")
+        assert report.findings == [], report.findings[:5]
+        store = Store(self.path, map_bytes=MAP_BYTES)
+        try:
+            store.check()
+            database = store.databases["data"]
+            snapshot = database.snapshot()
+            table = database.tables["Note"]
+            records = {table.key_of(raw): decode(raw) for _, raw in table.scan(snapshot)}
+            logged: Counter[tuple[str, int | None]] = Counter()  # (key, n), of a delete (key, None)
+            for entry in database.log.read(snapshot):
+                value = None if entry.value is None else decode(entry.value)
+                logged[str(decode_key(entry.key)), None if entry.kind == DELETE or value is None else value.get("n")] += 1
+        finally:
+            store.close()
+        increments = pending = 0
+        for one in self.children:
+            for what, n in one.acknowledged:
+                if what == "counter":
+                    increments += 1
+                elif what.endswith("list"):
+                    assert all(logged[f"{what}{number}", n] == 1 for number in range(RECORDS)), f"{what} {n} is not in the log"
+                elif n % 7:
+                    assert logged[what, n] == 1, f"{what} {n} is not in the log"
+            for what, n in one.refused:
+                assert what == "counter" or not logged[f"{what}0" if what.endswith("list") else what, n], (
+                    f"{what} {n} was refused, and is there"
+                )
+            pending += len(one.under_way.get("counter", ()))
+            for what in {*one.state, *one.under_way} - {"counter"}:
+                possible = {one.state.get(what, 0), *one.under_way.get(what, ())}
+                if what.endswith("list"):
+                    found = {records.get(f"{what}{number}", {}).get("n", 0) for number in range(RECORDS)}
+                    assert len(found) == 1, f"{what} is there in parts of {found}"
+                    assert found <= possible, f"{what} is {found} instead of {possible}"
+                else:
+                    n = records[what]["n"] if what in records else 0
+                    assert n in {each if each % 7 else 0 for each in possible}, f"{what} is {n} instead of {possible}"
+        count = records.get("counter", {}).get("count", 0)
+        assert increments <= count <= increments + pending, f"the counter is {count} after {increments} increments and {pending} unanswered"
+        return sum(len(one.acknowledged) for one in self.children)
+
+
+def test_nothing_acknowledged_is_lost_by_any_process() -> None:
+    source = random.Random(SEED)
+    end = time.monotonic() + SECONDS
+    campaigns = writes = kills = 0
+    while campaigns < 1 or time.monotonic() < end:
+        with tempfile.TemporaryDirectory(prefix="svc-crash-") as directory:
+            campaign = Campaign(Path(directory) / "database", source)
+            campaign.run(min(CAMPAIGN, SECONDS / 2))
+            writes += campaign.verify()
+        campaigns += 1
+        kills += len(campaign.children)
+    print(f"{campaigns} directories, {kills} processes killed, {writes} writes acknowledged")
+    assert writes > 100, "hardly anything was acknowledged: the test has shown nothing"
+
+
+if __name__ == "__main__":
+    child(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
