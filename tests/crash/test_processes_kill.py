@@ -43,7 +43,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "16"))
+SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "60"))
 SEED = int(os.environ.get("SVC_CRASH_SEED", "1"))
 CAMPAIGN = 8.0  # seconds that processes write to one directory
 PATIENCE = 40.0  # seconds: longer than a writer may have to wait for others

@@ -16,11 +16,12 @@ import httpx
 import pytest
 
 from svc.auth.keys import TokenKeys
-from tests.support.leaks import held_by, memory_of, wait_until_equal
+from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
 
 collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis
 
 APP = Path(__file__).parent / "app"
+OBSERVED = Path(__file__).parent.parent / "support" / "observed"
 PASSWORD = "correct horse"
 GROWTH_MAX = 128 << 20  # bytes of memory that the tests of a module may add to a server: caches fill
 START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
@@ -58,7 +59,8 @@ class Process:
             "MQTT_NETWORK_PORT": "null",
             "MQTT_NETWORK_SECUREPORT": "null",
             "SVC_ADMIN_PASSWORD": PASSWORD,
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PYTHONPATH": os.pathsep.join([str(OBSERVED), *(p for p in sys.path if p)]),
+            "SVC_TEST_TASKS": str(task_file(root)),
             **(env or {}),
         }
         self._arguments = [sys.executable, "-m", "svc", command, *([str(app)] if app else [])]

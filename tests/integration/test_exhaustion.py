@@ -59,7 +59,7 @@ def test_connections_of_the_application_leave_descriptors_to_operations(own: Pro
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket_path)), base_url="http://localhost", timeout=LIMIT) as local:
             assert local.get("/health").status_code == 200
         deadline = time.monotonic() + LIMIT
-        while "The last descriptors are reserved" not in own.logged():  # the log may be written after the answer
+        while "The last descriptors are reserved" not in own.logged():  # lines of the log are written in batches, see LOG_SECONDS
             assert time.monotonic() < deadline, own.logged()
             time.sleep(0.05)
     with httpx.Client(base_url=own.url, auth=("admin", PASSWORD), timeout=LIMIT) as client:

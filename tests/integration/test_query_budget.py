@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import cbor2
 import msgspec
 import pytest
 
+from svc.clock import FakeClock
 from svc.query import budget
 from svc.query.budget import QueryLimits
 from tests.support.node import Node
@@ -146,3 +148,35 @@ def test_a_live_query_that_is_too_large_ends(node: Node, caplog: pytest.LogCaptu
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"0\r\n\r\n")
     assert [record.levelname for record in caplog.records if "live query" in record.message] == ["WARNING"]
     assert "query.maxRelatedRows" in caplog.text
+
+
+class TickingClock(FakeClock):
+    """A millisecond passes whenever it is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.monotonic = self._tick
+
+    def _tick(self) -> float:
+        self.advance(0.001)
+        return self._monotonic
+
+
+@pytest.mark.parametrize(
+    "query", ["price=ge=0&sort(-stock)", "group(name;count,sum(stock))", "price=ge=0&select(id,brand{name})&sort(stock)"]
+)
+def test_the_time_of_a_query_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    node = Node(tmp_path, clock=TickingClock())
+    wire = node.connect()
+    for at in range(0, 4000, 1000):
+        rows = [{"id": f"{number:05}", "name": f"p{number % 7}", "price": number, "stock": -number} for number in range(at, at + 1000)]
+        assert wire.ask("POST", "/Product/", json.dumps(rows).encode())[0] == 201
+    monkeypatch.setattr(budget, "_limits", QueryLimits(seconds=0.005))
+    status, _, answer = wire.ask("GET", f"/Product/?{query}")
+    assert (status, json.loads(answer)["code"]) == (400, "QUERY_TOO_LARGE")
+    assert "takes more than 0.005 seconds of work (query.maxTime)" in json.loads(answer)["detail"]
+    assert wire.ask("GET", "/Product/?limit(3)&sort(price)")[0] == 200  # the index has this order
+    status, _, answer = wire.ask("GET", "/Product/")
+    assert (status, len(json.loads(body_of(answer)))) == (200, 4000)  # however long: a plain scan is not limited
+    assert node.errors == []
+    node.close()

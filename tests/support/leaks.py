@@ -1,8 +1,9 @@
-"""What a running server holds, seen from outside: sockets, files, threads, reader slots of its databases, memory. Linux only, by /proc."""
+"""What a running server holds, seen from outside: sockets, files, threads, tasks, reader slots of its databases, memory. Linux only, by /proc."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import lmdb
 import psutil
 
-LIMIT = 40.0  # seconds for a server to let go of what a test made it hold; an idle connection may live for 30
+LIMIT = 40.0  # seconds for a server to release what a test made it hold; an idle connection may live for 30
 THREADS_MAX = 8  # of helpers, which are made when they are first needed and stay
 SLOTS_MAX = 8  # reader slots of a database that are kept for the next readers
 
@@ -24,6 +25,7 @@ class Held:
     sockets: int
     files: Counter[str]
     threads: int
+    tasks: int  # of its event loop
     slots: int  # of the database with the most
     readers: int  # slots with a snapshot, which keeps pages from being used again
 
@@ -32,6 +34,7 @@ class Held:
             self.sockets > before.sockets
             or bool(self.files - before.files)
             or self.threads > max(before.threads, THREADS_MAX)
+            or self.tasks > before.tasks
             or self.slots > max(before.slots, SLOTS_MAX)
             or self.readers > 0
         )
@@ -55,9 +58,39 @@ def held_by(pid: int, root: Path) -> Held:
         sockets,
         files,
         threads,
+        count_tasks(pid, task_file(root)),
         max((len(table) for table in tables), default=0),
         sum(snapshot != "-" for table in tables for snapshot in table),
     )
+
+
+def task_file(root: Path) -> Path:
+    """Where the process over this root directory writes the number of its tasks: see `observed/sitecustomize.py`."""
+    return root.with_name(f"{root.name}-tasks")
+
+
+def count_tasks(pid: int, path: Path) -> int:
+    """The tasks of a process that was started with SVC_TEST_TASKS. Raises ProcessLookupError."""
+    path.unlink(missing_ok=True)
+    deadline = time.monotonic() + LIMIT
+    pause = 0.0005
+    while True:
+        os.kill(pid, signal.SIGURG)
+        time.sleep(pause)
+        try:
+            return int(path.read_text())
+        except FileNotFoundError:  # it is about to start or to end, or has not come to it
+            if not _is_alive(pid):
+                raise ProcessLookupError(pid) from None
+            assert time.monotonic() < deadline, "the server does not tell how many tasks it has"
+        pause = min(2 * pause, 0.1)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def open_files(pid: int) -> Iterator[str]:
