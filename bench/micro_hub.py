@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from svc.auth.system import ensure_system
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK
 from svc.query.nodes import Comparator, Condition
@@ -23,6 +22,7 @@ from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
 from svc.store import LogEntry, Store
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.system import ensure_system
 
 SUBSCRIBERS = 1000
 WRITES = 300

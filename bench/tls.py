@@ -32,7 +32,7 @@ import records
 from measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
 from servers import START_LIMIT, Svc, fill_svc, free_port
 
-from svc.auth.certificates import renew_certificates
+from svc.tls.certificates import renew_certificates
 
 RECORDS = 1000
 WARM_UP = 50  # handshakes

@@ -24,7 +24,7 @@ import zstandard
 
 from fuzz.runner import mutate, run
 from svc.errors import Problem
-from svc.rest import decoding
+from svc.http import decoding
 
 CORPUS = Path(__file__).parent / "corpus" / "codings"
 LIMIT = 1 << 20

@@ -25,12 +25,12 @@ from typing import Any
 import yaml
 
 from svc.auth.roles import check_permission
-from svc.auth.system import ROLE_TABLE, SYSTEM
 from svc.errors import Problem
 from svc.store import Store
 from svc.store.conversion import printable
 from svc.store.env import Txn
 from svc.store.records import decode
+from svc.store.system import ROLE_TABLE, SYSTEM
 
 DEFAULT_FILE = "roles.yaml"
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from svc.auth.system import SYSTEM, USER_SECRETS, USER_TABLE
 from svc.errors import AccessViolation, Problem
 from svc.store.records import decode
 from svc.store.schema import TableDefinition
+from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
 
 if TYPE_CHECKING:
     from svc.auth.users import User

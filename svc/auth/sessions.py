@@ -24,7 +24,6 @@ from email.utils import formatdate
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from svc.auth.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
@@ -34,6 +33,7 @@ from svc.errors import ClientError, PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
 from svc.store import Store, Table, WriterBusy
 from svc.store.records import decode, expiry_of
+from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
 
 DAY = 86_400.0  # seconds
 DEFAULT_LIFE = 30 * DAY

@@ -14,13 +14,13 @@ from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.permissions import Role
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.errors import Overloaded, PreconditionFailed, Problem
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.conversion import is_encodable
 from svc.store.env import Txn
 from svc.store.log import PATCH
 from svc.store.records import decode, projection
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 
 SUPER_USER_ROLE = "super_user"
 _ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})

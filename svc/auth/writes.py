@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from svc.auth.system import SYSTEM, USER_TABLE
 from svc.auth.users import UserDirectory
 from svc.errors import Problem
 from svc.store import Precondition, Transaction, WriterBusy
+from svc.store.system import SYSTEM, USER_TABLE
 
 MUST_EXIST = Precondition(if_match="*")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from svc.install import Place
+    from svc.root.installation import Place
 
 FAILED, RUNNING = 1, 4
 """Exit status for a failure, and for a root on which a server is running already."""
@@ -103,7 +103,7 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 def named_directory(word: str) -> "Path":
     """An existing directory. Raises UsageError."""
-    from svc.install import absolute
+    from svc.root.installation import absolute
 
     path = absolute(word)
     if not path.exists():
@@ -117,7 +117,7 @@ def place_of(arguments: Arguments) -> "Place":
     """Where the server of this call lives, or would. Raises ConfigError."""
     import os
 
-    from svc.install import find_place
+    from svc.root.installation import find_place
 
     return find_place(os.environ, arguments.options)
 

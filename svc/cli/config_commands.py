@@ -62,7 +62,7 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
         return examine(place.root, environ=os.environ, options=arguments.options, file=place.file)
     if not file.is_file():
         raise UsageError(f"The file {file} does not exist")
-    from svc.install import root_of
+    from svc.root.installation import root_of
 
     return examine(root_of(file), environ=os.environ, options=arguments.options, file=file)
 

@@ -41,7 +41,7 @@ class Logins:
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> Logins:
-        from svc.install import boot_file
+        from svc.root.installation import boot_file
 
         return cls(boot_file(environ).with_name(CREDENTIALS_FILE))
 

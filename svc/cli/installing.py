@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from svc import __version__
 from svc.cli.arguments import FAILED, RUNNING, Arguments, place_of
-from svc.cli.secrets import erase_secrets
 from svc.cli.serving import load_config
+from svc.root.secrets import erase_secrets
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.install import Administrator, Place
+    from svc.root.installation import Administrator, Place
 
 
 def install(arguments: Arguments) -> int:
     from svc.errors import ConfigError, Problem
-    from svc.install import (
+    from svc.root.installation import (
         AlreadyRunning,
         RootLock,
         WrongUser,
@@ -67,7 +67,7 @@ def _may_begin(place: Place, arguments: Arguments) -> bool:
     """Whether a root that is installed shall get a new system database. Raises ConfigError if it has none and that is not asked for, or if it has one."""
     from svc.cli.maintenance import read_config
     from svc.errors import ConfigError
-    from svc.install import INSTALLING, begin_database, has_database, require_database
+    from svc.root.installation import INSTALLING, begin_database, has_database, require_database
 
     config = read_config(place, arguments)
     if has_database(config):
@@ -100,11 +100,11 @@ def _ask_missing(place: Place, arguments: Arguments) -> None:
 def _create_system(config: Config, administrator: Administrator) -> None:
     """The system database, the role `super_user` and the first super user, as the server's start makes them."""
     from svc.auth.install import ensure_first_super_user
-    from svc.auth.system import ensure_system
     from svc.clock import SYSTEM_CLOCK
-    from svc.install import PASSWORD_FILE, keep_initial_password
+    from svc.root.data_version import ensure_version
+    from svc.root.installation import PASSWORD_FILE, keep_initial_password
     from svc.store import Store
-    from svc.upgrade import ensure_version
+    from svc.store.system import ensure_system
 
     store = Store(config["storage.path"], node=config["node.hostname"])
     try:

@@ -13,14 +13,14 @@ from svc.cli.serving import load_config
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.install import Place
+    from svc.root.installation import Place
 
 
 def renew_certs(arguments: Arguments) -> int:
     """A new server certificate, signed by the authority of this installation; a running server takes it without a restart."""
-    from svc.auth.certificates import renew_certificates
     from svc.errors import Problem
-    from svc.install import WrongUser, check_user
+    from svc.root.installation import WrongUser, check_user
+    from svc.tls.certificates import renew_certificates
 
     arguments.no_words()
     place = installed_place(arguments)
@@ -64,12 +64,12 @@ def copy_db(arguments: Arguments) -> int:
 
 def upgrade(arguments: Arguments) -> int:
     """Only what a start does first with data of an older version."""
-    from svc.auth.system import ensure_system
     from svc.clock import SYSTEM_CLOCK
     from svc.errors import ConfigError, Problem
-    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user, require_database
+    from svc.root.data_version import ensure_version
+    from svc.root.installation import AlreadyRunning, RootLock, WrongUser, check_user, require_database
     from svc.store import Store
-    from svc.upgrade import ensure_version
+    from svc.store.system import ensure_system
 
     arguments.no_words()
     place = installed_place(arguments)

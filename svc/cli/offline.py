@@ -25,8 +25,8 @@ def run_offline(arguments: Arguments, row: Operation, words: Words) -> int:
     """Carry out one of OFFLINE. Returns the exit status."""
     from svc.cli.operations import refuse
     from svc.errors import Problem
-    from svc.install import AlreadyRunning, RootLock, WrongUser, check_user
     from svc.operations.fields import read_fields
+    from svc.root.installation import AlreadyRunning, RootLock, WrongUser, check_user
     from svc.store.backup import BadBackup, InUse, UnknownBackup
 
     if words.parameters.get("out") is not None:

@@ -13,7 +13,7 @@ from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place, nam
 
 if TYPE_CHECKING:
     from svc.cli.client import Client
-    from svc.install import Place
+    from svc.root.installation import Place
 
 RESTART_SECONDS = 60.0  # until the new server must answer
 GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.05
 
 
 def start(arguments: Arguments) -> int:
-    from svc.background import start_in_background
+    from svc.root.background import start_in_background
 
     apps = [named_directory(word) for word in arguments.words]
     return start_in_background(_checked_start(arguments), [str(app) for app in apps], arguments.options)
@@ -29,7 +29,7 @@ def start(arguments: Arguments) -> int:
 
 def _checked_start(arguments: Arguments) -> Place:
     from svc.errors import ConfigError
-    from svc.install import WrongUser, check_user, install
+    from svc.root.installation import WrongUser, check_user, install
 
     try:
         place = place_of(arguments)
@@ -40,8 +40,8 @@ def _checked_start(arguments: Arguments) -> Place:
 
 
 def stop(arguments: Arguments) -> int:
-    from svc.background import stop
-    from svc.install import running_pid
+    from svc.root.background import stop
+    from svc.root.installation import running_pid
 
     arguments.no_words()
     place = existing_place(arguments)
@@ -55,7 +55,7 @@ def stop(arguments: Arguments) -> int:
 
 def restart(arguments: Arguments) -> int:
     """Renew a running server through its socket and wait until the new one answers; start one that is not running."""
-    from svc.install import running_pid
+    from svc.root.installation import running_pid
 
     place = existing_place(arguments)
     if not place.installed or running_pid(place.root) is None:
@@ -90,7 +90,7 @@ def _identity(socket: Path) -> tuple[int, int] | None:
 
 def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, int] | None) -> int:
     from svc.clock import SYSTEM_CLOCK
-    from svc.install import running_pid
+    from svc.root.installation import running_pid
 
     started = gone = SYSTEM_CLOCK.monotonic()
     while (now := SYSTEM_CLOCK.monotonic()) - started < RESTART_SECONDS:
@@ -109,7 +109,7 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
 
 
 def status(arguments: Arguments) -> int:
-    from svc.install import running_pid
+    from svc.root.installation import running_pid
 
     arguments.no_words()
     place = existing_place(arguments)

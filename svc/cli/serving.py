@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from svc import __version__
 from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, named_directory, place_of
-from svc.cli.secrets import erase_secrets, without_secrets
+from svc.root.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from svc.config import Config
     from svc.config.document import Document
-    from svc.install import Place, Terminal
+    from svc.root.installation import Place, Terminal
     from svc.server import Server
 
 
@@ -41,7 +41,7 @@ def demo(arguments: Arguments) -> int:
 
 def in_session(arguments: Arguments) -> int:
     """What `svc start` runs in its own session: as `run`, with its user behind a pipe."""
-    from svc.background import ready_pipe
+    from svc.root.background import ready_pipe
 
     apps = [named_directory(word) for word in arguments.words]
     with ready_pipe() as (terminal, on_ready):
@@ -66,7 +66,7 @@ def serve(
     `https`: with a certificate for this machine, whose address is told.
     """
     from svc.errors import ConfigError, Problem
-    from svc.install import (
+    from svc.root.installation import (
         AlreadyRunning,
         RootLock,
         WrongUser,
@@ -120,7 +120,7 @@ def serve(
 def run_server(server: Server) -> int:
     """Serve until the end. For a restart the same command takes the place of this process, so its pid and its lock file stay
     (contract: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
-    from svc.background import python_command
+    from svc.root.background import python_command
 
     status = server.run()
     if status or not server.restart_wanted or os.environ.get("SVC_EXIT_ON_RESTART"):
@@ -153,8 +153,8 @@ def _tell_ready(config: Config, server: Server, https: bool) -> None:
 
 def _make_local_certificate(config: Config) -> None:
     """Raises UsageError if HTTPS would not be served."""
-    from svc.auth.certificates import CERTIFICATE_FILE, ensure_local_certificate
     from svc.errors import Problem
+    from svc.tls.certificates import CERTIFICATE_FILE, ensure_local_certificate
 
     if config["http.securePort"] is None:
         raise UsageError("Error: http.securePort is null; svc dev --https needs a port, for example --HTTP_SECUREPORT 9927")
@@ -182,8 +182,8 @@ def load_config(place: Place, arguments: Arguments, *, dev: bool = False) -> Con
 
 def _note_socket(config: Config) -> None:
     """Tell the command line where the operations socket is, if that is not where the configuration says."""
-    from svc.install import record_socket
-    from svc.operations_socket import socket_path
+    from svc.root.installation import record_socket
+    from svc.root.socket_path import socket_path
 
     configured = config["operationsApi.network.domainSocket"]
     record_socket(os.environ, configured, socket_path(configured))
@@ -195,13 +195,13 @@ def _compact_on_start(config: Config) -> Config:
         return config
     from pathlib import Path
 
-    from svc.auth.system import SYSTEM
     from svc.clock import SYSTEM_CLOCK
     from svc.config.document import set_value
     from svc.config.editing import edit_file
     from svc.errors import ConfigError
     from svc.logs import Logs, capture_logging
     from svc.store.compaction import compact_databases
+    from svc.store.system import SYSTEM
 
     name = "storage.compactOnStart"
 
@@ -229,7 +229,7 @@ def _compact_on_start(config: Config) -> Config:
 
 def _log_notes(config: Config) -> None:
     """Log what was odd about the configuration, and where the initial password lies as long as it has not been changed."""
-    from svc.install import initial_password_notice
+    from svc.root.installation import initial_password_notice
 
     notice = initial_password_notice(config.root)
     if not config.notes and notice is None:

@@ -11,7 +11,7 @@ from svc.cli.arguments import UsageError
 from svc.cli.client import Target
 
 if TYPE_CHECKING:
-    from svc.install import Place
+    from svc.root.installation import Place
 
 OPERATIONS_PORT = 9925
 TARGET_VARIABLES = ("SVC_CLI_TARGET", "CLI_TARGET")
@@ -92,8 +92,8 @@ def local_target(place: Place, environ: Mapping[str, str]) -> Target | None:
     from svc.config.document import read_document
     from svc.config.relocation import relocated
     from svc.config.values import is_given, lookup
-    from svc.install import recorded_socket
-    from svc.operations_socket import socket_path
+    from svc.root.installation import recorded_socket
+    from svc.root.socket_path import socket_path
 
     name = ("operationsApi", "network", "domainSocket")
     document = relocated(read_document(place.file), place.root)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.arguments import UsageError, nearest
-from svc.cli.secrets import read_secret
+from svc.cli.secret_input import read_secret
 
 if TYPE_CHECKING:
     from svc.operations.fields import Field

@@ -28,10 +28,9 @@ from svc.connection.exchange import Exchange
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
-from svc.messages import HeaderPairs, Request, Response
+from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.http1 import Http1
-from svc.tunnel import Upgrade
 
 if TYPE_CHECKING:
     from svc.connection.shared import Connections

@@ -15,9 +15,8 @@ from svc.connection.exchange import Application, Carrier, Exchange
 from svc.connection.http2_tunnel import StreamTunnel
 from svc.connection.intake import BodyIntake
 from svc.errors import Overloaded, PeerError, Problem, ServerError
-from svc.messages import HeaderPairs, Request, Response
+from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.http2_frames import CANCEL, HTTP_1_1_REQUIRED, INTERNAL_ERROR
-from svc.tunnel import Upgrade
 
 if TYPE_CHECKING:
     from svc.connection.http2 import Http2Connection

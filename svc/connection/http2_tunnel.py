@@ -1,11 +1,11 @@
-"""A stream of HTTP/2 that carries another protocol: what an extended CONNECT becomes (RFC 8441, `svc.tunnel`)."""
+"""A stream of HTTP/2 that carries another protocol: what an extended CONNECT becomes (RFC 8441, `svc.messages`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from svc.messages import Receiver
 from svc.protocol.http2_frames import CANCEL
-from svc.tunnel import Receiver
 
 if TYPE_CHECKING:
     from svc.connection.http2 import Http2Connection

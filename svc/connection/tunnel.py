@@ -1,4 +1,4 @@
-"""A socket that carries another protocol than HTTP from here on: what HTTP/1.1 hands over with 101 (`svc.tunnel`)."""
+"""A socket that carries another protocol than HTTP from here on: what HTTP/1.1 hands over with 101 (`svc.messages`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from svc.connection.base import READ_SIZE, SocketConnection
-from svc.tunnel import Receiver
+from svc.messages import Receiver
 
 if TYPE_CHECKING:
     from svc.connection.shared import Connections

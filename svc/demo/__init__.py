@@ -23,7 +23,7 @@ from svc.config.document import write_document
 from svc.demo.data import APP
 from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.errors import ConfigError
-from svc.install import PASSWORD_FILE, AlreadyRunning, RootLock, first_document, make_directories, take_administrator
+from svc.root.installation import PASSWORD_FILE, AlreadyRunning, RootLock, first_document, make_directories, take_administrator
 from svc.server import Server
 
 EXAMPLES = (

@@ -15,16 +15,16 @@ from typing import Any
 
 from svc.auth.passwords import verify_password
 from svc.auth.permissions import covers
-from svc.auth.system import SYSTEM
 from svc.auth.users import new_login_epoch
 from svc.errors import Problem
-from svc.install import PASSWORD_FILE, remove_initial_password
 from svc.operations.call import Call
 from svc.operations.operation_lists import expanded
 from svc.operations.registry import by_name
 from svc.operations.service import committed
+from svc.root.installation import PASSWORD_FILE, remove_initial_password
 from svc.store import Transaction, WriterBusy
 from svc.store.env import Txn
+from svc.store.system import SYSTEM
 
 INSERT, UPDATE, DELETE = 1, 2, 0  # how the log calls the transaction: positions in `store.log.OPERATIONS`
 

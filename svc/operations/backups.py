@@ -7,7 +7,6 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from svc.auth.system import SYSTEM
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.operations.call import Call, find_table
@@ -20,6 +19,7 @@ from svc.store.backup import BackupInfo, Backups, BadBackup, InUse, Source, Stop
 from svc.store.backup.archive import Spool
 from svc.store.backup.online import swap_online
 from svc.store.backup.restore import Restore
+from svc.store.system import SYSTEM
 
 CONTENT_TYPE = "application/octet-stream"
 

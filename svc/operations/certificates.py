@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from svc.auth.system import CERTIFICATE_TABLE, SYSTEM
 from svc.auth.writes import write
 from svc.config.document import write_private
 from svc.errors import ClientError, NotFound
@@ -20,6 +19,7 @@ from svc.operations.fields import Field, bad_request
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.store import Table
 from svc.store.records import decode
+from svc.store.system import CERTIFICATE_TABLE, SYSTEM
 
 NO_KEY = "A suitable key was not found for this certificate"
 ALL_USES = ("https", "operations", "mqtt")
@@ -79,7 +79,7 @@ async def add_certificate(call: Call) -> str:
 
 def _read(call: Call, before: dict[str, Any] | None) -> dict[str, Any]:
     """The record for what was sent. Raises ClientError. Blocks."""
-    from svc.auth.certificates import details_of, find_key, fits, is_self_signed, read_certificate, read_key
+    from svc.tls.certificates import details_of, find_key, fits, is_self_signed, read_certificate, read_key
 
     name, directory = call["name"], _directory(call)
     certificate = read_certificate(call["certificate"].encode(errors="replace"), "'certificate'")
@@ -158,7 +158,7 @@ def _configured(call: Call) -> list[tuple[Path, ...]]:
 
 def _files(call: Call) -> list[dict[str, Any]]:
     """The certificates of the configuration, those of them that can be read. Blocks."""
-    from svc.auth.certificates import details_of, find_key, is_self_signed, read_certificate, to_pem
+    from svc.tls.certificates import details_of, find_key, is_self_signed, read_certificate, to_pem
 
     found: dict[Path, dict[str, Any]] = {}
     for server, key, authority in _configured(call):
@@ -187,7 +187,7 @@ async def create_csr(call: Call) -> Any:
 
 
 def _make_csr(call: Call) -> str:
-    from svc.auth.certificates import make_request, read_key
+    from svc.tls.certificates import make_request, read_key
 
     file: Path = call.node.config.tls_entries[0].private_key
     try:
@@ -202,7 +202,7 @@ async def sign_certificate(call: Call) -> Any:
 
 
 def _sign(call: Call) -> dict[str, str]:
-    from svc.auth.certificates import read_authority, sign_request, to_pem
+    from svc.tls.certificates import read_authority, sign_request, to_pem
 
     authority = read_authority(_directory(call))
     if authority is None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from svc.auth.system import NODE_TABLE, SYSTEM
 from svc.config import Config, Document
 from svc.config.document import read_document, set_value
 from svc.config.values import lookup
@@ -31,6 +30,7 @@ from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store import Table, Transaction
 from svc.store.records import decode
+from svc.store.system import NODE_TABLE, SYSTEM
 from svc.store.writes import Decide
 
 _UPSERT = 3  # of `store.log.OPERATIONS`

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from svc.auth.system import SYSTEM
 from svc.errors import ClientError, NotFound, SchemaError
 from svc.operations.call import Call
 from svc.operations.descriptions import describe_table, describe_tables, rights_of
@@ -19,6 +18,7 @@ from svc.store import Database, WriterBusy, drops
 from svc.store.conversion import is_encodable
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
+from svc.store.system import SYSTEM
 
 T = TypeVar("T")
 

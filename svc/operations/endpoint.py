@@ -15,16 +15,16 @@ from svc import __version__
 from svc.auth.identify import host_name
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
+from svc.http.bodies import media_type_of, parameters_of
+from svc.http.compression import Compression
+from svc.http.decoding import RequestDecoder
+from svc.http.responses import Answers, RestOptions
 from svc.logs.redact import redacted
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
 from svc.operations.openapi import operations_document
 from svc.operations.service import Operations
 from svc.resources import RequestTarget
-from svc.rest.answers import Answers, RestOptions
-from svc.rest.bodies import media_type_of, parameters_of
-from svc.rest.compression import Compression
-from svc.rest.decoding import RequestDecoder
 from svc.rest.openapi.document import EncodedDocument
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from svc.content.content_type import ContentType, RowWriter
 from svc.content.csv_type import CsvType
 from svc.content.json_type import JsonType
 from svc.errors import ClientError
+from svc.http.responses import plan_shape
+from svc.http.row_stream import Execution
 from svc.operations.call import Call
 from svc.operations.fields import bad_request
 from svc.operations.jobs import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
 from svc.resources import Rows
-from svc.rest.answers import plan_shape
-from svc.rest.execution import Execution
 
 FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": CsvType()}
 WRITTEN_AT_ONCE = 1 << 18  # bytes: what is encoded before a helper thread writes it

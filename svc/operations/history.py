@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from svc.auth.system import SYSTEM
 from svc.errors import BadValue, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
@@ -24,6 +23,7 @@ from svc.store.env import Txn
 from svc.store.keys import encode_primary
 from svc.store.log_removal import remove_log_entries
 from svc.store.record_age import remove_records_before
+from svc.store.system import SYSTEM
 
 SEARCH_TYPES = ("timestamp", "username", "hash_value")
 LOG_OFF = "To use this operation audit log must be enabled in svc-config.yaml"

@@ -19,12 +19,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from svc.auth.system import JOB_TABLE, SYSTEM
 from svc.errors import BadValue, NotFound, Overloaded, Problem, Refusal
 from svc.operations.job_requests import kept_request
 from svc.store import Table, Transaction, WriterBusy
 from svc.store.keys import encode_key, index_key
 from svc.store.records import decode, iso_text
+from svc.store.system import JOB_TABLE, SYSTEM
 from svc.store.table import new_uuid
 
 if TYPE_CHECKING:

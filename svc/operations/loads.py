@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
-from svc.auth.system import SYSTEM
 from svc.content.unchanged import Restore, deciding, restore_json, restore_loaded
 from svc.errors import Problem, Refusal
 from svc.operations.call import Call
@@ -26,6 +25,7 @@ from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
 from svc.store.bulk_write import BulkResult, Mode, Refused, bulk_write
+from svc.store.system import SYSTEM
 
 logger = logging.getLogger("svc.operations")
 

@@ -7,12 +7,12 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from svc.auth.system import SYSTEM, USER_SECRETS
 from svc.store import LogEntry, Table
 from svc.store.keys import encode_primary
 from svc.store.log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
 from svc.store.merging import logged_changes
 from svc.store.records import decode, decode_payload, lsn_of, raw_payload
+from svc.store.system import SYSTEM, USER_SECRETS
 from svc.store.validation import Add
 
 TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load's there are several, each made in some milliseconds

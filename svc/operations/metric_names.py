@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
-from svc.auth.system import ANALYTICS_TABLE, SYSTEM
 from svc.store import Store, Table
 from svc.store.records import projection
+from svc.store.system import ANALYTICS_TABLE, SYSTEM
 
 _STEP = 64  # rows read between two looks at the clock
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from svc.auth.permissions import MANAGED_TIME_WRITTEN, WRITABLE_SYSTEM_TABLES, Role, TableRights
-from svc.auth.system import SYSTEM
 from svc.auth.users import User
 from svc.errors import Problem, Refusal
 from svc.operations.fields import DATABASE, TABLE, given, read_fields
@@ -26,6 +25,7 @@ from svc.operations.read_rights import check_reads
 from svc.operations.refusals import SYSTEM_WRITE, Violations, refused, super_users_only, without_role
 from svc.operations.registry import by_name
 from svc.store.conversion import printable
+from svc.store.system import SYSTEM
 
 Body = Mapping[str, Any]
 

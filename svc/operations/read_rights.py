@@ -2,7 +2,7 @@
 
 Looked at are conditions, sort, the selection and the text of a `query`, all as sent. Paths lead through relationships into other tables, which need
 `read` there. Whatever is malformed is skipped: the search refuses it. What is found here is told; what may be read is decided once more where the
-search is planned (`svc.narrowing`), from what was understood of it.
+search is planned (`svc.query.authorization`), from what was understood of it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from svc.auth.system import USER_TABLE
 from svc.errors import BadValue, ValidationError
 from svc.operations.accounts import forgetting_initial_password
 from svc.operations.call import Call
@@ -19,6 +18,7 @@ from svc.operations.record_writes import INSERT, SPLIT_STEP, STEP, UPDATE, UPSER
 from svc.operations.system_records import is_system, prepare_system_records, refuse_system_write
 from svc.store import WriterBusy
 from svc.store.keys import Key
+from svc.store.system import USER_TABLE
 from svc.store.transaction import LONG_WRITES
 
 RECORDS = Field("records", "objects", "Records: objects with any attributes.", required=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from svc.auth.roles import check_permission
-from svc.auth.system import ROLE_TABLE, SYSTEM
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import DELETE, INSERT, UPDATE, change_accounts, check_grant, check_not_super
 from svc.operations.call import Call
@@ -17,6 +16,7 @@ from svc.operations.operation_lists import known_entries
 from svc.store import Table, Transaction
 from svc.store.conversion import printable
 from svc.store.env import Txn
+from svc.store.system import ROLE_TABLE, SYSTEM
 
 _NAME = re.compile(r"[\w\-]+", re.ASCII)
 _SHOWN = ("id", "role", "permission", "access", "__createdtime__", "__updatedtime__")

@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 
 from svc.auth.permissions import Role, TableRights, rights
-from svc.auth.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError
-from svc.narrowing import narrow_query
 from svc.operations.call import Call
 from svc.operations.node import Node
 from svc.operations.open_table import OpenTable
 from svc.operations.raw_window import within_window
 from svc.operations.search_fields import SearchReader
 from svc.query import Plan, QueryCache, plan_query
+from svc.query.authorization import narrow_query
 from svc.query.nodes import Query
 from svc.query.tables import AnyTable
 from svc.resources import Rows
 from svc.store import Table
 from svc.store.schema import TableDefinition
+from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
 
 _logger = logging.getLogger("svc.operations")
 

@@ -12,6 +12,7 @@ from typing import Any
 from svc.auth.permissions import ALL_RIGHTS, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, Problem, ValidationError
+from svc.http.row_stream import Execution
 from svc.messages import Request
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
@@ -21,7 +22,6 @@ from svc.operations.operation import Operation
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.resources import Rows
-from svc.rest.execution import Execution
 
 NEVER_FROM_CLIENTS = ("svc_user", "bypass_auth", "parsed_sql_object")
 """Fields that carry internal state; a client's are dropped."""

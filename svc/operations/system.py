@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from svc.analytics import process
 from svc.analytics.service import load_fields
-from svc.auth.system import SYSTEM
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_information import PARTS
+from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
     from svc.operations.jobs import Job

@@ -13,12 +13,12 @@ from typing import Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_password, is_acceptable
 from svc.auth.roles import check_permission
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import ending_logins
 from svc.operations.call import Call
 from svc.operations.operation_lists import known_entries
 from svc.store import Table
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 
 WRITABLE = frozenset((USER_TABLE, ROLE_TABLE, "svc_nodes"))
 SYSTEM_TEXT = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable
-from svc.auth.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
 from svc.auth.users import login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
@@ -28,6 +27,7 @@ from svc.operations.roles import is_role_name
 from svc.store import Table, Transaction
 from svc.store.env import Txn
 from svc.store.records import decode
+from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
 
 STEP = 32  # users between two looks at the clock
 _TIMES = ("__createdtime__", "__updatedtime__")

@@ -25,12 +25,12 @@ import logging
 from collections.abc import Callable
 from itertools import islice
 
-from svc.auth.system import SYSTEM
 from svc.clock import Clock
 from svc.errors import Problem
 from svc.store import Database, LogEntry, Store
 from svc.store.env import LmdbError, store_problem
 from svc.store.slices import SLICE
+from svc.store.system import SYSTEM
 
 logger = logging.getLogger("svc.realtime")
 

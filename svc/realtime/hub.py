@@ -19,11 +19,10 @@ from dataclasses import replace
 from typing import Any
 
 from svc.auth.permissions import rights
-from svc.auth.system import SYSTEM
 from svc.auth.users import User, UserDirectory, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
-from svc.narrowing import narrow_query
+from svc.query.authorization import narrow_query
 from svc.query.nodes import Query
 from svc.query.refusals import check_indexed
 from svc.query.select import enumerable_select, validate_select
@@ -38,6 +37,7 @@ from svc.realtime.targets import Target, TargetIndex, target_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.slices import SLICE
+from svc.store.system import SYSTEM
 
 logger = logging.getLogger("svc.realtime")
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote
 
 from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
-from svc.auth.system import SYSTEM
 from svc.content.unchanged import Restore, deciding, restore_json, restore_row
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
-from svc.narrowing import narrow_query
 from svc.query import AnyRows, QueryCache, plan_query
+from svc.query.authorization import narrow_query
 from svc.query.functions import still_found_by
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
@@ -26,6 +25,7 @@ from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
+from svc.store.system import SYSTEM
 from svc.store.transaction import LONG_WRITES
 from svc.store.validation import EMPTY_KEYS, check_key, key_from_text
 from svc.store.writes import Decide, Found

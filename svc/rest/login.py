@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from svc.errors import BadBody, ClientError, NotAcceptable, ValidationError
+from svc.http.bodies import Bodies
+from svc.http.responses import Answers
 from svc.messages import Request, Response
 from svc.resources import RequestTarget
-from svc.rest.answers import Answers
-from svc.rest.bodies import Bodies
 
 LOGIN_PATH = "/login"
 LOGOUT_PATH = "/logout"

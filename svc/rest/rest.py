@@ -14,19 +14,19 @@ from typing import Any, cast
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
 from svc.errors import ClientError, NotAcceptable, NotFound, Problem, ValidationError
+from svc.http.bodies import LONG_BODY, Bodies, accept_patch, one_row
+from svc.http.compression import Compression
+from svc.http.conditional import write_precondition
+from svc.http.decoding import RequestDecoder
+from svc.http.event_stream import EventStreams
+from svc.http.problems import problem_response
+from svc.http.raw_content import is_raw_content
+from svc.http.responses import Answers, RestOptions
 from svc.messages import Request, Response
 from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed
-from svc.rest.answers import Answers, RestOptions
-from svc.rest.bodies import LONG_BODY, Bodies, accept_patch, one_row
-from svc.rest.compression import Compression
-from svc.rest.conditional import write_precondition
-from svc.rest.decoding import RequestDecoder
-from svc.rest.event_stream import EventStreams
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import Login
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
-from svc.rest.problems import problem_response
-from svc.rest.raw_content import is_raw_content
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501

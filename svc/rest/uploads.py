@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
 from svc.errors import NotFound
+from svc.http.bodies import blob_type, holds_raw_bytes, is_form
+from svc.http.conditional import write_precondition
 from svc.messages import Request
 from svc.resources import RequestTarget, Resources, TableResource, addressed
 from svc.resources.target import decode_path, last_name
-from svc.rest.bodies import blob_type, holds_raw_bytes, is_form
-from svc.rest.conditional import write_precondition
 from svc.store.blobs import Upload
 from svc.store.schema import Attribute
 
 if TYPE_CHECKING:
-    from svc.rest.forms import FormUpload
+    from svc.http.forms import FormUpload
 
 _VERBS = {"PUT": "put", "PATCH": "patch", "POST": "post"}  # whose bodies are written to tables
 
@@ -91,7 +91,7 @@ def _form_sink(
     content_type = request.block.get("content-type")
     if content_type is None or not is_form(content_type, types) or "content-encoding" in request.block.fields:
         return None
-    from svc.rest.forms import FormUpload  # few servers get forms, and the library need not be there before
+    from svc.http.forms import FormUpload  # few servers get forms, and the library need not be there before
 
     files, helper = resource.table.database.blobs, resource.store.helper
     return FormUpload(content_type, attribute_of, lambda type_: Upload(files, helper, blob_type(type_)))

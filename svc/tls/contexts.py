@@ -283,8 +283,8 @@ def _hosts(entry: Entry) -> list[str]:
     """Lower-case names; none if the certificate tells none."""
     if entry.hosts:
         return [host.lower().rstrip(".") for host in entry.hosts]
-    from svc.auth.certificates import hosts_of, read_certificate  # 60 ms, and only several certificates need it
     from svc.errors import ClientError
+    from svc.tls.certificates import hosts_of, read_certificate  # 60 ms, and only several certificates need it
 
     try:
         return [host.lower().rstrip(".") for host in hosts_of(read_certificate(entry.text(), entry.name))]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svc.auth.system import CERTIFICATE_TABLE, SYSTEM
 from svc.config import Section
 from svc.store import Store
 from svc.store.log import LogEntry
 from svc.store.records import decode
+from svc.store.system import CERTIFICATE_TABLE, SYSTEM
 
 Stamp = tuple[int, int, int] | None
 

@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any
 
 from svc.errors import NotFound, Problem
-from svc.messages import Request, Response
+from svc.messages import Request, Response, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
-from svc.tunnel import Upgrade
 from svc.websocket.handler import SocketHandler
 from svc.websocket.handshake import PROTOCOL
 from svc.websocket.raw_socket import RawReceiver, RawSocket

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from svc.tunnel import Tunnel
+    from svc.messages import Tunnel
     from svc.websocket.web_sockets import WebSockets
 
 READ_AHEAD = 256 * 1024  # bytes waiting to be read at which the peer is held back

@@ -29,7 +29,7 @@ from svc.protocol.websocket import LOST, Agreement, CloseReceived, Event, Failed
 from svc.websocket.closing import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
 
 if TYPE_CHECKING:
-    from svc.tunnel import Tunnel
+    from svc.messages import Tunnel
     from svc.websocket.handler import Service
     from svc.websocket.web_sockets import WebSockets
 

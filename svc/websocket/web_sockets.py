@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.messages import Request
+from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, negotiate
-from svc.tunnel import Upgrade
 from svc.websocket import handshake
 from svc.websocket.web_socket import WebSocket
 

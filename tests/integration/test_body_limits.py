@@ -13,7 +13,7 @@ import pytest
 
 from svc.auth.permissions import Role
 from svc.auth.users import User
-from svc.rest.decoding import RequestDecoder
+from svc.http.decoding import RequestDecoder
 from tests.integration.conftest import Process
 from tests.support.node import Node
 

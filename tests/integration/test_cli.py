@@ -19,7 +19,7 @@ import psutil
 import pytest
 import yaml
 
-from svc.auth.certificates import renew_certificates
+from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import PASSWORD, free_port
 
 LIMIT = 60.0  # seconds; a command that hangs fails its test
@@ -447,8 +447,8 @@ def test_data_of_a_newer_program_is_left_alone(tmp_path: Path) -> None:
     machine.fine("install", SVC_ADMIN_PASSWORD=PASSWORD)
     assert machine.fine("upgrade").endswith("already.\n")
     script = (
-        "import sys; from pathlib import Path; from svc.store import Store; from svc.auth.system import ensure_system;"
-        "from svc.clock import SYSTEM_CLOCK; from svc.upgrade import ensure_version\n"
+        "import sys; from pathlib import Path; from svc.store import Store; from svc.store.system import ensure_system;"
+        "from svc.clock import SYSTEM_CLOCK; from svc.root.data_version import ensure_version\n"
         "store = Store(Path(sys.argv[1])); ensure_system(store); ensure_version(store, SYSTEM_CLOCK, '99.0'); store.close()"
     )
     subprocess.run([sys.executable, "-c", script, str(machine.root / "database")], env=machine.env, check=True, timeout=LIMIT)

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 import pytest
 
-from svc.operations_socket import socket_path
+from svc.root.socket_path import socket_path
 from tests.integration.conftest import PASSWORD, Process
 
 ADMIN = ("admin", PASSWORD)

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from svc.rest import event_pump
+from svc.http import event_pump
 from tests.support.node import Node, Wire
 
 SCHEMA = "type Note @table @export { id: ID @primaryKey  n: Int  text: String }"

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from svc.auth.system import ensure_system
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query.nodes import Comparator, Condition, Select, SelectItem
@@ -33,6 +32,7 @@ from svc.realtime.targets import is_child
 from svc.store import Database, Store, Table
 from svc.store.keys import encode_key, storage_key
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.system import ensure_system
 from tests.support.hub import Sibling, StillLoop, carry_out
 
 _ATTRIBUTES = (Attribute("id", primary_key=True), Attribute("a", "Int", indexed=True), Attribute("n", "Int"))

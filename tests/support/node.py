@@ -13,11 +13,11 @@ from svc.apps import load_app
 from svc.auth.identify import Identifier
 from svc.auth.install import ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
-from svc.auth.system import ensure_system
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
-from svc.dispatch import Dispatcher
+from svc.http.cors import Cors
+from svc.http.dispatch import Dispatcher
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.realtime.feed import CommitFeed
@@ -25,10 +25,10 @@ from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.resources import Resources
 from svc.rest import Rest
-from svc.rest.cors import Cors
-from svc.rest.sockets import ResourceSockets
 from svc.store import Store
+from svc.store.system import ensure_system
 from svc.websocket import UpgradeListeners, WebSockets, WsListeners
+from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 from tests.support.leaks import open_files
 

@@ -12,7 +12,6 @@ from typing import Any
 from svc.auth.install import ensure_first_super_user
 from svc.auth.permissions import Role
 from svc.auth.sessions import Sessions
-from svc.auth.system import ensure_system
 from svc.auth.tokens import Tokens
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
@@ -27,6 +26,7 @@ from svc.operations.service import Operations, committed
 from svc.operations.status import StatusBoard
 from svc.resources import Resources, Rows
 from svc.store import Store
+from svc.store.system import ensure_system
 
 
 class OperationsNode:

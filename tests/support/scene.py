@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
 from svc.realtime.feed import CommitFeed
@@ -15,6 +14,7 @@ from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
 from svc.store import Store, Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from tests.support.hub import StillLoop
 
 NOTE = TableDefinition(

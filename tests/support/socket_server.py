@@ -19,8 +19,8 @@ from typing import Any
 from svc.analytics import Recorder
 from svc.clock import SYSTEM_CLOCK
 from svc.connection import Connections, Exchange, Timeouts
+from svc.connection.listener import Listener, listen_on
 from svc.errors import AccessViolation, NotFound, Problem
-from svc.listener import Listener, listen_on
 from svc.loop import new_loop
 from svc.messages import Request, Response
 from svc.protocol.http1 import Limits

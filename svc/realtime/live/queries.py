@@ -22,11 +22,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from svc.auth.permissions import rights
-from svc.auth.system import SYSTEM
 from svc.auth.users import User, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem
-from svc.narrowing import narrow_query
+from svc.query.authorization import narrow_query
 from svc.query.memo import Definitions
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.relations import Lookups
@@ -45,6 +44,7 @@ from svc.realtime.live.worked import WorkedResult
 from svc.realtime.live.workers import INLINE, Turns, Workers
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
+from svc.store.system import SYSTEM
 
 logger = logging.getLogger("svc.realtime")
 

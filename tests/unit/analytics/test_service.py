@@ -9,10 +9,10 @@ import pytest
 
 from svc.analytics import Analytics
 from svc.analytics.rows import ID_STEP
-from svc.auth.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, ensure_system
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.records import decode
+from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, ensure_system
 
 
 class ImmediateExecutor(Executor):

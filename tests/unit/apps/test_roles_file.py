@@ -11,12 +11,12 @@ import pytest
 from svc.apps import App, load_app
 from svc.apps.roles_file import read_roles, role_of
 from svc.auth.install import ensure_first_super_user
-from svc.auth.system import ROLE_TABLE, ensure_system
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query import QueryCache
 from svc.resources import Resources
 from svc.store import Store
+from svc.store.system import ROLE_TABLE, ensure_system
 
 SCHEMA = """
 type plant @table(database: "garden") { id: ID @primaryKey name: String phone: String }

@@ -9,12 +9,12 @@ import pytest
 
 from svc.auth.keys import TokenKeys
 from svc.auth.passwords import Verification
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.users import UserDirectory, new_user_record
 from svc.clock import FakeClock
 from svc.loop import new_loop
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 
 GARDENER = {
     "data": {

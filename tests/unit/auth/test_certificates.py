@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from svc.auth.certificates import (
+from svc.clock import FakeClock
+from svc.errors import ClientError
+from svc.tls.certificates import (
     CA_FILE,
     CA_KEY_FILE,
     CERTIFICATE_FILE,
@@ -41,8 +43,6 @@ from svc.auth.certificates import (
     sign_request,
     to_pem,
 )
-from svc.clock import FakeClock
-from svc.errors import ClientError
 
 FILES = {CA_FILE, CA_KEY_FILE, CERTIFICATE_FILE, KEY_FILE}
 CLOCK = FakeClock()

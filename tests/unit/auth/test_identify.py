@@ -11,9 +11,9 @@ from svc.auth import verifier as verifier_module
 from svc.auth.identify import Identifier, Pending, challenge_headers, decode_basic, is_loopback
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import Verification
-from svc.auth.system import ROLE_TABLE, USER_TABLE
 from svc.errors import PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
+from svc.store.system import ROLE_TABLE, USER_TABLE
 
 World = Any  # tests/unit/auth/conftest.py
 

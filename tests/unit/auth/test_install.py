@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from svc.auth.install import ensure_first_super_user
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.users import UserDirectory
 from svc.errors import ConfigError, NoSpace, Problem
 from svc.store import Database, Store
 from svc.store.records import decode
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from svc.auth.identify import Identifier
 from svc.auth.keys import TokenKeys
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.sessions import COOKIE, HOST_COOKIE, Sessions
-from svc.auth.system import SESSION_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.tokens import Tokens
 from svc.auth.users import User
 from svc.clock import FakeClock
@@ -19,6 +18,7 @@ from svc.messages import HeaderBlock, Request
 from svc.store import Store
 from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.system import SESSION_TABLE, SYSTEM, USER_TABLE, ensure_system
 
 World = Any  # tests/unit/auth/conftest.py
 HOST = "localhost:9926"

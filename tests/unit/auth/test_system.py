@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from svc.auth.system import SYSTEM, SYSTEM_TABLES, USER_TABLE, ensure_system
 from svc.errors import ValidationError
 from svc.store import Store
+from svc.store.system import SYSTEM, SYSTEM_TABLES, USER_TABLE, ensure_system
 
 
 def test_idempotent_and_kept(tmp_path: Path) -> None:

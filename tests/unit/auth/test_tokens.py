@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from svc.auth.identify import Identifier, Pending
 from svc.auth.keys import NO_KEYS, PASS_FILE, TokenKeys
-from svc.auth.system import USER_TABLE
 from svc.auth.tokens import Tokens, read_life
 from svc.auth.users import User
 from svc.config import Config
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
+from svc.store.system import USER_TABLE
 
 World = Any  # tests/unit/auth/conftest.py
 DAY = 86_400

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from svc.auth.system import ROLE_TABLE, USER_TABLE, ensure_system
 from svc.auth.users import User, UserDirectory, is_username
 from svc.errors import Problem
 from svc.store import Store
+from svc.store.system import ROLE_TABLE, USER_TABLE, ensure_system
 
 World = Any  # tests/unit/auth/conftest.py
 

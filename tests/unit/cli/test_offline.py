@@ -11,8 +11,8 @@ from svc.cli.arguments import Arguments, UsageError
 from svc.cli.offline import run_offline
 from svc.cli.words import read_words
 from svc.config.document import write_document
-from svc.install import RootLock
 from svc.operations.registry import by_name
+from svc.root.installation import RootLock
 from svc.store import Store
 from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition

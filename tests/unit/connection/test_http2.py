@@ -13,7 +13,7 @@ from svc.connection import Exchange
 from svc.connection.bodies import HIGH_WATER, LOW_WATER
 from svc.connection.http2 import DRAIN_SECONDS, LINGER_SECONDS, UNSENT_MAX, Http2Connection
 from svc.connection.http2_exchange import BUFFERED_HIGH_WATER
-from svc.messages import Feed, FeedWriter, Response
+from svc.messages import Feed, FeedWriter, Response, Tunnel, Upgrade
 from svc.protocol.http2_frames import (
     ACK,
     CANCEL,
@@ -29,7 +29,6 @@ from svc.protocol.http2_frames import (
     encode_frame,
     encode_goaway,
 )
-from svc.tunnel import Tunnel, Upgrade
 from tests.support.connections import World
 from tests.support.http2 import Answer, ClientEnd
 

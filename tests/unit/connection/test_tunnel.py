@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.messages import Response
-from svc.tunnel import Tunnel, Upgrade
+from svc.messages import Response, Tunnel, Upgrade
 from tests.support.connections import World
 
 ASK = b"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: %b\r\n\r\n"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from svc.auth.system import JOB_TABLE
 from svc.errors import ClientError, NoSpace, NotFound, Overloaded, Problem, Refusal
 from svc.operations import job_runs as module
 from svc.operations.call import Call
@@ -17,6 +16,7 @@ from svc.operations.fields import Field
 from svc.operations.job_runs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store.records import decode
+from svc.store.system import JOB_TABLE
 from tests.support.operations import OperationsNode
 
 ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "text", "", secret=True),))

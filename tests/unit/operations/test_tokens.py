@@ -9,11 +9,11 @@ import jwt
 import pytest
 
 from svc.auth.identify import Identifier, Pending
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
 from svc.operations.service import committed
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.operations import OperationsNode
 
 CREATE = "create_authentication_tokens"

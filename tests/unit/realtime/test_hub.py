@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.errors import AccessViolation, ClientError, NotFound, Problem, QueryError
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
 from svc.realtime.event import Ended
 from svc.realtime.hub import RECHECK
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.scene import Scene
 
 

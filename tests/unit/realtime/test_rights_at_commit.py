@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from svc.auth.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query import parse_query
@@ -18,6 +17,7 @@ from svc.realtime.feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.store import Store, Transaction
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from tests.support.hub import Sibling
 from tests.support.scene import NOTE, Scene
 

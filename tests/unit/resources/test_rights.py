@@ -13,8 +13,8 @@ from svc.auth.permissions import Role
 from svc.auth.users import User
 from svc.errors import AccessViolation
 from svc.messages import HeaderBlock, Request
-from svc.rest.sockets import ResourceSockets
 from svc.store.records import decode
+from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.node import Node, Wire
 
 SCHEMA = """

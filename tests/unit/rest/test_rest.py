@@ -10,10 +10,10 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import MethodNotAllowed, NotFound, ServerError
+from svc.http.responses import as_response
 from svc.messages import HeaderBlock, Request, Response
 from svc.resources import RequestTarget, Resource, Resources
 from svc.rest import Rest
-from svc.rest.answers import as_response
 
 
 class Open(Resource):

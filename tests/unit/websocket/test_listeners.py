@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
-from svc.messages import Request
+from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
-from svc.tunnel import Upgrade
 from svc.websocket import UpgradeListeners, WebSocket, WsListeners, encode_frame
 from tests.support.web_socket import FakeTunnel, Wire, World, handshake_request
 from tests.support.websocket_frames import binary, close, text

@@ -1,0 +1,1 @@
+"""What every HTTP interface shares: dispatch, negotiation, bodies in and out."""

@@ -1,0 +1,277 @@
+"""Request bodies to values (contract: http §2.5, §7, §8)."""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from svc.content.content_type import ContentType, run
+from svc.content.json_type import decode_json, decode_json_slices, without_mark
+from svc.content.msgpack_type import is_sequence
+from svc.content.registry import ContentTypes
+from svc.content.texts import charset_of
+from svc.content.unchanged import restore_body, restore_cells, restore_json, restore_of
+from svc.content.values import is_blob
+from svc.errors import BadBody, ClientError
+from svc.http.decoding import RequestDecoder
+from svc.http.raw_content import is_raw_content
+from svc.messages import Request
+from svc.resources import Resource, TableResource
+from svc.store.blobs import create_blob
+from svc.store.records import decode_payload_json, encode_payload
+from svc.store.schema import Attribute
+from svc.store.slices import Slices
+
+if TYPE_CHECKING:
+    from svc.http.forms import AttributeOf, Form
+
+PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
+LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
+BINARY_TYPE = "application/octet-stream"
+MULTIPART = "multipart/form-data"
+TABULAR = "text/csv"  # always a list of rows
+LINES = frozenset(("application/x-ndjson", "application/ndjson"))  # the same
+_FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
+
+
+def accept_patch(types: ContentTypes) -> tuple[str, str]:
+    return "Accept-Patch", ", ".join([name for name in _FOR_PATCH if types.reader(name) is not None])
+
+
+class Bodies:
+    """Reads the bodies of requests. What takes longer than a turn may is an awaitable of the value."""
+
+    def __init__(self, types: ContentTypes, decoder: RequestDecoder) -> None:
+        self._types = types
+        self._decoder = decoder
+
+    def read(self, request: Request, resource: type[Resource] | None = None, max_bytes: int | None = None) -> Any:
+        """The value of the body. Raises BadBody (400), 413 or 415. `max_bytes`: of a coded body once it is decoded, where few are allowed.
+
+        Sets `request.native_body`: its values have types of their own, dates need not be read from text; and `request.restore`.
+        """
+        if request.upload is not None:
+            upload, request.upload = request.upload, None
+            request.restore = restore_cells
+            return upload.record(resource.table.attributes if resource is not None and issubclass(resource, TableResource) else None)
+        if not request.content:
+            raise BadBody(f"{request.method} needs a body")
+        if resource is None or not issubclass(resource, TableResource):
+            return self._decoded(request, lambda: self._value(request, None), max_bytes)
+        return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices))
+
+    def read_property(self, request: Request, attribute: Attribute) -> Any:
+        """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
+        content_type = request.block.get("content-type")
+        if request.upload is not None:
+            upload, request.upload = request.upload, None  # else the files of what is refused would stay as long as the connection
+            request.restore = restore_cells
+            return upload.only_value(attribute) if is_form(content_type, self._types) else upload
+        if holds_raw_bytes(attribute, content_type, self._types):
+            if attribute.type == "Blob" and not attribute.elements:
+                return self._decoded(request, lambda: create_blob(request.content, type=blob_type(content_type)))
+            return self._decoded(request, lambda: request.content)
+        if not request.content:
+            raise BadBody("PUT needs a body")
+        if is_form(content_type, self._types):
+            return self._decoded(
+                request, lambda: self._form(request, lambda name: attribute, lambda form: form.only_value(attribute), None)
+            )
+        return self._decoded(request, lambda: self._property_value(request, attribute))
+
+    def _property_value(self, request: Request, attribute: Attribute) -> Any:
+        value = self._value(request, {attribute.name: attribute})
+        media_type = media_type_of(request.block.get("content-type"))
+        is_shown_as = shown_as(request.block.get("content-type"), request.content, self._types.named(media_type))
+        request.restore = restore_body(request.restore, is_shown_as, attribute.name)
+        return value
+
+    def _form(self, request: Request, attribute_of: AttributeOf, value_of: Callable[[Form], Any], slices: Slices | None) -> Any:
+        """What `value_of` makes of a form that is here."""
+        from svc.http.forms import read_form  # few servers get forms, and the library need not be there before
+
+        content_type = request.block.get("content-type") or ""
+        request.restore = restore_cells
+
+        def steps() -> Generator[None, None, Any]:
+            return value_of((yield from read_form(content_type, request.content, attribute_of)))
+
+        return _in_slices(steps(), slices) if len(request.content) > LONG_BODY else run(steps())
+
+    def _decoded(self, request: Request, value: Callable[[], Any], max_bytes: int | None = None) -> Any:
+        """`value()` once the content coding is removed."""
+        coding = request.block.fields.get("content-encoding")
+        if coding is None or not request.content or request.is_decoded:
+            return value()
+        content = self._decoder.decode(coding, request.content, max_bytes)
+        if isinstance(content, bytes):
+            request.content, request.is_decoded = content, True
+            return value()
+        return _later(request, content, value)
+
+    def _value(self, request: Request, attributes: Mapping[str, Attribute] | None, slices: Slices | None = None) -> Any:
+        """`attributes`: of the table that the value is for; None: it is for a resource's own code.
+
+        `slices`: in which a long body is decoded; None: one step a turn.
+        """
+        types, body = self._types, request.content
+        content_type = request.block.get("content-type")
+        media_type = media_type_of(content_type)
+        if not body:
+            raise BadBody(f"{request.method} needs a body")
+        if request.method == "PATCH" and media_type in PATCH_DIALECTS:
+            raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(accept_patch(types),))
+        reader = types.reader(media_type) if media_type else None
+        restore = restore_json if reader is None else restore_of(reader)
+        writer = None if reader is not None else types.named(media_type)
+        request.restore = restore_body(restore, shown_as(content_type, body, writer)) if attributes is not None else restore
+        is_long = len(body) > LONG_BODY
+        if not media_type and without_mark(body)[:1] in (b"{", b"["):
+            if is_long:
+                return _untyped(body, slices)
+            try:
+                return decode_json(body)
+            except BadBody:
+                return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (http §7.4)
+        if reader is not None:
+            request.native_body = reader.native and not reader.text_bodies
+            parameters = parameters_of(content_type or "")
+            if is_long:
+                return _in_slices(reader.decode_slices(body, parameters, attributes), slices)
+            return reader.decode(body, parameters, attributes)
+        if request.method == "QUERY":
+            raise ClientError(f"{media_type or 'A body without a type'} cannot hold a query; send application/json", 415)
+        if is_form(content_type, types):
+            attribute_of = (lambda name: None) if attributes is None else attributes.get
+            return self._form(request, attribute_of, lambda form: form.record(attributes), slices)
+        if attributes is None and media_type == BINARY_TYPE:
+            return body
+        if attributes is None and media_type == "text/plain":
+            return raw_content(content_type, media_type, body)["data"]
+        return raw_content(content_type, media_type, body)
+
+
+def is_form(content_type: str | None, types: ContentTypes) -> bool:
+    """Whether a body is a form with parts, and no application reads such bodies in its own way."""
+    return content_type is not None and media_type_of(content_type) == MULTIPART and types.reader(MULTIPART) is None
+
+
+def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: ContentTypes) -> bool:
+    """Whether what is uploaded to this attribute is taken as it comes, whatever its bytes mean."""
+    media_type = media_type_of(content_type)
+    if media_type == MULTIPART:
+        return False
+    return media_type == BINARY_TYPE or (attribute.type in ("Bytes", "Blob") and (not media_type or types.reader(media_type) is None))
+
+
+async def _in_slices(steps: Generator[object, None, Any], slices: Slices | None) -> Any:
+    """The result of a generator of short steps, in slices; without these, a step in each turn."""
+    result = await (_in_turns(steps) if slices is None else slices.result(steps))
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _in_turns(steps: Generator[object, None, Any]) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+        await sleep(0)
+
+
+def blob_type(content_type: str | None) -> str | None:
+    """The type of an uploaded blob. `text/plain` is answered with its charset, which is the default: given back, it is the same type."""
+    if content_type is not None and split_charset(content_type) == ("text/plain", "utf-8"):
+        return "text/plain"
+    return content_type
+
+
+def shown_as(content_type: str | None, body: bytes, writer: ContentType | None) -> Callable[[Any], bool]:
+    """A function of a stored value: whether GET answers with this body, because the value is raw content (http §7.4), or because `writer` makes it of
+    the value. `writer`: of a type that is written and not read, where a body is raw content."""
+
+    def is_shown_as(value: Any) -> bool:
+        if type(value) is dict and "contentType" in value and is_raw_content(value):
+            if split_charset(value["contentType"])[0] != split_charset(content_type or BINARY_TYPE)[0]:
+                return False
+            data = value["data"]
+            return bool(data.has_content(body) if is_blob(data) else (data.encode() if isinstance(data, str) else data) == body)
+        if writer is None:
+            return False
+        return bool(writer.encode(value if writer.native else decode_payload_json(encode_payload(value))) == body)
+
+    return is_shown_as
+
+
+async def _untyped(body: bytes, slices: Slices | None) -> Any:
+    try:
+        return await _in_slices(decode_json_slices(body), slices)
+    except BadBody:
+        return raw_content(None, "", body)
+
+
+async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:
+    request.content, request.is_decoded = await content, True
+    result = value()
+    return await result if inspect.isawaitable(result) else result
+
+
+def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
+    """The record in a CSV body for the address of one record, which must have one row (http §7.3); for a table's record also that of other types whose
+    bodies are always lists. Other lists as they are."""
+    content_type = request.block.get("content-type")
+    media_type = media_type_of(content_type)
+    is_rows = media_type == TABULAR
+    if not is_rows and issubclass(resource, TableResource):
+        is_rows = media_type in LINES or is_sequence(parameters_of(content_type or ""))
+    if not is_rows:
+        return data
+    if len(data) != 1:
+        raise BadBody(f"{media_type} for one record must have one row of values, it has {len(data)}")
+    return data[0]
+
+
+def media_type_of(content_type: str | None) -> str:
+    return "" if content_type is None else content_type.partition(";")[0].strip().lower()
+
+
+def parameters_of(content_type: str) -> dict[str, str]:
+    """The parameters of a media type, names in lower case, without quotes.
+
+    >>> parameters_of('text/csv; Charset="utf-8"; header=present')
+    {'charset': 'utf-8', 'header': 'present'}
+    """
+    found = {}
+    for part in content_type.split(";")[1:]:
+        name, mark, value = part.partition("=")
+        if mark:
+            found[name.strip().lower()] = value.strip().strip('"')
+    return found
+
+
+def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[str, Any]:
+    """A body of a type without structure, as the record `{contentType, data}` (http §7.4): text for `text/*`, else bytes."""
+    if not media_type:
+        return {"contentType": BINARY_TYPE, "data": body}
+    kept, charset = split_charset(content_type or "")
+    if not media_type.startswith("text/"):
+        return {"contentType": kept, "data": body}
+    try:
+        return {"contentType": kept, "data": body.decode(charset_of({"charset": charset}))}
+    except UnicodeError:
+        raise BadBody(f"The body is not valid {charset[:40]} text") from None
+
+
+def split_charset(content_type: str) -> tuple[str, str]:
+    """(the type with its parameters but without charset, the charset in lower case, default utf-8)."""
+    charset = "utf-8"
+    kept = []
+    for part in content_type.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name.lower() == "charset":
+            charset = value.strip().strip('"').lower() or charset
+        elif part.strip():
+            kept.append(part.strip())
+    return "; ".join(kept), charset

@@ -1,0 +1,247 @@
+"""Which answers are compressed, and how (contract: http §8; RFC 9110 §12.5.3).
+
+The client's quality decides between the codings; of equal ones br goes before zstd and zstd before gzip. zstd is offered only to clients that name it,
+for `*` also stands in the fields of clients older than it. A body is left as it is when it is short, is of a type that is compressed already, when its
+maker has given it a coding or forbids it one (`Cache-Control: no-transform`), and when it would not become shorter.
+
+Compression tells how long a body is that holds both a secret and something an attacker can choose (BREACH). Our own bodies hold no secrets besides
+the records that the caller asked for (credentials and sessions travel in header fields), and do not repeat what was asked; a cross-origin page has no
+session here (http §11.3). A resource that does put a token and a part of the request into one body answers with `no-transform`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from svc.errors import NotAcceptable
+from svc.http.conditional import coded_tag
+from svc.http.encoders import BR, GZIP, ZSTD, AsyncCompressedBody, Coding, CompressedBody
+from svc.messages import HeaderBlock, HeaderPairs, Request, Response
+
+VARY: Final = ("Vary", "Accept, Accept-Encoding")
+MAX_AT_ONCE = 256 * 1024  # bytes of a body compressed in one go: 2.6 ms with gzip; longer ones become streams
+MEMO_SIZE = 256  # different `Accept-Encoding` texts and content types that are remembered ...
+MEMO_TEXT = 200  # ... if they are not longer than this
+OFFERED: Final = (BR, ZSTD, GZIP)  # best first
+
+_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+_ALIASES = {"x-gzip": "gzip"}  # RFC 9110 §8.4.1.3
+_NO_BODY = frozenset({204, 206, 304})  # and 206, whose ranges count the bytes of the identity coding (http §7.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one `Accept-Encoding` asks for. `coding`: the best we can write, None = identity; `identity`: a body may also go without a coding."""
+
+    coding: Coding | None
+    identity: bool
+
+
+def parse_accept_encoding(text: str) -> dict[str, float]:
+    """Coding in lower case -> quality, 0 = not acceptable. Of a repeated one the last counts; an unreadable quality counts as 1."""
+    qualities: dict[str, float] = {}
+    for part in text.split(","):
+        name, *parameters = part.split(";")
+        coding = name.strip().lower()
+        if not coding:
+            continue
+        quality = 1.0
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            value = value.strip()
+            if key.strip().lower() == "q" and _QUALITY.fullmatch(value):
+                quality = float(value)
+        qualities[_ALIASES.get(coding, coding)] = quality
+    return qualities
+
+
+def choose_coding(text: str | None) -> Choice:
+    """Without the field any coding would do, but only identity is sure to be understood."""
+    if text is None:
+        return NO_CODING
+    qualities = parse_accept_encoding(text)
+    others = qualities.get("*")
+    best: Coding | None = None
+    best_quality = 0.0
+    for coding in OFFERED:
+        quality = qualities.get(coding.name, 0.0 if others is None or coding is ZSTD else others)
+        if quality > best_quality:
+            best, best_quality = coding, quality
+    identity = qualities.get("identity")
+    if identity is None:
+        return Choice(best, others != 0.0)
+    return Choice(best if best_quality >= identity else None, identity > 0.0)
+
+
+NO_CODING: Final = Choice(None, True)
+_choices: dict[str | None, Choice] = {}
+
+
+def choice_of(block: HeaderBlock) -> Choice:
+    """The choice for a header block, worked out once."""
+    choice: Choice | None = block.memo.get("coding")
+    if choice is None:
+        text = block.fields.get("accept-encoding")
+        choice = _choices.get(text)
+        if choice is None:
+            choice = choose_coding(text)
+            if len(_choices) >= MEMO_SIZE:
+                _choices.clear()
+            if text is None or len(text) <= MEMO_TEXT:
+                _choices[text] = choice
+        block.memo["coding"] = choice
+    return choice
+
+
+_COMPRESSED_TYPES = re.compile(
+    r"""image/(?!svg\+xml$) | audio/ | video/ | font/woff | text/event-stream$
+      | .*[/+-](?:zip|gzip|bzip2?|zstd|br|xz|lzma|compress|compressed|zip-compressed)$
+      | application/(?:x-7z|x-rar|vnd\.rar|java-archive|vnd\.android\.package|font-woff
+        |vnd\.openxmlformats-officedocument|vnd\.oasis\.opendocument)""",
+    re.VERBOSE,
+)
+_types: dict[str, bool] = {}
+
+
+def is_compressible(content_type: str) -> bool:
+    """By the value of `Content-Type`: not what is compressed already, and not event streams."""
+    known = _types.get(content_type)
+    if known is None:
+        known = _COMPRESSED_TYPES.match(content_type.partition(";")[0].strip().lower()) is None
+        if len(_types) >= MEMO_SIZE:
+            _types.clear()
+        if len(content_type) <= MEMO_TEXT:
+            _types[content_type] = known
+    return known
+
+
+class Compression:
+    """`threshold`: bytes above which a body that is known in full is compressed; 0 = nothing is."""
+
+    def __init__(self, threshold: int) -> None:
+        self._enabled = threshold > 0
+        self.threshold = (
+            threshold if threshold > 0 else sys.maxsize
+        )  # bodies up to this length stay as they are, unless identity is refused
+
+    def threshold_for(self, block: HeaderBlock) -> int:
+        """The length of a body above which `apply` may have something to do for this client, whose answers have VARY."""
+        choice = choice_of(block)
+        if not choice.identity:
+            return 0
+        return sys.maxsize if choice.coding is None else self.threshold
+
+    def refusal(self, block: HeaderBlock) -> str | None:
+        """Why no body can be sent to this client, None if one can: to be asked before any work is done."""
+        choice = choice_of(block)
+        if choice.identity or (choice.coding is not None and self._enabled):
+            return None
+        names = ", ".join(coding.name for coding in OFFERED) if self._enabled else "none"
+        return f"No acceptable content coding; supported besides identity are {names}"
+
+    def apply(self, request: Request, response: Response, compressible: bool = True) -> Response:
+        """The response, its body compressed if client and content allow; changed in place.
+
+        `compressible`: whether the content type's handler allows it. Raises NotAcceptable (406) for a body that could go only without a coding to
+        a client that refuses this.
+        """
+        body = response.body
+        if body is None:
+            return response
+        choice: Choice | None = request.block.memo.get("coding")
+        if choice is None:
+            choice = choice_of(request.block)
+        if choice.identity:
+            if type(body) is bytes and len(body) <= self.threshold:
+                return response
+            if choice.coding is None and VARY in response.pairs:
+                return response
+        return self._apply(response, choice, compressible)
+
+    def _apply(self, response: Response, choice: Choice, compressible: bool) -> Response:
+        body = response.body
+        if type(body) is str:
+            body = response.body = body.encode()
+        whole = body if type(body) is bytes else None
+        if response.status in _NO_BODY or body is None or whole == b"":
+            return response
+        if whole is not None and len(whole) <= self.threshold and choice.identity:
+            return response
+        pairs = response.pairs
+        may = _may_be_coded(pairs) if self._enabled else False
+        if may is None:
+            return response
+        if not (may and compressible):
+            if not choice.identity:
+                raise NotAcceptable("This content is sent without a content coding only")
+            return response
+        _add_vary(pairs)
+        coding = choice.coding
+        if coding is None:
+            if not choice.identity:
+                raise NotAcceptable("No acceptable content coding")
+            return response
+        if whole is None:
+            stream = body
+            if hasattr(stream, "__aiter__"):
+                response.body = AsyncCompressedBody(stream.__aiter__(), coding)
+            else:
+                response.body = CompressedBody(iter(stream), coding)  # type: ignore[arg-type]
+        elif len(whole) > MAX_AT_ONCE:
+            response.body = CompressedBody(iter((whole,)), coding)
+        else:
+            coded = coding.compress(whole)
+            if len(coded) >= len(whole) and choice.identity:
+                return response
+            response.body = coded
+        _mark(pairs, coding)
+        return response
+
+
+def _may_be_coded(pairs: HeaderPairs) -> bool | None:
+    """False: the content is compressed already. None: whoever made the answer has decided about its coding."""
+    may = True
+    for name, value in pairs:
+        lower = name.lower()
+        if lower == "content-type":
+            may = is_compressible(value)
+        elif lower in _DECIDED or (lower == "cache-control" and "no-transform" in value.lower()):
+            return None
+    return may
+
+
+_DECIDED = frozenset(
+    {"content-encoding", "content-range", "content-digest", "content-md5"}
+)  # the last two speak of the bytes that are sent
+
+
+def _add_vary(pairs: HeaderPairs) -> None:
+    if VARY in pairs:
+        return
+    for position, (name, value) in enumerate(pairs):
+        if name.lower() == "vary":
+            members = {member.strip().lower() for member in value.split(",")}
+            if members.isdisjoint(("*", "accept-encoding")):
+                pairs[position] = (name, f"{value}, Accept-Encoding")
+            return
+    pairs.append(("Vary", "Accept-Encoding"))
+
+
+# The length is that of the body without a coding, and ranges are cut from there too: they cannot complete what was sent coded.
+_IDENTITY_ONLY = frozenset({"content-length", "accept-ranges"})
+
+
+def _mark(pairs: HeaderPairs, coding: Coding) -> None:
+    """A weak tag stays as it is: that two representations mean the same is what it says."""
+    kept: HeaderPairs = []
+    for name, value in pairs:
+        lower = name.lower()
+        if lower == "etag" and value[:1] == '"':
+            kept.append((name, f'"{coded_tag(value[1:-1], coding.name)}"'))
+        elif lower not in _IDENTITY_ONLY:
+            kept.append((name, value))
+    pairs[:] = kept
+    pairs.append(("Content-Encoding", coding.name))

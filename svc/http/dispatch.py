@@ -1,0 +1,347 @@
+"""Request -> Response: who asks, which handler, what became of it. The one place where an exception becomes a response.
+
+    preflight -> authentication -> handler (REST) -> the turn's commit, if it wrote -> answer
+
+A read is answered inside `handle()` by plain calls. What has to wait (a password to verify, an awaitable from a handler, a commit) is answered later
+through the exchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from svc.auth.identify import Identifier, Pending, challenge
+from svc.auth.origin_policy import explained
+from svc.clock import Clock
+from svc.errors import PeerError, Problem, ServerError, release_frames
+from svc.http.cors import Cors
+from svc.messages import Abort, HeaderPairs, Request, Response
+
+if TYPE_CHECKING:
+    from svc.connection import Exchange
+
+
+def _timing(hundredths: int) -> tuple[str, str]:
+    return "Server-Timing", f"db;dur={hundredths / 100:.2f}"
+
+
+_TIMINGS_MADE = 1000  # hundredths of a millisecond: most answers take less than these 10 ms
+_TIMINGS = [_timing(hundredths) for hundredths in range(_TIMINGS_MADE)]
+
+
+class Handler(Protocol):
+    def handle(self, request: Request) -> Any: ...
+    def receive(self, request: Request) -> Any: ...
+    def options(self, request: Request) -> Response: ...
+    def decode_content(self, request: Request) -> Any: ...
+    def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response: ...
+
+
+class Upgrades(Protocol):
+    """Who goes on with another protocol on a connection: `websocket.UpgradeListeners`."""
+
+    def handle(self, request: Request, refusal: Problem | None) -> Any:
+        """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: nobody takes it, and the request is answered as if it had not
+        asked (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket tells with a close code (realtime §2);
+        `request.user` is None then. Raises Problem."""
+
+
+class RequestRecorder(Protocol):
+    """Where the figures of a request go (analytics §3)."""
+
+    def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
+
+
+class RequestLog(Protocol):
+    """The access log (configuration §5.5)."""
+
+    def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs) -> None: ...
+
+
+class Dispatcher:
+    """The `Application` of a port."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        identifier: Identifier,
+        cors: Cors,
+        recorder: RequestRecorder,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        log_error: Callable[[str, BaseException | None], None],
+        access: RequestLog | None = None,
+        recorded_method: str = "",
+        upgrades: Upgrades | None = None,
+    ) -> None:
+        """`recorded_method`: what the figures of requests have as their method, if not that of HTTP (analytics §3)."""
+        self._handler = handler
+        self._handle = handler.handle
+        self._identifier = identifier
+        self._identify = identifier.identify
+        self._cors = cors
+        self._request_done = recorder.request_done
+        self._now = clock.monotonic
+        self._loop = loop
+        self._executor = executor
+        self._log_error = log_error
+        self._access = access
+        self._recorded_method = recorded_method
+        self._upgrades = upgrades
+        self._defects = 0
+
+    # --- the Application of a connection ---------------------------------------------------------------------------------------------
+
+    def receive(self, exchange: Exchange) -> Any:
+        """What becomes of a body that is not here yet: refused, taken by a sink, or (None) collected. An awaitable if that has to wait."""
+        request = exchange.request
+        try:
+            if request.method == "OPTIONS":
+                return None
+            who = self._identify(request)
+            if type(who) is Pending:
+                return self._receive_verified(request, who)
+            request.user = who
+            return self._handler.receive(request)
+        except Exception as error:
+            return self.error_response(error, request)
+
+    def handle(self, exchange: Exchange) -> Response | None:
+        request = exchange.request
+        try:
+            if request.method == "OPTIONS":
+                preflight = self._cors.preflight(request)
+                return self._timed(request, preflight) if preflight else self._finished(request, self._handler.options(request))
+            who = self._identify(request)
+            if type(who) is Pending:
+                self._verify(exchange, who)
+                return None
+            request.user = who
+            return self._run(exchange, request)
+        except Exception as error:
+            return self.error_response(error, request)
+
+    def upgrade(self, exchange: Exchange) -> Response | None:
+        """A request that asks to go on with another protocol."""
+        request = exchange.request
+        if request.http_version[:1] == "2" and (self._upgrades is None or request.offers != "websocket"):
+            # An extended CONNECT (RFC 8441): any success would say that the tunnel is open, so it cannot be answered as if it had asked for nothing.
+            return self.error_response(Problem(f"The protocol {request.offers[:40]} is not available here", 501), request)
+        if self._upgrades is None:
+            return self.handle(exchange)
+        try:
+            who = self._identify(request)
+        except Problem as refusal:
+            return self._run_upgrade(exchange, refusal)
+        except Exception as error:
+            return self.error_response(error, request)
+        if type(who) is Pending:
+            exchange.task = self._loop.create_task(self._upgrade_verified(exchange, who))
+            return None
+        request.user = who
+        return self._run_upgrade(exchange, None)
+
+    async def _upgrade_verified(self, exchange: Exchange, pending: Pending) -> None:
+        refusal: Problem | None = None
+        try:
+            exchange.request.user = await pending.wait(self._loop, self._executor)
+        except Problem as problem:
+            refusal = problem
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            exchange.respond(self.error_response(error, exchange.request))
+            return
+        response = self._run_upgrade(exchange, refusal)
+        if response is not None:
+            exchange.respond(response)
+
+    def _run_upgrade(self, exchange: Exchange, refusal: Problem | None) -> Response | None:
+        request = exchange.request
+        assert self._upgrades is not None
+        try:
+            result = self._upgrades.handle(request, refusal)
+            if result is None:
+                if refusal is not None:
+                    raise refusal
+                return self._run(exchange, request)
+        except Exception as error:
+            return self.error_response(error, request)
+        if not isinstance(result, Response):
+            exchange.task = self._loop.create_task(self._wait_for_upgrade(exchange, result, refusal))
+            return None
+        return self._upgraded(request, result)
+
+    async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any, refusal: Problem | None) -> None:
+        request = exchange.request
+        try:
+            result = await awaited
+            if result is None and refusal is not None:
+                raise refusal
+            response = self._run(exchange, request) if result is None else self._upgraded(request, result)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            response = self.error_response(error, request)
+        if response is not None:
+            exchange.respond(response)
+
+    def _upgraded(self, request: Request, response: Response) -> Response:
+        if response.status != 101:
+            return self._finished(request, response)
+        if request.added_headers is not None:
+            response.pairs.extend(request.added_headers.pairs())
+        request.answered = self._now()
+        return response
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response:
+        """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
+        if isinstance(error, Abort):
+            if request is not None and request.transaction is not None:
+                request.transaction.abort()
+                request.transaction = None
+            return error.response if request is None else self._finished(request, error.response)
+        if request is not None and request.foreign is not None:
+            error = explained(error, request)
+        problem = self._as_problem(error)
+        if problem is None:
+            self._defects += 1
+            where = f"{request.method} {request.target[:200]}" if request else "a connection"
+            self._log_error(f"request {self._defects}: {where}", error)
+            response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
+        else:
+            response = self._handler.problem(problem, request)
+            if problem is error:
+                release_frames(error)
+            if problem.status_code == 401 and request is not None:
+                response = challenge(request, response, self._identifier.login_path)
+        if request is None or isinstance(error, PeerError):
+            return response
+        if request.transaction is not None:
+            request.transaction.abort()
+            request.transaction = None
+        return self._finished(request, response)
+
+    def decode_content(self, request: Request) -> Any:
+        return self._handler.decode_content(request)
+
+    def sent(self, exchange: Exchange, now: float) -> None:
+        """The last byte is handed on: record the request (analytics §3)."""
+        request = exchange.request
+        answered = request.answered
+        self._request_done(
+            request.handler_path,
+            self._recorded_method or request.method,
+            (answered - request.arrived) * 1000.0,
+            exchange.status < 400,
+            exchange.body_bytes,
+            (now - answered) * 1000.0,
+        )
+        if self._access is not None:
+            protocol = f"{request.scheme.upper()}/{request.http_version}"
+            self._access.write(request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs)
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """Nobody waits for the answer any more. Writes that are applied still commit: they may be part of the turn already."""
+        if exchange.task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
+            exchange.task.cancel()
+
+    # --- steps -----------------------------------------------------------------------------------------------------------------------
+
+    def _run(self, exchange: Exchange, request: Request) -> Response | None:
+        result = self._handle(request)
+        if type(result) is not Response:
+            exchange.task = self._loop.create_task(self._wait_for(exchange, result))
+            return None
+        if request.transaction is not None:
+            self._hold(exchange, result)
+            return None
+        return self._finished(request, result)
+
+    def _hold(self, exchange: Exchange, response: Response) -> None:
+        """Answer when the turn's commit is on disk, or has failed."""
+
+        def committed(problem: Problem | None) -> None:
+            request = exchange.request
+            request.transaction = None
+            exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
+
+        transaction = exchange.request.transaction
+        if transaction.outcome is None:
+            transaction.on_done = committed
+        else:  # the answer took longer to make than the commit
+            committed(*transaction.outcome)
+
+    async def _wait_for(self, exchange: Exchange, result: Any) -> None:
+        """A handler that waits. Its first step already ran inside this task."""
+        request = exchange.request
+        try:
+            while inspect.isawaitable(result):
+                result = await result
+            response = cast(Response, result)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            exchange.respond(self.error_response(error, request))
+            return
+        if request.transaction is None:
+            exchange.respond(self._finished(request, response))
+        else:
+            self._hold(exchange, response)
+
+    def _verify(self, exchange: Exchange, pending: Pending) -> None:
+        """Run what blocks on a helper thread and go on when it is back."""
+        exchange.task = self._loop.create_task(self._verified(exchange, pending))
+
+    async def _verified(self, exchange: Exchange, pending: Pending) -> None:
+        request = exchange.request
+        try:
+            request.user = await pending.wait(self._loop, self._executor)
+            response = self._run(exchange, request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            response = self.error_response(error, request)
+        if response is not None:
+            exchange.respond(response)
+
+    async def _receive_verified(self, request: Request, pending: Pending) -> Any:
+        try:
+            request.user = await pending.wait(self._loop, self._executor)
+            return self._handler.receive(request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            return self.error_response(error, request)
+
+    def _finished(self, request: Request, response: Response) -> Response:
+        """The fields every answer has (http §2.6, §9)."""
+        pairs = response.pairs
+        if request.added_headers is not None:
+            pairs.extend(request.added_headers.pairs())
+        if "origin" in request.block.fields:
+            self._cors.decorate(request, pairs)
+        request.answered = now = self._now()
+        hundredths = int((now - request.arrived) * 100_000.0)
+        pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))
+        return response
+
+    def _timed(self, request: Request, response: Response) -> Response:
+        request.answered = self._now()
+        response.pairs.append(_timing(int((request.answered - request.arrived) * 100_000.0)))
+        return response
+
+    @staticmethod
+    def _as_problem(error: BaseException) -> Problem | None:
+        if isinstance(error, Problem):
+            return error
+        for name in ("status_code", "statusCode", "status"):
+            status = getattr(error, name, None)
+            if isinstance(status, int) and 400 <= status <= 599:
+                return Problem(str(error), status, getattr(error, "code", None))
+        return None

@@ -1,0 +1,70 @@
+"""What a request's header fields ask of its answer, worked out once for each header block (contract: http §7.1; RFC 7240)."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from svc.content.content_type import ContentType
+from svc.content.registry import ContentTypes
+from svc.errors import NotAcceptable
+from svc.http.compression import Compression, choice_of
+from svc.http.conditional import READ_CONDITIONS
+from svc.messages import HeaderBlock
+
+
+class Wishes:
+    """Kept in the memo of the header block, and made anew when the content types have changed since.
+
+    `coding`: the name of the content coding that the client likes best, None = identity. `writer`: the best type the client accepts; None if there is
+    none, and `refusal` says so. `threshold`: bytes of a body above which compression has something to do. `explain`: the plan is wanted, not the records.
+    `events`: a stream of events is wanted, not an answer with an end.
+    """
+
+    __slots__ = ("coding", "conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
+
+    def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
+        fields = block.fields
+        self.generation = types.generation
+        self.conditional = not READ_CONDITIONS.isdisjoint(fields)
+        coding = choice_of(block).coding
+        self.coding = None if coding is None else coding.name
+        self.threshold = compression.threshold_for(block)
+        self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
+        self.events = types.prefers_events(fields.get("accept"))
+        self.refusal = compression.refusal(block) or ""
+        self.writer: ContentType | None = None
+        self.type_pair = ("Content-Type", "")
+        if self.refusal:
+            return
+        try:
+            self.writer = types.writer(fields.get("accept"))
+            self.type_pair = ("Content-Type", self.writer.content_type)
+        except NotAcceptable as error:
+            self.refusal = error.message
+
+    def without_conditions(self) -> Wishes:
+        """The same of a request without conditions."""
+        same = copy(self)
+        same.conditional = False
+        return same
+
+
+def wishes_of(block: HeaderBlock, types: ContentTypes, compression: Compression) -> Wishes:
+    wishes: Wishes | None = block.memo.get("rest")
+    if wishes is None or wishes.generation != types.generation:
+        wishes = block.memo["rest"] = Wishes(block, types, compression)
+    return wishes
+
+
+def preferences(value: str) -> frozenset[str]:
+    """The names of the preferences in a `Prefer` field, in lower case (RFC 7240 §2).
+
+    >>> sorted(preferences('respond-async, wait=10, Explain; foo="a,b"'))
+    ['explain', 'respond-async', 'wait']
+    """
+    names = []
+    for preference in value.split(","):
+        name = preference.partition(";")[0].partition("=")[0].strip().lower()
+        if name and '"' not in name:
+            names.append(name)
+    return frozenset(names)

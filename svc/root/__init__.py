@@ -1,0 +1,1 @@
+"""The root directory of an installation: its files, lock, process and data version."""

@@ -1,0 +1,149 @@
+"""`svc start` and `svc stop`: a server in its own session, and the way back for what its user must see (contract: configuration §6.1).
+
+The child gets the write end of a pipe. What it would print for the user (start errors, the initial password, which must not reach a log file)
+goes into the pipe; a last line `READY` tells that all listeners are open. End of the pipe without it: the start has failed.
+"""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from svc.root.installation import Place, Terminal
+
+READY = "\x00ready"
+PIPE_VARIABLE = "SVC_START_PIPE"
+STOP_SECONDS = 60.0
+STREAMS_FILE = "svc-streams.log"
+
+
+def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[str, str]) -> int:
+    """Start the server, wait until it answers or fails, and show what it says. Returns the exit status."""
+    from svc.root.secrets import erase_secrets
+
+    reader, writer = os.pipe()
+    secret = {name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"}  # not for everybody's `ps`
+    shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
+    command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown]
+    streams = os.open(place.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=streams,
+            stderr=streams,
+            pass_fds=(writer,),
+            env={**os.environ, **secret, PIPE_VARIABLE: str(writer)},
+            start_new_session=True,
+        )
+        erase_secrets()  # of this command, which lives until the server answers
+    finally:
+        os.close(writer)
+        os.close(streams)
+    said = False
+    with open(reader, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.rstrip("\n") == READY:
+                print(f"svc is running (pid: {child.pid}).")
+                child.returncode = 0  # it goes on without us: no warning that it has not been waited for
+                return 0
+            print(line, end="", file=sys.stderr)
+            said = True
+    status = child.wait()
+    if not said:
+        print(f"svc could not be started, see {place.root / 'log'}", file=sys.stderr)
+    return status or 1
+
+
+def python_command() -> list[str]:
+    """The beginning of a command that runs this Python without the current directory on the module path.
+
+    Where svc itself comes from there, as from its source tree, it could not be found without.
+    """
+    source = Path(__file__).resolve().parent.parent
+    return [sys.executable] if source == Path.cwd() else [sys.executable, "-P"]
+
+
+class _Terminal(io.TextIOBase):
+    """Text to the command that started us until it is told that we are ready; from then on to `after`.
+
+    One object for both times: whoever has put another stream around it keeps one that works. Unbuffered, for it is a few lines.
+    """
+
+    def __init__(self, descriptor: int, after: TextIO) -> None:
+        self._descriptor = descriptor
+        self._after = after
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self._descriptor < 0:
+            return self._after.write(text)
+        with suppress(OSError):  # what nobody waits for any more is dropped
+            os.write(self._descriptor, text.encode("utf-8", "replace"))
+        return len(text)
+
+    def flush(self) -> None:
+        if self._descriptor < 0:
+            self._after.flush()
+
+    def release(self) -> None:
+        """Nobody listens at the other end from now on."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@contextmanager
+def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
+    """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers.
+
+    Standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
+    """
+    descriptor = os.environ.pop(PIPE_VARIABLE, "")
+    if not descriptor.isdecimal():
+        yield sys.stderr, lambda: None
+        return
+    own_stderr = sys.stderr
+    terminal = _Terminal(int(descriptor), own_stderr)
+
+    def ready() -> None:
+        print(READY, file=terminal)
+        terminal.release()
+
+    sys.stderr = terminal
+    try:
+        yield terminal, ready
+    except Exception:
+        traceback.print_exc(file=terminal)
+        raise
+    finally:
+        sys.stderr = own_stderr
+        terminal.release()
+
+
+def stop(root: Path, pid: int) -> int:
+    """Ask the server to stop and wait for its end. Returns the exit status, 1 if it is still there after a minute."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        os.kill(pid, signal.SIGTERM)
+        process.wait(STOP_SECONDS)
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return 0
+    except PermissionError:
+        print(f"Error: no permission to stop the process {pid}", file=sys.stderr)
+        return 1
+    except psutil.TimeoutExpired:
+        print(f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds", file=sys.stderr)
+        return 1
+    return 0

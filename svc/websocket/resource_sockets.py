@@ -1,0 +1,248 @@
+"""WebSockets on resources: who serves those that no application's listener took (contract: realtime §2).
+
+    find        the handshake: which resource, in which types, whether it can be connected to; a Problem refuses
+    Connecting  what runs once the WebSocket is open: events are pushed as they happen, what a `connect` of its own yields is sent by a task
+
+Outgoing messages are frames that all receivers of one type share; the frame of an event is kept in its memo under the type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from svc.content.content_type import ContentType
+from svc.content.handler_type import HandlerType
+from svc.content.json_type import JsonType
+from svc.content.registry import ContentTypes
+from svc.content.values import whole_text
+from svc.errors import NotAcceptable, NotFound, Problem
+from svc.http.bodies import media_type_of
+from svc.http.event_blocks import event_json, is_event
+from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
+from svc.http.event_stream import close_items
+from svc.messages import Request
+from svc.realtime.event import Ended, Event, EventSource
+from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed
+from svc.websocket import Service, Socket, encode_frame
+from svc.websocket.handshake import offered_protocols
+from svc.websocket.incoming import Incoming, IncomingType
+
+MQTT = "mqtt"
+KEPT_FRAMES = 100  # types that clients have asked for; there are fewer, unless somebody plays with parameters
+CLOSE_CODES = {
+    Ended.FINISHED: 1000,
+    Ended.NO_LOGIN: 3000,
+    Ended.REVOKED: 3003,
+    Ended.TOO_SLOW: 1013,
+    Ended.DROPPED: 1011,
+    Ended.FAILED: 1011,
+}
+
+
+class Frames:
+    """Values as messages of one type."""
+
+    __slots__ = ("_is_text", "kind", "may_wait")
+
+    def __init__(self, kind: ContentType) -> None:
+        self.kind = kind
+        self._is_text = is_text(kind)
+        self.may_wait = isinstance(kind, HandlerType)  # `encode` may return an awaitable
+
+    def event(self, event: Event) -> bytes:
+        """The frame of an event, made once for all who get this type."""
+        kind = self.kind
+        found: bytes | None = event.memo.get(kind)
+        if found is None:
+            found = event.memo[kind] = self._frame(self._event(event))
+        return found
+
+    def item(self, item: Any) -> Any:
+        """The frame of what a resource's own `connect` gives, or an awaitable of it. `{contentType, data}` goes out as the bare data."""
+        if is_event(item):
+            if not self.may_wait:
+                return self.event(item)
+            encoded = self._event(item)
+        elif isinstance(item, dict) and item.get("contentType") is not None and isinstance(item.get("data"), str | bytes):
+            data = item["data"]
+            return encode_frame(whole_text(data) if isinstance(data, str) else data)
+        else:
+            encoded = self.kind.encode(item)
+        return self._frame_later(encoded) if inspect.isawaitable(encoded) else self._frame(encoded)
+
+    def _event(self, event: Event) -> Any:
+        kind = self.kind
+        return event_json(event) if type(kind) is JsonType else kind.encode(event.members(kind.native))
+
+    def _frame(self, encoded: bytes) -> bytes:
+        return encode_frame(encoded.decode("utf-8", "replace") if self._is_text else encoded)
+
+    async def _frame_later(self, encoded: Any) -> bytes:
+        return self._frame(await encoded)
+
+
+def is_text(kind: ContentType) -> bool:
+    """Whether the type goes out in text frames.
+
+    >>> from svc.content.registry import ContentTypes
+    >>> [name for name, kind in ContentTypes.built_in().items() if kind.writes and not is_text(kind)]
+    ['application/cbor', 'application/x-msgpack', 'application/msgpack']
+    """
+    name = media_type_of(kind.content_type)
+    return name.startswith("text/") or name.endswith(("json", "xml", "urlencoded"))
+
+
+class ResourceSockets:
+    """The `SocketHandler` of a port."""
+
+    def __init__(
+        self, resources: Resources, types: ContentTypes, loop: asyncio.AbstractEventLoop, report: Callable[[BaseException], None]
+    ) -> None:
+        self._resources = resources
+        self._types = types
+        self._loop = loop
+        self._report = report
+        self._frames: dict[ContentType, Frames] = {}
+        self._generation = types.generation
+
+    def find(self, request: Request) -> Service:
+        """Who serves the WebSocket that is asked for. Raises Problem."""
+        if MQTT in offered_protocols(request):
+            raise Problem("MQTT over WebSocket is not available in this version of svc", 501)
+        found = addressed(self._resources, request, "ws")
+        if found is None:
+            raise NotFound("Not found")
+        resource, target = found
+        resource.admit(request)
+        frames = self._frames_of(self._writer(request, target))
+        attributes = resource.table.attributes if issubclass(resource, TableResource) else None
+        incoming = IncomingType.of(request, target, self._types, attributes)
+        prepared = resource.prepare_connect(target, request)
+        return Connecting(resource, target, request, frames, incoming, self._loop, self._report, prepared)
+
+    def _frames_of(self, kind: ContentType) -> Frames:
+        """One object for all who get this type."""
+        if self._generation != self._types.generation or len(self._frames) >= KEPT_FRAMES:
+            self._generation = self._types.generation
+            self._frames.clear()
+        frames = self._frames.get(kind)
+        if frames is None:
+            frames = self._frames[kind] = Frames(kind)
+        return frames
+
+    def _writer(self, request: Request, target: RequestTarget) -> ContentType:
+        if target.extension is None:
+            return self._types.writer(request.block.get("accept"))
+        named = self._types.named(target.extension)
+        if named is None:
+            raise NotAcceptable(f"{target.extension} is not served here")
+        return named
+
+
+class _Pushed:
+    """A source and the WebSocket it is sent to."""
+
+    __slots__ = ("_pump", "_socket")
+
+    def __init__(self, socket: Socket, source: EventSource, frames: Frames, report: Callable[[BaseException], None]) -> None:
+        self._socket = socket
+        self._pump = EventPump(source, frames.kind, frames.item, self._on_end, report)
+        socket.on("close", self._on_close)
+        socket.on("sent", self._on_sent)
+        self._pump.start(socket, socket.send_frame)
+
+    def _on_sent(self) -> None:
+        if self._pump.is_waiting:
+            self._pump.run()
+
+    def _on_close(self, code: int, reason: str) -> None:
+        self._pump.close()
+
+    def _on_end(self, why: Ended) -> None:
+        self._socket.close_soon(CLOSE_CODES[why], why.value)
+
+
+class Connecting:
+    """Serves one WebSocket with what the resource's `connect` returns."""
+
+    __slots__ = ("_frames", "_incoming", "_loop", "_prepared", "_report", "_request", "_resource", "_target")
+
+    def __init__(
+        self,
+        resource: type[Resource],
+        target: RequestTarget,
+        request: Request,
+        frames: Frames,
+        incoming: IncomingType,
+        loop: asyncio.AbstractEventLoop,
+        report: Callable[[BaseException], None],
+        prepared: EventSource | None,
+    ) -> None:
+        """`prepared`: what `connect` gives, if that is known already."""
+        self._resource = resource
+        self._target = target
+        self._request = request
+        self._frames = frames
+        self._incoming = incoming
+        self._loop = loop
+        self._report = report
+        self._prepared: Any = prepared
+
+    def __call__(self, socket: Socket) -> Any:
+        incoming = Incoming(socket, self._incoming)
+        result, self._prepared = self._prepared, None
+        if result is None:
+            result = self._resource.handle("connect", self._target, incoming, self._request)
+        source = as_events(result)
+        if source is None or self._frames.may_wait:
+            return self._send(socket, incoming, result)
+        self._push(socket, incoming, source)
+        return None
+
+    def __del__(self) -> None:
+        # Of a client that went away before the handshake was answered nobody else would let go the events.
+        if self._prepared is not None:
+            self._prepared.close()
+
+    def _push(self, socket: Socket, incoming: Incoming, source: EventSource) -> None:
+        """Events are sent from where they happen: no task, no waiting."""
+        incoming.ignore()
+        _Pushed(socket, source, self._frames, self._report)
+
+    async def _send(self, socket: Socket, incoming: Incoming, result: Any) -> None:
+        """What an iterator yields. Raises what it raises."""
+        sending = self._loop.create_task(self._send_all(socket, incoming, result))
+        socket.on("close", lambda *ignored: sending.cancel())
+        if socket.closed:
+            sending.cancel()
+        try:
+            await sending
+        except asyncio.CancelledError:
+            if not socket.closed:
+                raise
+
+    async def _send_all(self, socket: Socket, incoming: Incoming, result: Any) -> None:
+        if inspect.isawaitable(result):
+            result = await result
+        source = as_events(result)
+        if source is not None and not self._frames.may_wait:
+            self._push(socket, incoming, source)
+            await self._loop.create_future()  # until the end of the WebSocket cancels this
+        if result is None:
+            return
+        items = aiter(result if source is None else iter_source(source, self._loop))
+        room = Signal(self._loop)
+        socket.on("sent", room.give)
+        try:
+            async for item in items:
+                frame = self._frames.item(item)
+                socket.send_frame(await frame if inspect.isawaitable(frame) else frame)
+                while socket.pending >= HIGH_WATER and not socket.closed:
+                    await room.wait()
+        finally:
+            await close_items(items, self._report)
+        if source is not None and source.ended is not None:
+            socket.close_soon(CLOSE_CODES[source.ended], source.ended.value)

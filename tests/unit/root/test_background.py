@@ -1,0 +1,57 @@
+"""The pipe between `svc start` and the server it starts."""
+
+import os
+import sys
+
+import pytest
+
+from svc.root.background import PIPE_VARIABLE, READY, ready_pipe
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch) -> int:
+    reader, writer = os.pipe()
+    monkeypatch.setenv(PIPE_VARIABLE, str(writer))
+    return reader
+
+
+def read_all(reader: int) -> str:
+    with open(reader, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def test_what_is_said_before_it_is_ready_goes_through_the_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    reader, own = pipe(monkeypatch), sys.stderr
+    with ready_pipe() as (terminal, ready):
+        assert PIPE_VARIABLE not in os.environ
+        print("the password", file=terminal)
+        print("a start error", file=sys.stderr)
+        around = sys.stderr  # what somebody wraps while the server starts
+        ready()
+        print("later", file=around, flush=True)
+    assert sys.stderr is own
+    assert capsys.readouterr().err == "later\n"
+    assert read_all(reader) == f"the password\na start error\n{READY}\n"
+
+
+def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, own = pipe(monkeypatch), sys.stderr
+    with pytest.raises(KeyError), ready_pipe():
+        raise KeyError("x")
+    assert sys.stderr is own
+    said = read_all(reader)
+    assert said.startswith("Traceback")
+    assert READY not in said
+
+
+def test_nobody_may_wait_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = pipe(monkeypatch)
+    os.close(reader)
+    with ready_pipe() as (_, ready):
+        ready()
+
+
+def test_without_a_pipe_the_terminal_is_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PIPE_VARIABLE, raising=False)
+    with ready_pipe() as (terminal, ready):
+        assert terminal is sys.stderr
+        ready()
