@@ -1,0 +1,82 @@
+"""Calls of Python and C functions per request, from the bytes that arrive to the bytes that leave, with the work at the end of the turn.
+
+A whole node in this process, on fake sockets: no kernel, no noise, the same numbers at every run of one version. The parts of asyncio are not
+included. Instructions are a fairer measure of time; calls show where a path has grown.
+
+    python -m bench.calls [--list GET]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.support.node import Node, Wire
+
+RECORDS = 200
+REQUESTS: dict[str, tuple[str, str, bytes]] = {
+    "GET": ("GET", "/Product/p7", b""),
+    "PUT": ("PUT", "/Product/p7", b'{"name":"seven","price":7.5,"inStock":true}'),
+    "equality": ("GET", "/Product/?name==n7", b""),
+    "range": ("GET", "/Product/?price=ge=20&price=lt=40", b""),
+}
+
+
+def calls_of(node: Node, wire: Wire, method: str, target: str, body: bytes) -> Counter[str]:
+    """The calls of one request like others before it."""
+    found: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            found[f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"] += 1  # type: ignore[attr-defined]  # 3.11
+        elif event == "c_call":
+            found[f"{getattr(argument, '__module__', None) or 'builtins'}.{argument.__qualname__}"] += 1
+
+    def ask() -> None:
+        wire.sock.sent = b""
+        fields = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        wire.sock.incoming.append(fields.encode() + body)
+        node.connections.loop.readers[wire.sock]()  # type: ignore[attr-defined]
+        while node.store.has_pending:
+            node.store.commit_turn()
+        node.connections.end_turn()
+        node.store.end_turn()
+
+    for _ in range(50):
+        ask()
+    assert wire.sock.sent.startswith(b"HTTP/1.1 20"), wire.sock.sent[:200]
+    sys.setprofile(note)
+    ask()
+    sys.setprofile(None)
+    assert wire.sock.sent.startswith(b"HTTP/1.1 20"), wire.sock.sent[:200]
+    return Counter({name: count for name, count in found.items() if not name.startswith(("bench.", "tests.", "__main__"))})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", choices=REQUESTS, help="print the functions that this request calls")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node(Path(folder))
+        wire = node.connect()
+        rows = [{"id": f"p{n}", "name": f"n{n}", "price": n, "inStock": n % 2 == 0} for n in range(RECORDS)]
+        assert wire.ask("POST", "/Product/", json.dumps(rows).encode())[0] == 201
+        for name, request in REQUESTS.items():
+            calls = calls_of(node, wire, *request)
+            if arguments.list is None:
+                of_svc = sum(count for function, count in calls.items() if function.startswith("svc."))
+                print(f"{name:9} {of_svc:5} of svc {calls.total():5} in all")
+            elif arguments.list == name:
+                for function, count in calls.most_common():
+                    print(f"{count:5}  {function}")
+        node.close()
+
+
+if __name__ == "__main__":
+    main()
