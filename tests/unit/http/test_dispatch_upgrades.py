@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.http.test_dispatch import FakeExchange, World, problem, world
 
 from svc.auth.verifier import Pending
 from svc.errors import NotFound, Problem
 from svc.messages import HeaderBlock, Request, Response, Upgrade
+from tests.unit.http.test_dispatch import FakeExchange, World, problem, world
 
 __all__ = ["world"]
 
