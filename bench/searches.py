@@ -23,7 +23,7 @@ import msgspec
 import records
 from servers import fill_svc, price_of
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.clock import SYSTEM_CLOCK
 from svc.operations.searching import Searches

@@ -14,7 +14,7 @@ _LABELS = frozenset({"metric", "path", "method", "type"})
 _NOT_AVERAGED = _LABELS | {"count", "total", "distribution", "threadId"}
 
 
-class Group:
+class MetricGroup:
     """What is known so far of one (metric, path, method, type).
 
     `sums`: field -> sum of value x count; `bins`: those of all entries; `total` None: no yes/no metric.
@@ -59,7 +59,7 @@ class Aggregation:
 
     def __init__(self) -> None:
         self.time: int | None = None
-        self._groups: dict[Key, Group] = {}
+        self._groups: dict[Key, MetricGroup] = {}
         self._gauges: dict[Key, dict[int, Mapping[str, Any]]] = {}  # last entry of each instance
 
     def iter_add(self, row: Mapping[str, Any]) -> Iterator[None]:
@@ -73,7 +73,7 @@ class Aggregation:
             else:
                 group = self._groups.get(key)
                 if group is None:
-                    group = self._groups[key] = Group()
+                    group = self._groups[key] = MetricGroup()
                 group.add(entry)
             yield
 

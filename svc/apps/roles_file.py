@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from svc.auth.roles import check_permission
+from svc.auth.permission_check import check_permission
 from svc.errors import Problem
 from svc.store import Store
 from svc.store.conversion import printable
@@ -160,7 +160,9 @@ def _apply(role: FileRole, store: Store, operations: Mapping[str, bool] | None, 
         raise _Invalid([role.fault])
     found = check_permission(role.permission, store.databases, operations)
     if found:
-        raise _Invalid([*found.main, *[f"{place}: {sentence}" for place, sentences in found.by_table.items() for sentence in sentences]])
+        raise _Invalid(
+            [*found.main, *[f"{position}: {sentence}" for position, sentences in found.by_table.items() for sentence in sentences]]
+        )
     table = store.databases[SYSTEM].tables[ROLE_TABLE]
     # Read where it will be written: another instance, starting too, may have brought the same role.
     writer = table.database.writer()

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, Protocol
 
-from svc.apps.schema_syntax import Directive, Place, Value
+from svc.apps.schema_syntax import Directive, Position, Value
 from svc.store.schema import VectorIndex
 
 
 class Report(Protocol):
-    def warn(self, message: str, place: Place) -> None: ...
+    def warn(self, message: str, position: Position) -> None: ...
 
-    def fail(self, message: str, place: Place) -> None: ...
+    def fail(self, message: str, position: Position) -> None: ...
 
 
 Reader = Callable[[Value], object]
@@ -175,9 +175,9 @@ def read_directives(
         readers = known.get(directive.name)
         if readers is None:
             reason = "has no effect here" if directive.name in elsewhere else "is not known and was ignored"
-            report.warn(f"the directive @{directive.name} {reason}", directive.place)
+            report.warn(f"the directive @{directive.name} {reason}", directive.position)
         elif directive.name in found:
-            report.warn(f"@{directive.name} is repeated: the first counts", directive.place)
+            report.warn(f"@{directive.name} is repeated: the first counts", directive.position)
         else:
             found[directive.name] = _read_arguments(directive, readers, report)
     return found
@@ -188,12 +188,12 @@ def _read_arguments(directive: Directive, readers: Mapping[str, Reader], report:
     for argument, value in directive.arguments.items():
         reader = readers.get(argument)
         if reader is None:
-            report.warn(f"@{directive.name} has no argument {argument}: it was ignored", directive.place)
+            report.warn(f"@{directive.name} has no argument {argument}: it was ignored", directive.position)
         elif value is not None:
             try:
                 arguments[argument] = reader(value)
             except ValueError as error:
-                report.fail(f"@{directive.name}: {argument} {error}", directive.place)
+                report.fail(f"@{directive.name}: {argument} {error}", directive.position)
     return arguments
 
 

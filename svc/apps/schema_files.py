@@ -20,7 +20,7 @@ from svc.apps.schema_directives import (
     read_directives,
     vector_index,
 )
-from svc.apps.schema_syntax import Field, Place, TypeDeclaration, parse_schema
+from svc.apps.schema_syntax import FieldDeclaration, Position, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 from svc.store.computed import fault_of
 from svc.store.conversion import printable
@@ -37,16 +37,16 @@ _IN_STRUCTURES = frozenset(("hidden", "enumerable", "allow"))  # directives that
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SchemaFault:
     """Something about a schema file that its author should know. `str()` names file, line and column."""
 
     path: str
     message: str
-    place: Place
+    position: Position
     error: bool
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.place.line}:{self.place.column}: {self.message}"
+        return f"{self.path}:{self.position.line}:{self.position.column}: {self.message}"
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class SchemaResult:
     """`definitions`: what may be applied. `faults`: in order of the files' paths and of the phases of reading."""
 
     definitions: list[TableDefinition] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[SchemaFault] = field(default_factory=list)
 
     @property
     def warnings(self) -> list[str]:
@@ -79,7 +79,7 @@ def load_schema_files(
         try:
             declarations = parse_schema(text)
         except SchemaError as error:
-            result.faults.append(Fault(path, error.message, Place(error.line, error.column), True))
+            result.faults.append(SchemaFault(path, error.message, Position(error.line, error.column), True))
             continue
         directory = url_directory if isinstance(url_directory, str) else url_directory.get(path, "")
         for declaration in declarations:
@@ -89,7 +89,7 @@ def load_schema_files(
                 drafts.append(draft)
             else:
                 message = f"{declaration.kind} {declaration.name}".rstrip() + " declares no table or structure and was ignored"
-                result.faults.append(Fault(path, message, declaration.place, False))
+                result.faults.append(SchemaFault(path, message, declaration.position, False))
     _Resolver(drafts, known_types or {}, result).resolve()
     return result
 
@@ -97,7 +97,7 @@ def load_schema_files(
 class _Draft:
     """One type declaration while it is read. `attributes` have the type names as written until the resolver has seen them."""
 
-    def __init__(self, path: str, declaration: TypeDeclaration, url_directory: str, faults: list[Fault]) -> None:
+    def __init__(self, path: str, declaration: TypeDeclaration, url_directory: str, faults: list[SchemaFault]) -> None:
         self.path = path
         self.declaration = declaration
         self.name = declaration.name
@@ -105,40 +105,40 @@ class _Draft:
         self.rejected = False
         self.database = DEFAULT_DATABASE
         self.attributes: list[Attribute] = []
-        self.places: dict[str, Place] = {}
+        self.positions: dict[str, Position] = {}
         self.sealed = False
         self.definition: TableDefinition | None = None
-        self._expressions: dict[str, tuple[Expression, Place]] = {}
+        self._expressions: dict[str, tuple[Expression, Position]] = {}
         self._url_directory = url_directory
         self._faults = faults
 
-    def warn(self, message: str, place: Place) -> None:
-        self._faults.append(Fault(self.path, message, place, False))
+    def warn(self, message: str, position: Position) -> None:
+        self._faults.append(SchemaFault(self.path, message, position, False))
 
-    def fail(self, message: str, place: Place) -> None:
+    def fail(self, message: str, position: Position) -> None:
         self.rejected = True
-        self._faults.append(Fault(self.path, message, place, True))
+        self._faults.append(SchemaFault(self.path, message, position, True))
 
     def read(self) -> None:
         declaration = self.declaration
         found = read_directives(declaration.directives, TYPE_DIRECTIVES, FIELD_DIRECTIVES, self)
         if self.name in SCALAR_TYPES:
-            self.fail(f"{self.name} is a built-in type and cannot be declared", declaration.place)
+            self.fail(f"{self.name} is a built-in type and cannot be declared", declaration.position)
         if len(self.name) > MAX_NAME:
-            self.fail(f"{printable(self.name)} is longer than {MAX_NAME} characters", declaration.place)
+            self.fail(f"{printable(self.name)} is longer than {MAX_NAME} characters", declaration.position)
         self.is_table = "table" in found
         self.sealed = "sealed" in found
         for item in declaration.fields:
-            if item.name in self.places:
-                self.fail(f"{self.name}.{item.name} is declared twice", item.place)
+            if item.name in self.positions:
+                self.fail(f"{self.name}.{item.name} is declared twice", item.position)
             else:
-                self.places[item.name] = item.place
+                self.positions[item.name] = item.position
                 self.attributes.append(self._attribute(item))
         self._check_expressions()
         if not self.is_table:
             for name in ("export", "splitSegments"):
                 if name in found:
-                    self.warn(f"@{name} has no effect on {self.name}, which has no @table", declaration.place)
+                    self.warn(f"@{name} has no effect on {self.name}, which has no @table", declaration.position)
             return
         self._read_table(found)
 
@@ -146,10 +146,10 @@ class _Draft:
         declaration = self.declaration
         table = found["table"]
         if "database" in table and "schema" in table and table["database"] != table["schema"]:
-            self.fail(f"@table of {self.name} names two databases, {table['database']} and {table['schema']}", declaration.place)
+            self.fail(f"@table of {self.name} names two databases, {table['database']} and {table['schema']}", declaration.position)
         self.database = table.get("database") or table.get("schema") or DEFAULT_DATABASE
         if self.database == SYSTEM_DATABASE:
-            self.fail(f"{self.name} cannot be in the database {SYSTEM_DATABASE}, which belongs to svc", declaration.place)
+            self.fail(f"{self.name} cannot be in the database {SYSTEM_DATABASE}, which belongs to svc", declaration.position)
         key = self._primary_key()
         self.definition = TableDefinition(
             name=table.get("table", self.name),
@@ -177,55 +177,55 @@ class _Draft:
         """The name of the key attribute: the one that is marked, else `id`, which is added if it is missing (§3)."""
         marked = [attribute.name for attribute in self.attributes if attribute.primary_key]
         for name in marked[1:]:
-            self.warn(f"@primaryKey is ignored here, the primary key of {self.name} is {marked[0]}", self.places[name])
+            self.warn(f"@primaryKey is ignored here, the primary key of {self.name} is {marked[0]}", self.positions[name])
         key = marked[0] if marked else "id"
-        if key not in self.places:
+        if key not in self.positions:
             self.attributes.insert(0, Attribute(key))
         self.attributes = [replace(attribute, primary_key=attribute.name == key) for attribute in self.attributes]
         return key
 
     # -- fields
 
-    def _attribute(self, item: Field) -> Attribute:
-        place = item.place
+    def _attribute(self, item: FieldDeclaration) -> Attribute:
+        position = item.position
         found = read_directives(item.directives, FIELD_DIRECTIVES, TYPE_DIRECTIVES, self)
         if not self.is_table:
             for name in found:
                 if name not in _IN_STRUCTURES:
-                    self.warn(f"@{name} has no effect on {self.name}.{item.name}: {self.name} has no @table", place)
+                    self.warn(f"@{name} has no effect on {self.name}.{item.name}: {self.name} has no @table", position)
             found = {name: arguments for name, arguments in found.items() if name in _IN_STRUCTURES}
         if len(item.name) > MAX_NAME:
-            self.fail(f"{printable(item.name)} is longer than {MAX_NAME} characters", place)
+            self.fail(f"{printable(item.name)} is longer than {MAX_NAME} characters", position)
         type_name = item.type
         if item.has_arguments:
-            self.warn(f"the arguments of {self.name}.{item.name} have no meaning and were ignored", place)
+            self.warn(f"the arguments of {self.name}.{item.name} have no meaning and were ignored", position)
         if item.lists > 1:
-            self.warn(f"the lists inside the list {self.name}.{item.name} are not checked: [[{item.type}]] is taken as [Any]", place)
+            self.warn(f"the lists inside the list {self.name}.{item.name} are not checked: [[{item.type}]] is taken as [Any]", position)
             type_name = "Any"
         relationship = self._relationship(item, found["relationship"]) if "relationship" in found else None
         computed_from, computed_version = self._computed(item, found["computed"]) if "computed" in found else (None, None)
         if relationship is not None and computed_from is not None:
-            self.fail(f"{self.name}.{item.name} cannot be both @relationship and @computed", place)
+            self.fail(f"{self.name}.{item.name} cannot be both @relationship and @computed", position)
         if "enumerable" in found and self.is_table and relationship is None and computed_from is None:
-            self.warn(f"@enumerable has no effect on {self.name}.{item.name}, which is stored and always shown", place)
+            self.warn(f"@enumerable has no effect on {self.name}.{item.name}, which is stored and always shown", position)
         indexed = "indexed" in found or "expiresAt" in found
         vector = None
         if "indexed" in found:
             arguments = found["indexed"]
             if relationship is not None:
-                self.fail(f"@indexed cannot be on the relationship {self.name}.{item.name}: index the foreign key", place)
+                self.fail(f"@indexed cannot be on the relationship {self.name}.{item.name}: index the foreign key", position)
             if arguments.get("type", "").upper() == "HNSW":
                 vector = vector_index(arguments)
                 if (type_name, item.lists) not in (("Float", 1), ("Any", 1), ("Any", 0)):
-                    self.fail(f"a vector index needs the type [Float], {self.name}.{item.name} has another", place)
+                    self.fail(f"a vector index needs the type [Float], {self.name}.{item.name} has another", position)
             elif "type" in arguments:
-                self.warn(f'@indexed of {self.name}.{item.name} knows the type "HNSW" only: an ordinary index is made', place)
+                self.warn(f'@indexed of {self.name}.{item.name} knows the type "HNSW" only: an ordinary index is made', position)
             elif any(argument in arguments for argument in VECTOR_ARGUMENTS):
-                self.warn(f'the arguments of @indexed of {self.name}.{item.name} have a meaning only with type: "HNSW"', place)
+                self.warn(f'the arguments of @indexed of {self.name}.{item.name} have a meaning only with type: "HNSW"', position)
         embed = self._embed(item, found["embed"]) if "embed" in found else None
         if vector is not None:
             indexed = False
-            self.warn(f"@indexed of {self.name}.{item.name}: this version has no vector indexes, the attribute is not indexed", place)
+            self.warn(f"@indexed of {self.name}.{item.name}: this version has no vector indexes, the attribute is not indexed", position)
         self._check_times(item, found)
         return Attribute(
             name=item.name,
@@ -249,18 +249,18 @@ class _Draft:
             allow=found.get("allow", {}).get("role", ()),
         )
 
-    def _relationship(self, item: Field, arguments: Arguments) -> Relationship:
+    def _relationship(self, item: FieldDeclaration, arguments: Arguments) -> Relationship:
         if not arguments:
-            self.fail(f"@relationship of {self.name}.{item.name} needs from: or to:", item.place)
+            self.fail(f"@relationship of {self.name}.{item.name} needs from: or to:", item.position)
         return Relationship(item.type, arguments.get("from"), arguments.get("to"))
 
-    def _computed(self, item: Field, arguments: Arguments) -> tuple[str, str | None]:
+    def _computed(self, item: FieldDeclaration, arguments: Arguments) -> tuple[str, str | None]:
         text = arguments.get("from", "").strip()
         if text:
             directive = next(directive for directive in item.directives if directive.name == "computed")
-            source = directive.places["from"]
+            source = directive.positions["from"]
             try:
-                self._expressions[item.name] = compile_expression(arguments["from"]), source.place
+                self._expressions[item.name] = compile_expression(arguments["from"]), source.position
             except SchemaError as error:
                 inside = "" if source.plain else f" (line {error.line}, column {error.column} of the expression)"
                 self.fail(f"@computed of {self.name}.{item.name}: {printable(error.message)}{inside}", source.at(error.column))
@@ -272,34 +272,35 @@ class _Draft:
             found = self._expressions.get(attribute.name)
             if found is None:
                 continue
-            expression, place = found
+            expression, position = found
             fault = fault_of(attribute, expression, self.attributes)
             if fault is not None:
-                self.fail(f"@computed of {self.name}.{attribute.name}: {fault}", place)
+                self.fail(f"@computed of {self.name}.{attribute.name}: {fault}", position)
             elif self.sealed and not names.issuperset(expression.names):
                 unknown = ", ".join([name for name in expression.names if name not in names])
-                self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", place)
+                self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", position)
 
-    def _embed(self, item: Field, arguments: Arguments) -> Embed | None:
+    def _embed(self, item: FieldDeclaration, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:
-            self.fail(f"@embed of {self.name}.{item.name} needs source:, the name of a text attribute", item.place)
+            self.fail(f"@embed of {self.name}.{item.name} needs source:, the name of a text attribute", item.position)
             return None
         self.warn(
-            f"@embed of {self.name}.{item.name}: this version does not compute vectors, the attribute is stored as it is given", item.place
+            f"@embed of {self.name}.{item.name}: this version does not compute vectors, the attribute is stored as it is given",
+            item.position,
         )
         return Embed(arguments["source"], arguments.get("model"))
 
-    def _check_times(self, item: Field, found: dict[str, Arguments]) -> None:
+    def _check_times(self, item: FieldDeclaration, found: dict[str, Arguments]) -> None:
         times = [name for name in ("createdTime", "updatedTime", "expiresAt") if name in found]
         if not times:
             return
         if len(times) > 1:
-            self.fail(f"{self.name}.{item.name} can have only one of {', '.join('@' + name for name in times)}", item.place)
+            self.fail(f"{self.name}.{item.name} can have only one of {', '.join('@' + name for name in times)}", item.position)
         if "relationship" in found or "computed" in found or "primaryKey" in found:
-            self.fail(f"@{times[0]} needs an attribute of its own, {self.name}.{item.name} has another meaning", item.place)
+            self.fail(f"@{times[0]} needs an attribute of its own, {self.name}.{item.name} has another meaning", item.position)
         allowed = ("Date", "Long", "Float", "BigInt", "Any") + (() if times[0] == "expiresAt" else ("String",))
         if item.lists or item.type not in allowed:
-            self.fail(f"@{times[0]} of {self.name}.{item.name} needs one of the types {', '.join(allowed)}", item.place)
+            self.fail(f"@{times[0]} of {self.name}.{item.name} needs one of the types {', '.join(allowed)}", item.position)
 
 
 class _Resolver:
@@ -345,15 +346,15 @@ class _Resolver:
     def _typed(self, draft: _Draft, attribute: Attribute) -> Attribute:
         """The attribute with what its type name turned out to be: unknown types become `Any`, relationships get their table."""
         relationship = attribute.relationship
-        place = draft.places.get(attribute.name, draft.declaration.place)
+        position = draft.positions.get(attribute.name, draft.declaration.position)
         where = f"{draft.name}.{attribute.name}"
         if attribute.type in SCALAR_TYPES:
             if relationship is not None:
-                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is none", place)
+                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is none", position)
             return attribute
         found = self._find(attribute.type, draft.database)
         if found is None:
-            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted", place)
+            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted", position)
             return replace(attribute, type="Any", relationship=None)
         if relationship is None:
             return attribute
@@ -361,10 +362,10 @@ class _Resolver:
             return replace(attribute, relationship=replace(relationship, table=found.name))
         if found.definition is None:
             if not found.is_table:
-                draft.fail(f"the relationship {where} needs a table as its type, {found.name} has no @table", place)
+                draft.fail(f"the relationship {where} needs a table as its type, {found.name} has no @table", position)
             return attribute
         if found.database != draft.database:
-            draft.fail(f"the relationship {where} leads to {found.name} in another database, {found.database}", place)
+            draft.fail(f"the relationship {where} leads to {found.name} in another database, {found.database}", position)
         return replace(attribute, relationship=replace(relationship, table=found.definition.name))
 
     def _reject_repeated_structures(self) -> None:
@@ -372,17 +373,17 @@ class _Resolver:
             structures = [draft for draft in drafts if not draft.is_table]
             for draft in structures[1:]:
                 if draft.attributes != structures[0].attributes or draft.sealed != structures[0].sealed:
-                    draft.fail(f"the type {draft.name} is declared differently in {structures[0].path}", draft.declaration.place)
+                    draft.fail(f"the type {draft.name} is declared differently in {structures[0].path}", draft.declaration.position)
 
     def _complete(self, draft: _Draft, definition: TableDefinition) -> None:
         """Check the key, add the structures, and make the definition of a draft whole."""
         for attribute in draft.attributes:
-            place = draft.places.get(attribute.name, draft.declaration.place)
+            position = draft.positions.get(attribute.name, draft.declaration.position)
             if attribute.primary_key and not may_be_key(attribute):
                 kind = f"[{attribute.type}]" if attribute.elements else attribute.type
-                draft.fail(f"{draft.name}.{attribute.name} cannot be a primary key with type {kind}: keys are text or numbers", place)
+                draft.fail(f"{draft.name}.{attribute.name} cannot be a primary key with type {kind}: keys are text or numbers", position)
             if attribute.embed is not None and not any(other.name == attribute.embed.source for other in draft.attributes):
-                draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", place)
+                draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", position)
         structures = self._structures(draft)
         draft.definition = replace(definition, attributes=tuple(draft.attributes), structures=tuple(structures.values()))
 
@@ -401,27 +402,27 @@ class _Resolver:
                 continue
             assert found is not None
             if found.rejected and found is not draft:
-                place = draft.places.get(origin, draft.declaration.place)
-                draft.fail(f"the type {found.name}, which {draft.name}.{origin} needs, has errors", place)
+                position = draft.positions.get(origin, draft.declaration.position)
+                draft.fail(f"the type {found.name}, which {draft.name}.{origin} needs, has errors", position)
             structures[found.name] = Structure(found.name, tuple(found.attributes), found.sealed, found.declaration.description)
             waiting += [(nested, origin) for nested in found.attributes]
         return structures
 
     def _check_relationship(self, draft: _Draft, attribute: Attribute, relationship: Relationship) -> None:
         """The rules of §4.1, once all tables are whole."""
-        place = draft.places.get(attribute.name, draft.declaration.place)
+        position = draft.positions.get(attribute.name, draft.declaration.position)
         where = f"{draft.name}.{attribute.name}"
         if relationship.to is not None and not attribute.elements:
-            draft.fail(f"the relationship {where} leads to many records: its type must be [{attribute.type}]", place)
+            draft.fail(f"the relationship {where} leads to many records: its type must be [{attribute.type}]", position)
         if relationship.from_ is not None:
             source = next((other for other in draft.attributes if other.name == relationship.from_), None)
             if source is None:
-                draft.fail(f"the relationship {where} starts from {relationship.from_}, which {draft.name} does not have", place)
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, which {draft.name} does not have", position)
             elif not source.stored:
-                draft.fail(f"the relationship {where} starts from {relationship.from_}, which is not stored", place)
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, which is not stored", position)
             elif relationship.to is None and source.type != "Any" and source.elements != attribute.elements:
                 expected = f"[{attribute.type}]" if source.elements else attribute.type
-                draft.fail(f"the relationship {where} starts from {relationship.from_}, so its type must be {expected}", place)
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, so its type must be {expected}", position)
         if relationship.to is not None:
             target = self._find(attribute.type, draft.database)
             definition = target.definition if isinstance(target, _Draft) else target
@@ -429,11 +430,11 @@ class _Resolver:
                 return
             foreign = definition.attribute(relationship.to)
             if foreign is None:
-                draft.fail(f"the relationship {where} leads to {relationship.to}, which {attribute.type} does not have", place)
+                draft.fail(f"the relationship {where} leads to {relationship.to}, which {attribute.type} does not have", position)
             elif not foreign.stored:
-                draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", place)
+                draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", position)
             elif not foreign.indexed and not foreign.primary_key:
-                draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", place)
+                draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", position)
 
     def _unite(self, draft: _Draft, definition: TableDefinition, united: dict[tuple[str, str], TableDefinition]) -> None:
         """Add the definition to those that may be applied (§1.6)."""
@@ -449,4 +450,4 @@ class _Resolver:
                     definition = replace(both, type_name=definition.type_name, export=definition.export)
             united[address] = definition
         except SchemaError as error:
-            draft.fail(error.message, draft.declaration.place)
+            draft.fail(error.message, draft.declaration.position)

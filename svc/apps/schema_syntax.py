@@ -1,7 +1,7 @@
 """Schema text -> declarations: the one place that knows GraphQL's grammar (contract: schema-and-store §1). Nothing is resolved here.
 
 graphql-core parses. One relaxation comes before it: in a type, a field may be written without a type (`note @indexed`, §1.11). A first
-pass over the tokens finds such fields and inserts `: Any`; `_Places` leads every position in the text so changed back to the original.
+pass over the tokens finds such fields and inserts `: Any`; `_Positions` leads every position in the text so changed back to the original.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_NUMERAL = 40  # characters; what is longer stays text
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Line and column count from 1, in the text as it was written."""
 
     line: int
@@ -55,27 +55,27 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class TextPlace:
+class ArgumentPosition:
     """Where an argument stands. `plain`: it is a text in one line, written as it is, so that its characters have places too."""
 
-    place: Place
+    position: Position
     plain: bool
 
-    def at(self, column: int) -> Place:
+    def at(self, column: int) -> Position:
         """The place of a character of a plain text, counted from 1; of anything else the place of the whole."""
-        return Place(self.place.line, self.place.column + column - 1) if self.plain else self.place
+        return Position(self.position.line, self.position.column + column - 1) if self.plain else self.position
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     name: str
     arguments: dict[str, Value]
-    place: Place
-    places: dict[str, TextPlace] = field(default_factory=dict, compare=False)  # of the arguments
+    position: Position
+    positions: dict[str, ArgumentPosition] = field(default_factory=dict, compare=False)  # of the arguments
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldDeclaration:
     """`lists`: brackets around the type; `required`, `element_required`: `!` of the whole and of the innermost type."""
 
     name: str
@@ -86,42 +86,42 @@ class Field:
     has_arguments: bool
     directives: tuple[Directive, ...]
     description: str
-    place: Place
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDeclaration:
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldDeclaration, ...]
     directives: tuple[Directive, ...]
     description: str
-    place: Place
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherDefinition:
     """A definition that declares nothing for us: an enum, an input type, an extension ..."""
 
     kind: str
     name: str
-    place: Place
+    position: Position
 
 
-def parse_schema(text: str) -> list[TypeDeclaration | Other]:
+def parse_schema(text: str) -> list[TypeDeclaration | OtherDefinition]:
     """The definitions of one schema file in their order. Raises SchemaError with line and column for anything that is no schema."""
-    places = _Places(text)
+    positions = _Positions(text)
     try:
         insertions = untyped_fields(text)
         if not insertions and _is_blank(text):
             return []
-        places = _Places(text, insertions)
+        positions = _Positions(text, insertions)
         document = parse(_inserted(text, insertions))
     except GraphQLError as error:
-        place = places.of(next(iter(error.positions or ()), 0))
-        raise SchemaError(printable(error.message.removeprefix("Syntax Error: ")), place.line, place.column) from None
+        position = positions.of(next(iter(error.positions or ()), 0))
+        raise SchemaError(printable(error.message.removeprefix("Syntax Error: ")), position.line, position.column) from None
     except RecursionError:
         raise SchemaError("the text is nested too deeply", 1, 1) from None
-    reader = _Reader(places)
+    reader = _DeclarationReader(positions)
     return [reader.definition(node) for node in document.definitions]
 
 
@@ -192,7 +192,7 @@ def _inserted(text: str, positions: list[int]) -> str:
     return _UNTYPED.join([text[start:end] for start, end in zip(starts, ends, strict=True)])
 
 
-class _Places:
+class _Positions:
     """Offsets in the text with insertions -> lines and columns of the original."""
 
     def __init__(self, text: str, insertions: list[int] | None = None) -> None:
@@ -200,40 +200,40 @@ class _Places:
         # Where each insertion begins in the changed text.
         self._insertions = [position + number * len(_UNTYPED) for number, position in enumerate(insertions or [])]
 
-    def of(self, offset: int) -> Place:
+    def of(self, offset: int) -> Position:
         before = bisect_right(self._insertions, offset)
         if before:
             # An offset inside an insertion belongs to the place where it was made.
             offset = max(self._insertions[before - 1], offset - len(_UNTYPED)) - (before - 1) * len(_UNTYPED)
         line = bisect_right(self._line_starts, offset)
-        return Place(line, offset - self._line_starts[line - 1] + 1)
+        return Position(line, offset - self._line_starts[line - 1] + 1)
 
 
 # --- nodes of the parser -> declarations ---------------------------------------------------------------------------------------------
 
 
-class _Reader:
-    def __init__(self, places: _Places) -> None:
-        self._places = places
+class _DeclarationReader:
+    def __init__(self, positions: _Positions) -> None:
+        self._positions = positions
 
-    def definition(self, node: object) -> TypeDeclaration | Other:
+    def definition(self, node: object) -> TypeDeclaration | OtherDefinition:
         loc: Location | None = getattr(node, "loc", None)
-        place = self._place(loc)
+        position = self._position(loc)
         if not isinstance(node, ObjectTypeDefinitionNode):
             kind = str(getattr(node, "kind", "")).replace("_", " ").removesuffix(" definition")
             if kind in ("operation", "fragment"):
-                raise SchemaError("a schema file declares types, it cannot hold queries", place.line, place.column)
+                raise SchemaError("a schema file declares types, it cannot hold queries", position.line, position.column)
             name = getattr(node, "name", None)
-            return Other(kind, name.value if name is not None else "", place)
+            return OtherDefinition(kind, name.value if name is not None else "", position)
         return TypeDeclaration(
             node.name.value,
             tuple([self._field(field) for field in node.fields or ()]),
             self._directives(node.directives),
             node.description.value if node.description else "",
-            self._place(node.name.loc),
+            self._position(node.name.loc),
         )
 
-    def _field(self, node: FieldDefinitionNode) -> Field:
+    def _field(self, node: FieldDefinitionNode) -> FieldDeclaration:
         kind: TypeNode = node.type
         required = isinstance(kind, NonNullTypeNode)
         lists = 0
@@ -246,7 +246,7 @@ class _Reader:
                 lists += 1
                 element_required = False
                 kind = kind.type
-        return Field(
+        return FieldDeclaration(
             node.name.value,
             kind.name.value,
             lists,
@@ -255,25 +255,25 @@ class _Reader:
             bool(node.arguments),
             self._directives(node.directives),
             node.description.value if node.description else "",
-            self._place(node.name.loc),
+            self._position(node.name.loc),
         )
 
     def _directives(self, nodes: tuple[ConstDirectiveNode, ...] | tuple[DirectiveNode, ...] | None) -> tuple[Directive, ...]:
         found = []
         for node in nodes or ():
             arguments = {argument.name.value: _value(argument.value) for argument in node.arguments or ()}
-            places = {argument.name.value: self._text_place(argument.value) for argument in node.arguments or ()}
-            found.append(Directive(node.name.value, arguments, self._place(node.loc), places))
+            positions = {argument.name.value: self._argument_position(argument.value) for argument in node.arguments or ()}
+            found.append(Directive(node.name.value, arguments, self._position(node.loc), positions))
         return tuple(found)
 
-    def _text_place(self, node: ValueNode) -> TextPlace:
-        place, loc = self._place(node.loc), node.loc
+    def _argument_position(self, node: ValueNode) -> ArgumentPosition:
+        position, loc = self._position(node.loc), node.loc
         if not isinstance(node, StringValueNode) or loc is None or loc.end - loc.start != len(node.value) + 2:
-            return TextPlace(place, False)
-        return TextPlace(Place(place.line, place.column + 1), True)  # behind the quote
+            return ArgumentPosition(position, False)
+        return ArgumentPosition(Position(position.line, position.column + 1), True)  # behind the quote
 
-    def _place(self, loc: Location | None) -> Place:
-        return self._places.of(loc.start if loc is not None else 0)
+    def _position(self, loc: Location | None) -> Position:
+        return self._positions.of(loc.start if loc is not None else 0)
 
 
 def _value(node: ValueNode) -> Value:

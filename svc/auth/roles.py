@@ -1,155 +1,282 @@
-"""Whether a permission object may become a role's (contract: security §5.2, operations §5)."""
+"""What a role may do with the records of a table (contract: security §5.2, §5.3, §5.6).
+
+A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated anew when the table's definition is
+another object than it was, and a changed role is another `Role`. So asking costs a few dict look-ups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from svc.store.conversion import printable, shown
+from svc.errors import AccessViolation, Problem
+from svc.store.records import decode
 from svc.store.schema import TableDefinition
-from svc.store.system import SYSTEM
+from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
 
 if TYPE_CHECKING:
+    from svc.auth.users import User
     from svc.store import Database
 
-_TABLE_RIGHTS = ("read", "insert", "update", "delete")
-_ATTRIBUTE_RIGHTS = ("read", "insert", "update")
-_TABLE_KEYS = frozenset({*_TABLE_RIGHTS, "attribute_permissions"})
-_ATTRIBUTE_KEYS = frozenset({*_ATTRIBUTE_RIGHTS, "delete", "attribute_name"})
-_FLAGS = ("super_user", "cluster_user")
+# The only tables of the system database that take records from callers (security §5.3 rule 8).
+WRITABLE_SYSTEM_TABLES = frozenset({"svc_nodes", "svc_role", USER_TABLE})
+
+_MANAGED_TIMES = frozenset({"__createdtime__", "__updatedtime__"})
+
+MANAGED_TIME_WRITTEN = (
+    "Internal timestamp attributes - '__createdtime__' and '__updatedtime__' - cannot be inserted to or updated by svc users."
+)
 
 
-@dataclass(slots=True)
-class PermissionFaults:
-    """What is wrong with a permission object; false when nothing is. `by_table`: `<database>_<table>` -> sentences."""
-
-    main: list[str] = field(default_factory=list)
-    by_table: dict[str, list[str]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.main or self.by_table)
-
-    def as_body(self) -> dict[str, Any]:
-        """The body of the 400 (operations §5)."""
-        return {
-            "error": "Errors in the role permissions JSON provided",
-            "main_permissions": self.main,
-            "schema_permissions": self.by_table,
-        }
+@dataclass(frozen=True, slots=True)
+class AttributeRights:
+    read: bool = False
+    insert: bool = False
+    update: bool = False
 
 
-def check_permission(permission: Any, databases: Mapping[str, Database], operations: Mapping[str, bool] | None = None) -> PermissionFaults:
-    """All faults of a permission object against the definitions there are now.
+@dataclass(frozen=True, slots=True)
+class TableRights:
+    """Rights on one table. `attributes` None: every attribute, also undeclared ones, as the table; else those listed, the rest has none.
 
-    `operations`: each operation and group -> whether an `operations` list may hold it; None: names are not checked.
+    `all`: everything is allowed, nothing needs a second look. `readable`: the names that may be seen where `attributes` is given.
+    `managed`: attributes whose values only the store sets.
     """
-    faults = PermissionFaults()
-    if not isinstance(permission, Mapping):
-        faults.main.append("'permission' must be an object")
-        return faults
-    for flag in _FLAGS:
-        if flag in permission and not isinstance(permission[flag], bool):
-            faults.main.append(f"Value for '{flag}' permission must be a boolean")
-    if permission.get("super_user") is True and len(permission) > 1:
-        faults.main.append("Roles with 'super_user' set to true cannot have other permissions set.")
-        return faults
-    for name, value in permission.items():
-        if name in _FLAGS:
+
+    read: bool = False
+    insert: bool = False
+    update: bool = False
+    delete: bool = False
+    attributes: Mapping[str, AttributeRights] | None = None
+    all: bool = False
+    readable: frozenset[str] = frozenset()
+    managed: frozenset[str] = _MANAGED_TIMES
+
+    @property
+    def any(self) -> bool:
+        """Whether something at all is allowed. Without it nobody gets to know anything of the table."""
+        return self.read or self.insert or self.update or self.delete
+
+    @property
+    def writes_all(self) -> bool:
+        """Whether any property may be written, whether there is a record or not."""
+        return self.all or (self.attributes is None and self.insert and self.update)
+
+    def check_write(self, names: Iterable[str], *, insert: bool | None, user: User | None = None) -> None:
+        """Whether properties of these names, sent by a caller, may be written. Raises 403 (401 without a user) for the first that may not.
+
+        `insert`: the record is new, else it exists; None: one of both. The rights on the table itself are the caller's business.
+        """
+        attributes = self.attributes
+        if attributes is None:
+            return
+        for name in names:
+            if name in self.managed:
+                raise Problem(MANAGED_TIME_WRITTEN, 403)
+            right = attributes.get(name)
+            if right is None or not ((insert is not False and right.insert) or (insert is not True and right.update)):
+                raise AccessViolation(user)
+
+    def check_over(self, names: Iterable[str], stored: Mapping[str, Any] | None, user: User | None = None) -> None:
+        """Whether properties of these names may be written over the record `stored`, None: where there is none. Raises as `check_write`.
+
+        To be asked inside the transaction that writes, of the record it finds.
+        """
+        if not (self.insert if stored is None else self.update):
+            raise AccessViolation(user)
+        self.check_write(names, insert=stored is None, user=user)
+
+    def keep_forbidden(self, record: dict[str, Any], stored: bytes | Mapping[str, Any] | None) -> dict[str, Any]:
+        """What a PUT of `record` over `stored` may store: attributes without the right to update stay as they are. Changes `record`.
+
+        `stored`: the record now, raw or decoded, None if there is none: then nothing is changed.
+        """
+        attributes = self.attributes
+        if attributes is None or stored is None:
+            return record
+        before = decode(stored) if isinstance(stored, bytes) else stored
+        for name in [name for name in record if name not in before and not _may_update(attributes, name)]:
+            del record[name]
+        record.update((name, value) for name, value in before.items() if not _may_update(attributes, name))
+        return record
+
+
+NO_RIGHTS = TableRights()
+ALL_RIGHTS = TableRights(True, True, True, True, all=True)
+_READ_ONLY = TableRights(read=True)
+
+
+def _may_update(attributes: Mapping[str, AttributeRights], name: str) -> bool:
+    right = attributes.get(name)
+    return right is not None and right.update
+
+
+class Role:
+    """A role as stored, and its rights. `access`: a free mapping for applications, None if the role has none."""
+
+    __slots__ = ("_databases", "_rights", "access", "id", "permission", "role", "super_user")
+
+    def __init__(
+        self, role_id: str, name: str, permission: Mapping[str, Any], access: Any = None, databases: Mapping[str, Database] | None = None
+    ) -> None:
+        """`databases`: where the definitions are found that rights are evaluated against."""
+        self.id = role_id
+        self.role = name
+        self.permission = permission
+        self.access = access
+        self.super_user = permission.get("super_user") is True
+        self._databases: Mapping[str, Database] = {} if databases is None else databases
+        self._rights: dict[tuple[str, str], tuple[TableDefinition, TableRights]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Role {self.role}>"
+
+    def as_record(self) -> dict[str, Any]:
+        record = {"id": self.id, "role": self.role, "permission": self.permission}
+        if self.access is not None:
+            record["access"] = self.access
+        return record
+
+    def rights(self, database: str, table: str) -> TableRights:
+        """NO_RIGHTS for a table that does not exist, so that nobody learns whether it does."""
+        if self.super_user and database != SYSTEM:
+            return ALL_RIGHTS
+        owner = self._databases.get(database)
+        found = None if owner is None else owner.tables.get(table)
+        if found is None:
+            return NO_RIGHTS
+        definition = found.definition
+        known = self._rights.get((database, table))
+        if known is not None and known[0] is definition:
+            return known[1]
+        evaluated = evaluate(self.permission, definition, database)
+        self._rights[database, table] = (definition, evaluated)
+        return evaluated
+
+
+def rights(user: User | None, database: str, table: str) -> TableRights:
+    """What `user` may do with the records of a table. Anonymous callers and users without a valid role may do nothing."""
+    if user is None or user.role is None:
+        return NO_RIGHTS
+    return user.role.rights(database, table)
+
+
+def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Database]) -> bool:
+    """Whether `role` has itself all rights on structure and records that `permission` gives. What concerns tables that do not exist gives rights
+    one day, so only who has all of the database's covers it."""
+    if role.super_user:
+        return True
+    if permission.get("super_user") is True:
+        return False
+    own, wanted = role.permission.get("structure_user"), permission.get("structure_user")
+    if wanted is True and own is not True:
+        return False
+    if isinstance(wanted, (list, tuple)) and not all(_is_among(database, own) for database in wanted):
+        return False
+    for database, value in permission.items():
+        if _is_among(database, own):
             continue
-        if name == "structure_user":
-            _check_structure(value, databases, faults)
-        elif name == "operations":
-            _check_operations(value, operations, faults)
-        elif not _is_database(name, databases):
-            faults.main.append(f"database '{_shown(name)}' does not exist")
-        else:
-            _check_database(name, value, databases[name], faults)
-    return faults
+        owner = databases.get(database)
+        for name, given in _mapping(_mapping(value).get("tables")).items():
+            table = None if owner is None else owner.tables.get(name)
+            if table is None:
+                if any(_mapping(given).get(right) is True for right in ("read", "insert", "update", "delete")):
+                    return False
+            elif not _is_within(evaluate(permission, table.definition, database), role.rights(database, name)):
+                return False
+    return True
 
 
-def _is_database(name: Any, databases: Mapping[str, Database]) -> bool:
-    return isinstance(name, str) and name != SYSTEM and name in databases
+def _is_among(database: Any, structure: Any) -> bool:
+    return structure is True or (isinstance(structure, (list, tuple)) and database in structure)
 
 
-def _shown(name: Any) -> str:
-    return printable(name) if isinstance(name, str) else shown(name)
+def _is_within(given: TableRights, own: TableRights) -> bool:
+    if any(getattr(given, right) and not getattr(own, right) for right in ("read", "insert", "update", "delete")):
+        return False
+    if own.attributes is None:
+        return True
+    if given.attributes is None:
+        return not (given.read or given.insert or given.update)
+    return not any(
+        getattr(right, action) and not getattr(own.attributes.get(name, _NOTHING), action)
+        for name, right in given.attributes.items()
+        for action in ("read", "insert", "update")
+    )
 
 
-def _check_structure(value: Any, databases: Mapping[str, Database], faults: PermissionFaults) -> None:
-    if isinstance(value, list):
-        faults.main.extend(f"database '{_shown(name)}' does not exist" for name in value if not _is_database(name, databases))
-    elif not isinstance(value, bool):
-        faults.main.append("Value for 'structure_user' permission must be a boolean or Array")
+_NOTHING = AttributeRights()
 
 
-def _check_operations(value: Any, known: Mapping[str, bool] | None, faults: PermissionFaults) -> None:
-    if not isinstance(value, list):
-        faults.main.append("Value for 'operations' permission must be an array")
-        return
-    for name in value:
-        if not isinstance(name, str) or (known is not None and name not in known):
-            faults.main.append(f"Invalid operation '{_shown(name)}' in 'operations'")
-        elif known is not None and not known[name]:
-            faults.main.append(
-                f"Operation '{name}' in 'operations' cannot be granted: it needs a super user, and its callers could become one"
-            )
+def evaluate(permission: Mapping[str, Any], definition: TableDefinition, database: str) -> TableRights:
+    """The rights that a permission object gives on a table. Pure. What is malformed gives nothing."""
+    if permission.get("super_user") is True:
+        return ALL_RIGHTS if database != SYSTEM else _system_rights(definition)
+    if database == SYSTEM:
+        return NO_RIGHTS
+    structure = permission.get("structure_user")
+    if _is_among(database, structure):
+        return ALL_RIGHTS
+    given = _mapping(_mapping(_mapping(permission.get(database)).get("tables")).get(definition.name))
+    read, insert, update, delete = (given.get(name) is True for name in ("read", "insert", "update", "delete"))
+    listed = given.get("attribute_permissions")
+    if not listed:
+        return TableRights(read, insert, update, delete, all=read and insert and update and delete, managed=_managed(definition))
+    attributes = _attribute_rights(listed, definition, AttributeRights(read, insert, update))
+    return TableRights(
+        read,
+        insert,
+        update,
+        delete,
+        attributes,
+        readable=frozenset(name for name, right in attributes.items() if right.read),
+        managed=_managed(definition),
+    )
 
 
-def _check_database(name: str, value: Any, database: Database, faults: PermissionFaults) -> None:
-    tables = value.get("tables", {}) if isinstance(value, Mapping) else None
-    if not isinstance(tables, Mapping):
-        faults.main.append(f"Value for '{name}' permission must be an object")
-        return
-    for table_name, given in tables.items():
-        table = database.tables.get(table_name)
-        if table is None:
-            faults.main.append(f"Table '{name}.{_shown(table_name)}' does not exist")
+def _attribute_rights(listed: Any, definition: TableDefinition, table: AttributeRights) -> dict[str, AttributeRights]:
+    """Rules 2 and 4: the listed attributes that exist, within the table's rights, and the primary key with whatever any of them has."""
+    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, (list, tuple)) else []
+    given = {entry["attribute_name"]: entry for entry in entries if isinstance(entry.get("attribute_name"), str)}
+    managed = _managed(definition)
+    result: dict[str, AttributeRights] = {}
+    for attribute in definition.attributes:
+        entry = given.get(attribute.name)
+        if entry is None:
             continue
-        found = list(_table_faults(name, given, table.definition))
-        if found:
-            faults.by_table[f"{name}_{table_name}"] = found
-
-
-def _table_faults(database: str, given: Any, definition: TableDefinition) -> list[str]:
-    if not isinstance(given, Mapping):
-        return [f"Value for '{database}.{definition.name}' permission must be an object"]
-    faults = [f"Invalid table permission key value '{_shown(key)}'" for key in given if key not in _TABLE_KEYS]
-    for right in _TABLE_RIGHTS:
-        if right not in given:
-            faults.append(f"Missing table {right.upper()} permission")
-        elif not isinstance(given[right], bool):
-            faults.append(f"Table {right.upper()} permission must be a boolean")
-    if "attribute_permissions" not in given:
-        faults.append("Missing 'attribute_permissions' array")
-        return faults
-    listed = given["attribute_permissions"]
-    if listed is None:
-        return faults
-    if not isinstance(listed, list):
-        faults.append("Value for 'attribute_permissions' must be an array")
-        return faults
-    for entry in listed:
-        faults.extend(_attribute_faults(entry, definition))
-    entries = [entry for entry in listed if isinstance(entry, Mapping)]
-    if any(given.get(right) is False and any(entry.get(right) is True for entry in entries) for right in _ATTRIBUTE_RIGHTS):
-        faults.append(
-            f"You have a conflict with TABLE permissions for '{database}.{definition.name}' being false and ATTRIBUTE permissions being true"
+        settable = attribute.name not in managed
+        result[attribute.name] = AttributeRights(
+            table.read and entry.get("read") is True,
+            settable and table.insert and entry.get("insert") is True,
+            settable and table.update and entry.get("update") is True,
         )
-    return faults
+    # Also when nothing is left of the key's own entry: a record is no use without its key.
+    result[definition.primary_key] = AttributeRights(
+        any(right.read for right in result.values()),
+        any(right.insert for right in result.values()),
+        any(right.update for right in result.values()),
+    )
+    return result
 
 
-def _attribute_faults(entry: Any, definition: TableDefinition) -> list[str]:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("attribute_name"), str):
-        return ["Permission object in 'attribute_permission' missing an 'attribute_name'"]
-    faults = [f"Invalid attribute permission key value '{_shown(key)}'" for key in entry if key not in _ATTRIBUTE_KEYS]
-    name = entry["attribute_name"]
-    if definition.attribute(name) is None and name not in ("__createdtime__", "__updatedtime__"):
-        faults.append(f"Invalid attribute '{_shown(name)}' in 'attribute_permissions'")
-        return faults
-    for right in _ATTRIBUTE_RIGHTS:
-        if right not in entry:
-            faults.append(f"{right.upper()} attribute permission missing for '{name}'")
-        elif not isinstance(entry[right], bool):
-            faults.append(f"{right.upper()} attribute permission for '{name}' must be a boolean")
-    return faults
+def _system_rights(definition: TableDefinition) -> TableRights:
+    """A super user's rights on a table of the system database (rule 8)."""
+    if definition.name not in WRITABLE_SYSTEM_TABLES:
+        return _READ_ONLY
+    if definition.name != USER_TABLE:
+        return ALL_RIGHTS
+    # Secrets can be neither read nor, as clear text, written: passwords are set where they are hashed.
+    attributes = {
+        attribute.name: AttributeRights() if attribute.name in USER_SECRETS else AttributeRights(True, True, True)
+        for attribute in definition.attributes
+    }
+    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - USER_SECRETS, managed=_managed(definition))
+
+
+def _managed(definition: TableDefinition) -> frozenset[str]:
+    return _MANAGED_TIMES | {attribute.name for attribute in definition.attributes if attribute.created_time or attribute.updated_time}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

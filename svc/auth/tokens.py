@@ -23,7 +23,7 @@ from hmac import compare_digest
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from svc.auth.keys import RSA_BITS, TokenKeys
+from svc.auth.token_keys import RSA_BITS, TokenKeys
 from svc.auth.users import User, UserDirectory
 from svc.auth.writes import store_user_changes
 from svc.clock import Clock

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.errors import Overloaded, PreconditionFailed, Problem
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.conversion import is_encodable

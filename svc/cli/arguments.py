@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from svc.root.installation import Place
+    from svc.root.installation import Installation
 
 FAILED, RUNNING = 1, 4
 """Exit status for a failure, and for a root on which a server is running already."""
@@ -113,31 +113,31 @@ def named_directory(word: str) -> "Path":
     return path
 
 
-def place_of(arguments: Arguments) -> "Place":
+def installation_of(arguments: Arguments) -> "Installation":
     """Where the server of this call lives, or would. Raises ConfigError."""
     import os
 
-    from svc.root.installation import find_place
+    from svc.root.installation import find_installation
 
-    return find_place(os.environ, arguments.options)
+    return find_installation(os.environ, arguments.options)
 
 
-def existing_place(arguments: Arguments) -> "Place":
-    """As `place_of`; what is wrong with it becomes a UsageError."""
+def existing_installation(arguments: Arguments) -> "Installation":
+    """As `installation_of`; what is wrong with it becomes a UsageError."""
     from svc.errors import ConfigError
 
     try:
-        return place_of(arguments)
+        return installation_of(arguments)
     except ConfigError as error:
         raise UsageError(f"Error: {error}") from error
 
 
-def installed_place(arguments: Arguments) -> "Place":
-    """As `existing_place`, for commands that work on what is there. Raises UsageError if nothing is installed."""
-    place = existing_place(arguments)
-    if not place.installed:
-        raise UsageError(f"Error: svc is not installed in {place.root}; svc install does it, --ROOTPATH names another root")
-    return place
+def complete_installation(arguments: Arguments) -> "Installation":
+    """As `existing_installation`, for commands that work on what is there. Raises UsageError if nothing is installed."""
+    installation = existing_installation(arguments)
+    if not installation.installed:
+        raise UsageError(f"Error: svc is not installed in {installation.root}; svc install does it, --ROOTPATH names another root")
+    return installation
 
 
 def fail(message: object) -> int:

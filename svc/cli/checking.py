@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from svc.cli.arguments import FAILED, Arguments, UsageError, named_directory, place_of
+from svc.cli.arguments import FAILED, Arguments, UsageError, installation_of, named_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,17 +56,21 @@ def _databases(arguments: Arguments) -> tuple[list[Path], tuple[Path, ...]]:
     from svc.config.build import CONFIG_FILE
     from svc.config.document import read_document
 
-    directory = named_directory(arguments.words[0]) if arguments.words else place_of(arguments).root
+    directory = named_directory(arguments.words[0]) if arguments.words else installation_of(arguments).root
     file = directory / CONFIG_FILE
     if file.is_file():
         config = Config.from_document(read_document(file), directory)
-        places = {config["storage.path"], *(value for name, value in config.values.items() if name.startswith("databases."))}
+        directories = {config["storage.path"], *(value for name, value in config.values.items() if name.startswith("databases."))}
         blob_paths = tuple(config["storage.blobPaths"])
     else:
-        places = {directory / "database" if (directory / "database").is_dir() else directory}
+        directories = {directory / "database" if (directory / "database").is_dir() else directory}
         blob_paths = ()
     found = [
-        entry for storage in sorted(places) if storage.is_dir() for entry in sorted(storage.iterdir()) if (entry / "data.mdb").is_file()
+        entry
+        for storage in sorted(directories)
+        if storage.is_dir()
+        for entry in sorted(storage.iterdir())
+        if (entry / "data.mdb").is_file()
     ]
     if not found and (directory / "data.mdb").is_file():
         found = [directory]

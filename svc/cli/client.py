@@ -29,12 +29,12 @@ class Unreachable(Exception):
     """There is no server to talk to, or it went away; the message is for the user."""
 
 
-class Refused(Exception):
+class AuthenticationRefused(Exception):
     """The server does not know who asks; the message is its own, or what to do."""
 
 
 @dataclass(frozen=True)
-class Target:
+class ServerAddress:
     """A server: the path of a Unix socket, or an address. `user`, `password`: from inside the URL."""
 
     url: str = ""
@@ -48,7 +48,7 @@ class Target:
     password: str | None = None
 
     def __repr__(self) -> str:
-        return f"Target({self.socket or self.url!r})"  # no password
+        return f"ServerAddress({self.socket or self.url!r})"  # no password
 
 
 def basic(user: str, password: str) -> str:
@@ -131,7 +131,7 @@ def error_sentence(body: Mapping[str, Any]) -> str:
 class Client:
     """Sends operations to one target, each over a connection of its own."""
 
-    def __init__(self, target: Target, authorization: str | None = None) -> None:
+    def __init__(self, target: ServerAddress, authorization: str | None = None) -> None:
         self.target = target
         self.authorization = authorization
 
@@ -189,18 +189,18 @@ class Client:
         target = self.target
         if target.socket is not None:
             return Unreachable(f"The server at {target.socket} does not answer: {reason(error)}")
-        place = f"{target.host}:{target.port}"
+        address = f"{target.host}:{target.port}"
         if isinstance(error, ssl.SSLCertVerificationError):
             return Unreachable(
-                f"The certificate of {place} cannot be verified: {error.verify_message}. Name its authority with SSL_CERT_FILE=ca.pem,"
+                f"The certificate of {address} cannot be verified: {error.verify_message}. Name its authority with SSL_CERT_FILE=ca.pem,"
                 " or switch the verification off with rejectUnauthorized=false"
             )
         if isinstance(error, ssl.SSLError):
-            return Unreachable(f"{place} does not speak TLS as expected ({reason(error)}); target=http://{place} asks without TLS")
+            return Unreachable(f"{address} does not speak TLS as expected ({reason(error)}); target=http://{address} asks without TLS")
         if isinstance(error, ConnectionResetError | http.client.RemoteDisconnected | http.client.BadStatusLine):
-            hint = f"; target=https://{place} asks with TLS" if target.scheme == "http" else ""
-            return Unreachable(f"{place} closed the connection without an answer{hint}")
-        return Unreachable(f"{place} cannot be reached: {reason(error)}")
+            hint = f"; target=https://{address} asks with TLS" if target.scheme == "http" else ""
+            return Unreachable(f"{address} closed the connection without an answer{hint}")
+        return Unreachable(f"{address} cannot be reached: {reason(error)}")
 
 
 class _UnixConnection(http.client.HTTPConnection):

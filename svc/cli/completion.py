@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from svc.cli.arguments import FLAGS, Arguments, UsageError
 from svc.cli.commands import COMMANDS, Command
+from svc.cli.operation_arguments import PARAMETERS
 from svc.cli.operation_help import plain
-from svc.cli.words import PARAMETERS
 
 if TYPE_CHECKING:
     from svc.operations.fields import Field

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.cli.arguments import FAILED, Arguments, UsageError, installed_place
+from svc.cli.arguments import FAILED, Arguments, UsageError, complete_installation
 
 if TYPE_CHECKING:
     from svc.config.overrides import Examined
@@ -58,8 +58,8 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
     from svc.config.overrides import examine
 
     if file is None:
-        place = installed_place(arguments)
-        return examine(place.root, environ=os.environ, options=arguments.options, file=place.file)
+        installation = complete_installation(arguments)
+        return examine(installation.root, environ=os.environ, options=arguments.options, file=installation.file)
     if not file.is_file():
         raise UsageError(f"The file {file} does not exist")
     from svc.root.installation import root_of
@@ -69,7 +69,7 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
 
 def _show(arguments: Arguments) -> int:
     """Print all settings that apply, or those whose name begins with a word: value and where it comes from."""
-    from svc.cli.output import Style, chosen_style, show
+    from svc.cli.output import OutputStyle, chosen_style, show
     from svc.errors import ConfigError
 
     if len(arguments.words) > 2:
@@ -83,7 +83,7 @@ def _show(arguments: Arguments) -> int:
     if not rows:
         raise UsageError(f'No setting begins with "{beginning}"; svc help settings lists all.')
     style = chosen_style(True if "json" in arguments.flags else None)
-    if style is Style.HUMAN:
+    if style is OutputStyle.HUMAN:
         _print_rows(rows)
     else:
         show(rows, style)

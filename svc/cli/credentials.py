@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.cli.arguments import UsageError
-from svc.cli.client import Answer, Client, Refused, Target, basic, bearer
+from svc.cli.client import Answer, AuthenticationRefused, Client, ServerAddress, basic, bearer
 
 CREDENTIALS_FILE = "credentials.json"
 
@@ -22,7 +22,7 @@ Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Login:
+class SavedLogin:
     """What `svc login` left for one address."""
 
     operation_token: str
@@ -30,22 +30,22 @@ class Login:
     username: str
 
     def __repr__(self) -> str:
-        return f"Login({self.username!r})"  # no token
+        return f"SavedLogin({self.username!r})"  # no token
 
 
-class Logins:
+class SavedLogins:
     """The file of tokens: `{url: {operation_token, refresh_token, username}}`, readable for its owner only."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     @classmethod
-    def of_user(cls, environ: Mapping[str, str]) -> Logins:
+    def of_user(cls, environ: Mapping[str, str]) -> SavedLogins:
         from svc.root.installation import boot_file
 
         return cls(boot_file(environ).with_name(CREDENTIALS_FILE))
 
-    def read(self) -> dict[str, Login]:
+    def read(self) -> dict[str, SavedLogin]:
         """All of them; entries nobody could use are left out. Raises UsageError for a file that is not ours."""
         try:
             content = json.loads(self.file.read_bytes())
@@ -56,57 +56,57 @@ class Logins:
         entries = content.items() if isinstance(content, dict) else ()
         return {url: login for url, entry in entries if (login := _login_of(entry)) is not None}
 
-    def write(self, logins: Mapping[str, Login]) -> None:
+    def write(self, logins: Mapping[str, SavedLogin]) -> None:
         from svc.config.document import write_private
 
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = {url: vars(login) for url, login in logins.items()}
         write_private(self.file, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
-    def keep(self, url: str, login: Login) -> None:
+    def keep(self, url: str, login: SavedLogin) -> None:
         self.write({**self.read(), url: login})
 
     def remove_all(self) -> None:
         self.file.unlink(missing_ok=True)
 
 
-def _login_of(entry: Any) -> Login | None:
+def _login_of(entry: Any) -> SavedLogin | None:
     if not isinstance(entry, dict):
         return None
     operation, refresh, username = (entry.get(name) for name in ("operation_token", "refresh_token", "username"))
     if isinstance(operation, str) and isinstance(refresh, str) and isinstance(username, str):
-        return Login(operation, refresh, username)
+        return SavedLogin(operation, refresh, username)
     return None
 
 
 @dataclass(frozen=True)
-class Credentials:
+class RequestCredentials:
     """How a call identifies itself: the `Authorization` field, None for nobody. `login`: the saved one it comes from, which can be renewed."""
 
     authorization: str | None
-    login: Login | None = None
+    login: SavedLogin | None = None
 
     def __repr__(self) -> str:
-        return f"Credentials({self.login!r})"
+        return f"RequestCredentials({self.login!r})"
 
 
 def find_credentials(
-    target: Target, parameters: Mapping[str, Any], environment: Mapping[str, str], logins: Logins, warn: Warn
-) -> Credentials:
+    target: ServerAddress, parameters: Mapping[str, Any], environment: Mapping[str, str], logins: SavedLogins, warn: Warn
+) -> RequestCredentials:
     """The first complete pair; pairs are never mixed (contract: configuration §6.3). Raises UsageError for half a pair that was typed."""
     pair = _typed_pair(parameters.get("auth_username"), parameters.get("auth_password"), "auth_username and auth_password")
     pair = pair or _typed_pair(target.user, target.password, "user and password inside the URL")
     for names in VARIABLES:
         pair = pair or _variables(environment, names, warn)
     if pair is not None:
-        return Credentials(basic(*pair))
+        return RequestCredentials(basic(*pair))
     login = logins.read().get(target.url)
     if login is not None:
-        return Credentials(bearer(login.operation_token), login)
+        return RequestCredentials(bearer(login.operation_token), login)
     username, password = parameters.get("username"), parameters.get("password")
     if isinstance(username, str) and isinstance(password, str):
-        return Credentials(basic(username, password))
-    return Credentials(None)
+        return RequestCredentials(basic(username, password))
+    return RequestCredentials(None)
 
 
 def _typed_pair(user: Any, password: Any, what: str) -> tuple[str, str] | None:
@@ -129,24 +129,24 @@ def _variables(environment: Mapping[str, str], names: tuple[str, str], warn: War
 class RemoteClient(Client):
     """A client that renews the saved token it works with when that has expired (security §2), without a word."""
 
-    def __init__(self, target: Target, credentials: Credentials, logins: Logins) -> None:
+    def __init__(self, target: ServerAddress, credentials: RequestCredentials, logins: SavedLogins) -> None:
         super().__init__(target, credentials.authorization)
         self._login = credentials.login
         self._logins = logins
 
     def send(self, body: Mapping[str, Any], authorization: str | None = None) -> Answer:
-        """As `Client.send`. Raises Refused too."""
+        """As `Client.send`. Raises AuthenticationRefused too."""
         answer = super().send(body, authorization)
         if answer.status != 401 or self._login is None or authorization is not None:
             return answer
         text = answer.error_text()
         if text != TOKEN_EXPIRED and "invalid token" not in text:
-            raise Refused(text)
+            raise AuthenticationRefused(text)
         if not self._renew(self._login):
-            raise Refused(f"the login at {self.target.url} has expired; svc login {self.target.url}")
+            raise AuthenticationRefused(f"the login at {self.target.url} has expired; svc login {self.target.url}")
         return super().send(body)
 
-    def _renew(self, login: Login) -> bool:
+    def _renew(self, login: SavedLogin) -> bool:
         refresh = {"operation": "refresh_operation_token", "refresh_token": login.refresh_token}
         answer = super().send(refresh, "")
         if answer.status != 200:
@@ -155,7 +155,7 @@ class RemoteClient(Client):
         token = answer.value().get("operation_token")
         if not isinstance(token, str):
             return False
-        self._login = Login(token, login.refresh_token, login.username)
+        self._login = SavedLogin(token, login.refresh_token, login.username)
         self.authorization = bearer(token)
         self._logins.keep(self.target.url, self._login)
         return True

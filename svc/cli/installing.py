@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, place_of
+from svc.cli.arguments import FAILED, RUNNING, Arguments, installation_of
 from svc.cli.serving import load_config
 from svc.root.secrets import erase_secrets
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.root.installation import Administrator, Place
+    from svc.root.installation import Administrator, Installation
 
 
 def install(arguments: Arguments) -> int:
@@ -33,23 +33,23 @@ def install(arguments: Arguments) -> int:
 
     arguments.no_words()
     try:
-        place = place_of(arguments)
-        if place.installed and not _may_begin(place, arguments):
+        installation = installation_of(arguments)
+        if installation.installed and not _may_begin(installation, arguments):
             print("svc is already installed.")
             return 0
-        if not place.installed and sys.stdin.isatty() and sys.stdout.isatty():
-            _ask_missing(place, arguments)
-            place = place_of(arguments)
+        if not installation.installed and sys.stdin.isatty() and sys.stdout.isatty():
+            _ask_missing(installation, arguments)
+            installation = installation_of(arguments)
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        check_user(place)
-        place = install(place, os.environ, arguments.options)
-        with RootLock(place.root, is_server=False):
-            config = load_config(place, arguments)
+        check_user(installation)
+        installation = install(installation, os.environ, arguments.options)
+        with RootLock(installation.root, is_server=False):
+            config = load_config(installation, arguments)
             require_database(config)
-            make_directories(place.root, config)
+            make_directories(installation.root, config)
             _create_system(config, administrator)
-            end_installation(place.root)
+            end_installation(installation.root)
             warning = make_keys(config, tokens=True)
             if warning is not None:
                 print(f"Warning: {warning}", file=sys.stderr)
@@ -59,34 +59,34 @@ def install(arguments: Arguments) -> int:
     except (ConfigError, WrongUser, Problem) as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
-    print(f"svc {__version__} is installed in {place.root}. Start it with: svc")
+    print(f"svc {__version__} is installed in {installation.root}. Start it with: svc")
     return 0
 
 
-def _may_begin(place: Place, arguments: Arguments) -> bool:
+def _may_begin(installation: Installation, arguments: Arguments) -> bool:
     """Whether a root that is installed shall get a new system database. Raises ConfigError if it has none and that is not asked for, or if it has one."""
     from svc.cli.maintenance import read_config
     from svc.errors import ConfigError
     from svc.root.installation import INSTALLING, begin_database, has_database, require_database
 
-    config = read_config(place, arguments)
+    config = read_config(installation, arguments)
     if has_database(config):
         if "new-database" in arguments.flags:
             raise ConfigError(f"There is a system database in {config['storage.path']} already")
         return False
     if "new-database" in arguments.flags:
-        begin_database(place.root)
+        begin_database(installation.root)
     require_database(config)
-    return (place.root / INSTALLING).exists()
+    return (installation.root / INSTALLING).exists()
 
 
-def _ask_missing(place: Place, arguments: Arguments) -> None:
+def _ask_missing(installation: Installation, arguments: Arguments) -> None:
     """Ask for what neither the environment nor the command line gives; Enter takes the default."""
     import getpass
 
     given = {name.lower() for name in (*os.environ, *arguments.options)}
     if "rootpath" not in given:
-        arguments.options["ROOTPATH"] = input(f"Root directory [{place.root}]: ").strip() or str(place.root)
+        arguments.options["ROOTPATH"] = input(f"Root directory [{installation.root}]: ").strip() or str(installation.root)
     if "svc_admin_username" not in given:
         arguments.options["SVC_ADMIN_USERNAME"] = input("Name of the first super user [admin]: ").strip() or "admin"
     if "svc_admin_password" not in given:
@@ -99,7 +99,7 @@ def _ask_missing(place: Place, arguments: Arguments) -> None:
 
 def _create_system(config: Config, administrator: Administrator) -> None:
     """The system database, the role `super_user` and the first super user, as the server's start makes them."""
-    from svc.auth.install import ensure_first_super_user
+    from svc.auth.first_super_user import ensure_first_super_user
     from svc.clock import SYSTEM_CLOCK
     from svc.root.data_version import ensure_version
     from svc.root.installation import PASSWORD_FILE, keep_initial_password

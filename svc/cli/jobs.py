@@ -34,7 +34,7 @@ def pause(seconds: float) -> None:
 
 
 def wait_for_job(client: Client, job_id: str, bar: Bar, wait: Callable[[float], None] | None = None) -> dict[str, Any]:
-    """Look at a job until it has ended. Returns its record. `wait`: what passes the time in between. Raises JobLost, Refused."""
+    """Look at a job until it has ended. Returns its record. `wait`: what passes the time in between. Raises JobLost, AuthenticationRefused."""
     seconds = FIRST_PAUSE
     failures = 0
     while True:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from svc.cli.arguments import Arguments, UsageError
 from svc.cli.client import Client, Unreachable
-from svc.cli.credentials import Login, Logins
+from svc.cli.credentials import SavedLogin, SavedLogins
+from svc.cli.operation_arguments import parse_value
 from svc.cli.operations import refuse, warn
 from svc.cli.secret_input import read_secret
 from svc.cli.target import DOT_ENV, TARGET_VARIABLES, cli_environment, parse_target, read_dot_env, target_text
-from svc.cli.words import parse_value
 
 NO_TERMINAL = "svc login asks for what is missing, and there is no terminal: svc login URL username=NAME password_file=FILE, where - is standard input"
 _GIVEN = frozenset(
@@ -42,7 +42,7 @@ def login(arguments: Arguments) -> int:
         return refuse(str(error))
     if not isinstance(tokens, dict) or not all(isinstance(tokens.get(name), str) for name in ("operation_token", "refresh_token")):
         return refuse(f"{target.url} gave no tokens: is it the operations port of a server of this kind?")
-    Logins.of_user(os.environ).keep(target.url, Login(tokens["operation_token"], tokens["refresh_token"], username))
+    SavedLogins.of_user(os.environ).keep(target.url, SavedLogin(tokens["operation_token"], tokens["refresh_token"], username))
     print(f"Logged in at {target.url} as {username}.")
     if set_dot_env(Path.cwd(), TARGET_VARIABLES[0], target.url):
         print(f"{TARGET_VARIABLES[0]} is set in {DOT_ENV}: operations go there when they are called in this directory.")
@@ -52,7 +52,7 @@ def login(arguments: Arguments) -> int:
 def logout(arguments: Arguments) -> int:
     """Forget the tokens of one server, or all."""
     address, _ = _words(arguments)
-    logins = Logins.of_user(os.environ)
+    logins = SavedLogins.of_user(os.environ)
     if not address:
         logins.remove_all()
         print("Logged out everywhere.")

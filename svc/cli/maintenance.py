@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc import __version__
-from svc.cli.arguments import RUNNING, Arguments, UsageError, fail, installed_place
+from svc.cli.arguments import RUNNING, Arguments, UsageError, complete_installation, fail
 from svc.cli.serving import load_config
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.root.installation import Place
+    from svc.root.installation import Installation
 
 
 def renew_certs(arguments: Arguments) -> int:
@@ -23,11 +23,11 @@ def renew_certs(arguments: Arguments) -> int:
     from svc.tls.certificates import renew_certificates
 
     arguments.no_words()
-    place = installed_place(arguments)
-    config = read_config(place, arguments)
+    installation = complete_installation(arguments)
+    config = read_config(installation, arguments)
     try:
-        check_user(place)
-        renew_certificates(place.root, config["node.hostname"])
+        check_user(installation)
+        renew_certificates(installation.root, config["node.hostname"])
     except (OSError, Problem, WrongUser) as error:
         return fail(error)
     print("Successfully renewed self-signed certificates")
@@ -44,7 +44,7 @@ def copy_db(arguments: Arguments) -> int:
     name, file = arguments.words[0], Path(arguments.words[1])
     if "/" in name or name in (".", ".."):
         raise UsageError(f'"{name}" is no name of a database')
-    config = read_config(installed_place(arguments), arguments)
+    config = read_config(complete_installation(arguments), arguments)
     path = config.database_path(name) / name
     if not (path / "data.mdb").is_file():
         return fail(f"database '{name}' does not exist")
@@ -72,11 +72,11 @@ def upgrade(arguments: Arguments) -> int:
     from svc.store.system import ensure_system
 
     arguments.no_words()
-    place = installed_place(arguments)
+    installation = complete_installation(arguments)
     try:
-        check_user(place)
-        with RootLock(place.root, is_server=False):
-            config = load_config(place, arguments)
+        check_user(installation)
+        with RootLock(installation.root, is_server=False):
+            config = load_config(installation, arguments)
             require_database(config)
             store = Store(config["storage.path"], node=config["node.hostname"])
             try:
@@ -93,12 +93,12 @@ def upgrade(arguments: Arguments) -> int:
     return 0
 
 
-def read_config(place: Place, arguments: Arguments) -> Config:
+def read_config(installation: Installation, arguments: Arguments) -> Config:
     """The configuration of a place with the overrides of this call, which are not written. Raises UsageError."""
     from svc.config.overrides import examine
     from svc.errors import ConfigError
 
     try:
-        return examine(place.root, environ=os.environ, options=arguments.options, file=place.file).config
+        return examine(installation.root, environ=os.environ, options=arguments.options, file=installation.file).config
     except ConfigError as error:
         raise UsageError(f"svc config file validation error: {error}") from error

@@ -8,10 +8,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.cli.arguments import RUNNING, Arguments, UsageError, fail, installed_place
+from svc.cli.arguments import RUNNING, Arguments, UsageError, complete_installation, fail
 from svc.cli.maintenance import read_config
+from svc.cli.operation_arguments import OperationArguments
 from svc.cli.output import chosen_style, show
-from svc.cli.words import Words
 
 if TYPE_CHECKING:
     from svc.config import Config
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Work = Callable[["Config", Mapping[str, Any]], Any]
 
 
-def run_offline(arguments: Arguments, row: Operation, words: Words) -> int:
+def run_offline(arguments: Arguments, row: Operation, words: OperationArguments) -> int:
     """Carry out one of OFFLINE. Returns the exit status."""
     from svc.cli.operations import refuse
     from svc.errors import Problem
@@ -32,12 +32,12 @@ def run_offline(arguments: Arguments, row: Operation, words: Words) -> int:
     if words.parameters.get("out") is not None:
         raise UsageError(f"{row.name} has no answer for a file while the server is stopped")
     style = chosen_style(True if "json" in arguments.flags else words.switch("json"))
-    place = installed_place(arguments)
-    config = read_config(place, arguments)
+    installation = complete_installation(arguments)
+    config = read_config(installation, arguments)
     work, changes = OFFLINE[row.name]
     try:
-        check_user(place)
-        with RootLock(place.root, is_server=False) if changes else nullcontext():
+        check_user(installation)
+        with RootLock(installation.root, is_server=False) if changes else nullcontext():
             result = work(config, read_fields(words.body, row.fields))
     except AlreadyRunning as error:  # it was started meanwhile
         fail(error)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.commands import BY_NAME
-from svc.cli.words import PARAMETERS, TEXT_KINDS
+from svc.cli.operation_arguments import PARAMETERS, TEXT_KINDS
 
 if TYPE_CHECKING:
     from svc.operations.fields import Field

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place
-from svc.cli.client import Answer, Client, Refused, Unreachable, error_sentence
-from svc.cli.credentials import Logins, RemoteClient, find_credentials
+from svc.cli.arguments import FAILED, Arguments, UsageError, existing_installation
+from svc.cli.client import Answer, AuthenticationRefused, Client, Unreachable, error_sentence
+from svc.cli.credentials import RemoteClient, SavedLogins, find_credentials
 from svc.cli.jobs import JobLost, progress_bar, wait_for_job
-from svc.cli.output import Style, chosen_style, copy_json, printable, show
+from svc.cli.operation_arguments import OperationArguments, read_arguments
+from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, show
 from svc.cli.target import cli_environment, local_target, parse_target, target_text
-from svc.cli.words import Words, read_words
 
 if TYPE_CHECKING:
     from svc.operations.operation import Operation
@@ -33,7 +33,7 @@ def run_operation(arguments: Arguments, row: Operation) -> int:
     environment = cli_environment(os.environ, Path.cwd())
     given = next((word.partition("=")[2] for word in reversed(arguments.words) if word.startswith("target=")), None)
     address = target_text(given, environment)
-    words = read_words(arguments.words, row, remote=bool(address))
+    words = read_arguments(arguments.words, row, remote=bool(address))
     if address:
         client = remote_client(address, arguments, words, environment)
         if given is None and sys.stderr.isatty():  # nobody should drop a table elsewhere because of a file they have forgotten
@@ -50,13 +50,13 @@ def run_operation(arguments: Arguments, row: Operation) -> int:
     return perform(client, row, {"operation": arguments.command, **words.body}, words, arguments)
 
 
-def remote_client(address: str, arguments: Arguments, words: Words, environment: dict[str, str]) -> Client:
+def remote_client(address: str, arguments: Arguments, words: OperationArguments, environment: dict[str, str]) -> Client:
     """A client of another server, with the first complete credentials. Raises UsageError."""
     verified = "insecure" not in arguments.flags and words.switch("rejectUnauthorized", True) is not False
     target = parse_target(address, verified=verified)
     if not verified and target.scheme == "https":
         warn(f"the certificate of {target.host} is not verified")
-    logins = Logins.of_user(os.environ)
+    logins = SavedLogins.of_user(os.environ)
     return RemoteClient(target, find_credentials(target, words.parameters, environment, logins, warn), logins)
 
 
@@ -64,11 +64,11 @@ def local_client(arguments: Arguments) -> Client:
     """A client of the running server of this root, over its Unix socket. Raises UsageError with the contract's texts."""
     from svc.errors import ConfigError
 
-    place = existing_place(arguments)
-    if not place.installed:
+    installation = existing_installation(arguments)
+    if not installation.installed:
         raise NotRunning(MUST_RUN)
     try:
-        target = local_target(place, os.environ)
+        target = local_target(installation, os.environ)
     except ConfigError as error:
         raise UsageError(f"Error: {error}") from error
     if target is not None:
@@ -77,10 +77,10 @@ def local_client(arguments: Arguments) -> Client:
             return client
     from svc.root.installation import running_pid
 
-    raise NotRunning(MUST_RUN) if running_pid(place.root) is None else UsageError(NO_SOCKET)
+    raise NotRunning(MUST_RUN) if running_pid(installation.root) is None else UsageError(NO_SOCKET)
 
 
-def perform(client: Client, row: Operation, body: dict[str, Any], words: Words, arguments: Arguments) -> int:
+def perform(client: Client, row: Operation, body: dict[str, Any], words: OperationArguments, arguments: Arguments) -> int:
     """Send one operation and show what comes back. Returns the exit status."""
     style = chosen_style(True if "json" in arguments.flags else words.switch("json"))
     waits = words.switch("wait", True)
@@ -95,14 +95,14 @@ def perform(client: Client, row: Operation, body: dict[str, Any], words: Words, 
                 return 0
             if not answer.is_json:
                 return _show_bytes(answer, row)
-            if style is Style.JSON and not row.starts_job and not sys.stdout.isatty():
+            if style is OutputStyle.JSON and not row.starts_job and not sys.stdout.isatty():
                 copy_json(answer)
                 return 0
             result = answer.value()
         if waits and _job_id(row, result) is not None:
             return _follow(client, row, result, style)
         show(result, style)
-    except (Unreachable, Refused, JobLost) as error:
+    except (Unreachable, AuthenticationRefused, JobLost) as error:
         return refuse(str(error))
     except RecursionError:
         return refuse("The answer is nested too deeply to be shown; out=FILE keeps it as it is")
@@ -189,7 +189,7 @@ def _job_id(row: Operation, result: Any) -> str | None:
     return job_id if row.starts_job and isinstance(job_id, str) else None
 
 
-def _follow(client: Client, row: Operation, started: dict[str, Any], style: Style) -> int:
+def _follow(client: Client, row: Operation, started: dict[str, Any], style: OutputStyle) -> int:
     """Wait for the end of a job; its record is the result."""
     job_id = started["job_id"]
     try:
@@ -200,7 +200,7 @@ def _follow(client: Client, row: Operation, started: dict[str, Any], style: Styl
         return FAILED
     failed = job.get("status") != "COMPLETE"
     message = job.get("message")
-    if style is not Style.HUMAN:
+    if style is not OutputStyle.HUMAN:
         show({"job_id": job_id, **job}, style)
     elif not failed:
         show(message if job.get("result") is None else {"message": message, "result": job["result"]}, style)

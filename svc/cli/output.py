@@ -23,7 +23,7 @@ BORDERS = 3  # characters a column takes beside its content
 MAX_TABLE_ROWS = 5_000  # a table is laid out as a whole; longer lists are YAML
 
 
-class Style(Enum):
+class OutputStyle(Enum):
     """`HUMAN`: on a terminal."""
 
     HUMAN = "human"
@@ -31,19 +31,19 @@ class Style(Enum):
     JSON = "json"
 
 
-def chosen_style(wants_json: bool | None, stream: TextIO | None = None) -> Style:
+def chosen_style(wants_json: bool | None, stream: TextIO | None = None) -> OutputStyle:
     """`json=true` and `json=false` as given, else by where the output goes."""
     if wants_json is not None:
-        return Style.JSON if wants_json else Style.YAML
-    return Style.HUMAN if (stream or sys.stdout).isatty() else Style.JSON
+        return OutputStyle.JSON if wants_json else OutputStyle.YAML
+    return OutputStyle.HUMAN if (stream or sys.stdout).isatty() else OutputStyle.JSON
 
 
-def show(value: Any, style: Style, console: Console | None = None) -> None:
+def show(value: Any, style: OutputStyle, console: Console | None = None) -> None:
     """Print a result. `console`: where tables go, for tests."""
-    if style is Style.JSON:
+    if style is OutputStyle.JSON:
         print(_json_text(value, for_people=sys.stdout.isatty()))
         return
-    if style is Style.YAML or not _show_for_people(value, console):
+    if style is OutputStyle.YAML or not _show_for_people(value, console):
         text = yaml_text(value)
         if console is None:
             print(text, end="")

@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from svc.cli.arguments import FAILED, Arguments, UsageError, existing_place, named_directory, place_of
+from svc.cli.arguments import FAILED, Arguments, UsageError, existing_installation, installation_of, named_directory
 
 if TYPE_CHECKING:
     from svc.cli.client import Client
-    from svc.root.installation import Place
+    from svc.root.installation import Installation
 
 RESTART_SECONDS = 60.0  # until the new server must answer
 GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
@@ -27,14 +27,14 @@ def start(arguments: Arguments) -> int:
     return start_in_background(_checked_start(arguments), [str(app) for app in apps], arguments.options)
 
 
-def _checked_start(arguments: Arguments) -> Place:
+def _checked_start(arguments: Arguments) -> Installation:
     from svc.errors import ConfigError
     from svc.root.installation import WrongUser, check_user, install
 
     try:
-        place = place_of(arguments)
-        check_user(place)
-        return install(place, os.environ, arguments.options)
+        installation = installation_of(arguments)
+        check_user(installation)
+        return install(installation, os.environ, arguments.options)
     except (ConfigError, WrongUser) as error:
         raise UsageError(f"Error: {error}") from error
 
@@ -44,21 +44,21 @@ def stop(arguments: Arguments) -> int:
     from svc.root.installation import running_pid
 
     arguments.no_words()
-    place = existing_place(arguments)
-    pid = running_pid(place.root) if place.installed else None
+    installation = existing_installation(arguments)
+    pid = running_pid(installation.root) if installation.installed else None
     if pid is None:
         print("svc is not running.")
         return 0
     print("Stopping svc.", flush=True)
-    return stop(place.root, pid)
+    return stop(installation.root, pid)
 
 
 def restart(arguments: Arguments) -> int:
     """Renew a running server through its socket and wait until the new one answers; start one that is not running."""
     from svc.root.installation import running_pid
 
-    place = existing_place(arguments)
-    if not place.installed or running_pid(place.root) is None:
+    installation = existing_installation(arguments)
+    if not installation.installed or running_pid(installation.root) is None:
         return start(arguments)
     arguments.no_words()
     arguments.no_options_but("rootpath")
@@ -76,7 +76,7 @@ def restart(arguments: Arguments) -> int:
         answer.close()
     except Unreachable as error:
         return refuse(str(error))
-    return _await_renewal(place.root, client, client.target.socket, before)
+    return _await_renewal(installation.root, client, client.target.socket, before)
 
 
 def _identity(socket: Path) -> tuple[int, int] | None:
@@ -112,9 +112,9 @@ def status(arguments: Arguments) -> int:
     from svc.root.installation import running_pid
 
     arguments.no_words()
-    place = existing_place(arguments)
-    pid = running_pid(place.root) if place.installed else None
-    status = "not installed" if not place.installed else "stopped" if pid is None else "running"
+    installation = existing_installation(arguments)
+    pid = running_pid(installation.root) if installation.installed else None
+    status = "not installed" if not installation.installed else "stopped" if pid is None else "running"
     if "json" in arguments.flags:
         print(json.dumps({"svc": {"status": status} | ({"pid": pid} if pid is not None else {})}))
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, named_directory, place_of
+from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, installation_of, named_directory
 from svc.root.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from svc.config import Config
     from svc.config.document import Document
-    from svc.root.installation import Place, Terminal
+    from svc.root.installation import Installation, Terminal
     from svc.server import Server
 
 
@@ -82,13 +82,13 @@ def serve(
     try:
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        place = place_of(arguments)
-        check_user(place)
-        place = install(place, os.environ, arguments.options)
-        with RootLock(place.root):
-            config = load_config(place, arguments, dev=dev)
+        installation = installation_of(arguments)
+        check_user(installation)
+        installation = install(installation, os.environ, arguments.options)
+        with RootLock(installation.root):
+            config = load_config(installation, arguments, dev=dev)
             require_database(config)
-            make_directories(place.root, config)
+            make_directories(installation.root, config)
             config = _compact_on_start(config)
             if https:
                 _make_local_certificate(config)
@@ -107,7 +107,7 @@ def serve(
                 username=administrator.username,
                 password=administrator.password,
             )
-            end_installation(place.root)
+            end_installation(installation.root)
             return run_server(server)
     except AlreadyRunning as error:
         print(f"Error: {error}", file=terminal)
@@ -169,13 +169,13 @@ def _make_local_certificate(config: Config) -> None:
         raise UsageError(f"Error: no certificate can be made: {problem.message}") from problem
 
 
-def load_config(place: Place, arguments: Arguments, *, dev: bool = False) -> Config:
+def load_config(installation: Installation, arguments: Arguments, *, dev: bool = False) -> Config:
     """The configuration of this place with all overrides. Raises UsageError with the contract's text if it is not valid."""
     from svc.config import Config
     from svc.errors import ConfigError
 
     try:
-        return Config.load(place.root, environ=os.environ, options=arguments.options, dev=dev, file=place.file)
+        return Config.load(installation.root, environ=os.environ, options=arguments.options, dev=dev, file=installation.file)
     except ConfigError as error:
         raise UsageError(f"svc config file validation error: {error}") from error
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from svc.cli.arguments import UsageError
-from svc.cli.client import Target
+from svc.cli.client import ServerAddress
 
 if TYPE_CHECKING:
-    from svc.root.installation import Place
+    from svc.root.installation import Installation
 
 OPERATIONS_PORT = 9925
 TARGET_VARIABLES = ("SVC_CLI_TARGET", "CLI_TARGET")
@@ -53,8 +53,8 @@ def target_text(given: str | None, environment: Mapping[str, str]) -> str:
     return next((environment[name].strip() for name in TARGET_VARIABLES if name in environment), "")
 
 
-def parse_target(text: str, *, verified: bool = True) -> Target:
-    """An address -> Target. A bare host is `https` on port 9925; a URL keeps its scheme and the port that belongs to it. Raises UsageError.
+def parse_target(text: str, *, verified: bool = True) -> ServerAddress:
+    """An address -> ServerAddress. A bare host is `https` on port 9925; a URL keeps its scheme and the port that belongs to it. Raises UsageError.
 
     >>> parse_target("db.example").url, parse_target("http://localhost:9925/").url, parse_target("https://ann:x@db.example").url
     ('https://db.example:9925', 'http://localhost:9925', 'https://db.example:443')
@@ -71,7 +71,7 @@ def parse_target(text: str, *, verified: bool = True) -> Target:
         port = OPERATIONS_PORT if bare else _DEFAULT_PORTS[parts.scheme]
     path = parts.path or "/"
     shown = f"[{host}]" if ":" in host else host
-    return Target(
+    return ServerAddress(
         url=f"{parts.scheme}://{shown}:{port}{path.rstrip('/')}",
         scheme=parts.scheme,
         host=host,
@@ -87,7 +87,7 @@ def _without_password(text: str) -> str:
     return text.rpartition("@")[2]
 
 
-def local_target(place: Place, environ: Mapping[str, str]) -> Target | None:
+def local_target(installation: Installation, environ: Mapping[str, str]) -> ServerAddress | None:
     """The Unix socket of the server in a place, whether it runs or not; None if its configuration opens none. Raises ConfigError."""
     from svc.config.document import read_document
     from svc.config.relocation import relocated
@@ -96,10 +96,10 @@ def local_target(place: Place, environ: Mapping[str, str]) -> Target | None:
     from svc.root.socket_path import socket_path
 
     name = ("operationsApi", "network", "domainSocket")
-    document = relocated(read_document(place.file), place.root)
+    document = relocated(read_document(installation.file), installation.root)
     stated = lookup(document, name)
     if stated is None and is_given(document, name):
         return None
-    usual = socket_path(place.root / Path(str(stated or "operations-server")).expanduser())
+    usual = socket_path(installation.root / Path(str(stated or "operations-server")).expanduser())
     assert usual is not None
-    return Target(socket=recorded_socket(environ, usual))
+    return ServerAddress(socket=recorded_socket(environ, usual))

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from svc.config.document import Document, modernise
+from svc.config.document import Document, migrate_names
 from svc.config.origins import Origins, hint, nearest, nearest_setting
 from svc.config.relocation import relocated
 from svc.config.settings import (
@@ -144,7 +144,7 @@ def _closed(node: object) -> object:
     return Section({name: _closed(inner) for name, inner in node.items()})
 
 
-class Findings:
+class Diagnostics:
     """What was found odd while building: sentences that end with the place they concern, where that is known."""
 
     def __init__(self, origins: Origins) -> None:
@@ -170,8 +170,8 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
     `origins`: where values came from, for the sentences. Nothing is read or created on the disk. Unknown keys, former names and settings
     without effect become notes.
     """
-    found = Findings(origins or Origins())
-    known, former = modernise(relocated(document, root))
+    found = Diagnostics(origins or Origins())
+    known, former = migrate_names(relocated(document, root))
     for name, sentence in former:
         found.note("warn", sentence, name)
     components = _take_components(known, found)
@@ -210,7 +210,7 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
     )
 
 
-def _take_components(document: Document, found: Findings) -> dict[str, Any]:
+def _take_components(document: Document, found: Diagnostics) -> dict[str, Any]:
     """Take the component entries out: unknown names that hold a mapping or a boolean, and booleans that switch a section of ours."""
     components: dict[str, Any] = {}
     for name in list(document):
@@ -227,14 +227,14 @@ def _take_components(document: Document, found: Findings) -> dict[str, Any]:
     return components
 
 
-def _maybe_misspelt_section(name: str, entry: Document, found: Findings) -> None:
+def _maybe_misspelt_section(name: str, entry: Document, found: Diagnostics) -> None:
     """A component may have any name, but one much like a section, with keys that the section has, is rather that one misspelt."""
     section = nearest(name, SECTIONS)
     if section and "package" not in entry and any(f"{section}.{key}" in BY_NAME or f"{section}.{key}" in _BRANCHES for key in entry):
         found.note("warn", f"Unknown setting '{name}' is taken for a component{hint(section)}", name)
 
 
-def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str, Any], found: Findings) -> None:
+def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str, Any], found: Diagnostics) -> None:
     """`<component>.logging` is the one field of a component entry that is ours: it is found in the values under this name."""
     for name, entry in components.items():
         if isinstance(entry, dict) and entry.get("logging") is not None:
@@ -245,7 +245,7 @@ def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str,
                 _value_faults(row.name, error, found)
 
 
-def _value_faults(name: str, error: ValueError, found: Findings) -> None:
+def _value_faults(name: str, error: ValueError, found: Diagnostics) -> None:
     """The faults of one value; a mapping may have several, each with its own place."""
     if isinstance(error, FieldFaults):
         for field_name, text in error.faults:
@@ -254,7 +254,7 @@ def _value_faults(name: str, error: ValueError, found: Findings) -> None:
         found.fault(fault_text(name, error), name)
 
 
-def _resolve(setting: Setting, document: Document, root: Path, values: dict[str, Any], found: Findings) -> None:
+def _resolve(setting: Setting, document: Document, root: Path, values: dict[str, Any], found: Diagnostics) -> None:
     """Put the value of one setting, or its default, into `values`."""
     path = setting.name.split(".")
     given = lookup(document, path)
@@ -291,7 +291,7 @@ def _tls_section(given: Document, root: Path) -> Section:
     return Section({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
 
 
-def _tls_entries(section: object, key: str, root: Path, found: Findings, prefix: str = "") -> tuple[Section, ...]:
+def _tls_entries(section: object, key: str, root: Path, found: Diagnostics, prefix: str = "") -> tuple[Section, ...]:
     """`tls` may be a list of mappings: check each. The first one stays in the document, as the plain mapping the rows describe."""
     if not isinstance(section, dict) or section.get(key) is None:
         return ()
@@ -308,7 +308,7 @@ def _tls_entries(section: object, key: str, root: Path, found: Findings, prefix:
     return tuple(result)
 
 
-def _databases(section: object, root: Path, values: dict[str, Any], found: Findings) -> None:
+def _databases(section: object, root: Path, values: dict[str, Any], found: Diagnostics) -> None:
     if section is None:
         return
     if not isinstance(section, dict):
@@ -333,7 +333,7 @@ def _databases(section: object, root: Path, values: dict[str, Any], found: Findi
                 found.unknown(full_name, f"databases.{name}.{meant}" if meant else "")
 
 
-def _check_ports(values: Mapping[str, Any], document: Document, found: Findings) -> None:
+def _check_ports(values: Mapping[str, Any], document: Document, found: Diagnostics) -> None:
     """All listening ports differ; null (not opened) and 0 (any free one) may repeat."""
     opened = [name for name in PORTS if values[name] and (name.partition(".")[0] not in OPTIONAL_SECTIONS or is_replicated(document))]
     for one, other in combinations(opened, 2):
@@ -345,7 +345,7 @@ def _check_ports(values: Mapping[str, Any], document: Document, found: Findings)
 _BRANCHES = frozenset(".".join(name.split(".")[:length]) for name in BY_NAME for length in range(1, name.count(".") + 1))
 
 
-def _unknown_keys(document: Document, found: Findings, prefix: str = "") -> None:
+def _unknown_keys(document: Document, found: Diagnostics, prefix: str = "") -> None:
     """A `warn` note per key below our sections that is no setting; a section that is no mapping is a fault."""
     for key, value in document.items():
         name = f"{prefix}{key}"
@@ -362,7 +362,7 @@ def _unknown_keys(document: Document, found: Findings, prefix: str = "") -> None
             found.fault(f"'{name}' must be a mapping", name)
 
 
-def _unknown_fields(row: Setting, value: Document, found: Findings, name: str, prefix: str = "") -> None:
+def _unknown_fields(row: Setting, value: Document, found: Diagnostics, name: str, prefix: str = "") -> None:
     """The same for the fields of a mapping; `prefix`: of those that are looked at, with a dot at its end."""
     fields = [part.name.removeprefix(prefix) for part in row.fields if part.name.startswith(prefix)]
     for key, inner in value.items():

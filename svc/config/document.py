@@ -163,7 +163,7 @@ def changed(document: Document, changes: dict[str, object]) -> Document:
     return result
 
 
-def modernise(document: Document) -> tuple[Document, list[tuple[str, str]]]:
+def migrate_names(document: Document) -> tuple[Document, list[tuple[str, str]]]:
     """A copy with today's names only, and for each former name found that name and a sentence. Where both are given, today's wins.
 
     Former names stand at the top level, flat (`log_level: debug`) or as the mapping they used to be (`customFunctions: {network: ...}`).

@@ -37,7 +37,7 @@ Leaf = tuple[str, ...]
 
 
 @dataclass
-class State:
+class LayerState:
     """What the last start left; see the module's docstring."""
 
     written: Document = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Merged:
 
     document: Document
     needs_copy: bool
-    state: State | None
+    state: LayerState | None
     state_file: Path
 
     def save_state(self) -> None:
@@ -84,7 +84,7 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
     if not given and state is None:
         document = changed(file, dict(singles))
         return Merged(document, document != file, None, state_file)
-    state = state or State(copy.deepcopy(file))
+    state = state or LayerState(copy.deepcopy(file))
     owner, edited = _owner_document(file, state)
     for leaf, name in state.sources.items():
         if name == SET and leaf not in given.get(SET, {}):
@@ -92,11 +92,11 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
     before_singles, owner = owner, changed(owner, dict(singles))
     document, sources = _layered(owner, given, {tuple(name.split(".")) for name in singles}, edited, root)
     originals = {leaf: lookup(owner, leaf) for leaf in sources if is_given(owner, leaf)}
-    kept = State(copy.deepcopy(document), sources, originals, edited) if given else None
+    kept = LayerState(copy.deepcopy(document), sources, originals, edited) if given else None
     return Merged(document, owner != before_singles, kept, state_file)
 
 
-def _owner_document(file: Document, state: State) -> tuple[Document, set[Leaf]]:
+def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Leaf]]:
     """What the owner of the file wants: what was written last without what variables set, with the edits made since. And all edits."""
     owner = copy.deepcopy(state.written)
     for leaf in state.sources:
@@ -205,13 +205,13 @@ def _remove(document: Document, leaf: Leaf) -> None:
             _remove(document, leaf[:-1])
 
 
-def _read_state(file: Path) -> State | None:
+def _read_state(file: Path) -> LayerState | None:
     """The state, None if there is none or it cannot be used: then everything in the file counts as its owner's."""
     try:
         content = json.loads(file.read_bytes())
         if content["version"] != STATE_VERSION:
             return None
-        return State(
+        return LayerState(
             content["written"],
             {tuple(leaf): name for leaf, name in content["sources"]},
             {tuple(leaf): value for leaf, value in content["originals"]},

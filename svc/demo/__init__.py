@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from svc.auth.install import DEFAULT_ADMIN
+from svc.auth.first_super_user import DEFAULT_ADMIN
 from svc.cli import FAILED, RUNNING
 from svc.cli.serving import run_server
 from svc.config import Config

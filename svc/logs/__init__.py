@@ -11,7 +11,7 @@ global log: who logs is given a Logger, or uses the standard library's `logging.
 The server calls `logs.configure(config)` again when the `logging` section has changed, sets `logs.on_pending` so that lines are written
 within a second instead of at once, calls `logs.maintain()` every minute (rotation), `logs.reopen()` on SIGHUP and `logs.close()` last.
 
-Modules: `lines` (text of a line), `files` (one file: append, rotate, expire), `core` (Logger, Log, Logs), `access` (HTTP access log),
+Modules: `lines` (text of a line), `files` (one file: append, rotate, expire), `core` (Logger, SectionLog, Logs), `access` (HTTP access log),
 `watch` (changes while the server runs), `capture` (standard library logging, what applications print), `redact` (bodies of operations
 without their secrets), `reading` (the entries of a file).
 """

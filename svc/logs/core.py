@@ -1,7 +1,7 @@
 """Loggers, the logs they write to, and their configuration (contract: configuration §5.1, §5.4).
 
-A `Log` is one `logging` section: a threshold and outputs. `Logs` owns all of them and the files they share. A `Logger` is what code holds:
-a Log, a thread name and tags. Configuring anew changes the Logs in place, so every Logger stays valid.
+A `SectionLog` is one `logging` section: a threshold and outputs. `Logs` owns all of them and the files they share. A `Logger` is what code holds:
+a SectionLog, a thread name and tags. Configuring anew changes the Logs in place, so every Logger stays valid.
 """
 
 import sys
@@ -24,7 +24,7 @@ BUILT_IN = ("http", "mqtt", "authentication", "tls", "storage", "analytics", "re
 """Sections of ours that may have their own `logging`; any other name is a component."""
 
 
-class Log:
+class SectionLog:
     """One `logging` section: what is written, and where to. `file` and `stdout` are None when they are off."""
 
     __slots__ = ("_logs", "file", "streams", "tag", "threshold")
@@ -138,7 +138,7 @@ class Logs:
         self.is_json = False
         """`logging.format: json`."""
         self._announced = False
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, SectionLog] = {}
         self._files: dict[Path, LogFile] = {}
         self._colors = False
         self._stdout: TextIO | None = None
@@ -158,11 +158,11 @@ class Logs:
         """A logger with this tag. `section` names the subsystem or component whose `logging` section applies; default: the main one."""
         return Logger(self, section, (tag_text(tag),) if tag else (), thread)
 
-    def log(self, section: str) -> Log:
-        """The Log of a section; the same object for ever."""
+    def log(self, section: str) -> SectionLog:
+        """The SectionLog of a section; the same object for ever."""
         found = self._logs.get(section)
         if found is None:
-            found = self._logs[section] = Log(self)
+            found = self._logs[section] = SectionLog(self)
             self._apply(section, found)
         return found
 
@@ -179,7 +179,7 @@ class Logs:
             name.removesuffix(".logging") for name, fields in config.values.items() if name.endswith(".logging") and fields is not None
         }
         for section in sorted({"", *given, *self._logs}):  # the main section first: its file is rotated as it says
-            self._apply(section, self._logs.setdefault(section, Log(self)), before)
+            self._apply(section, self._logs.setdefault(section, SectionLog(self)), before)
         for path, file in before.items():
             if self._files.get(path) is not file:
                 file.close()
@@ -190,8 +190,8 @@ class Logs:
         """No log writes anything below this level."""
         return min(log.threshold for log in self._logs.values())
 
-    def _apply(self, section: str, log: Log, before: Mapping[Path, LogFile] | None = None) -> None:
-        """Set a Log to what the configuration says about its section; unset fields come from the main section."""
+    def _apply(self, section: str, log: SectionLog, before: Mapping[Path, LogFile] | None = None) -> None:
+        """Set a SectionLog to what the configuration says about its section; unset fields come from the main section."""
         config = self._config
         if config is None:
             return

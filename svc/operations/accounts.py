@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.auth.passwords import verify_password
-from svc.auth.permissions import covers
+from svc.auth.roles import covers
 from svc.auth.users import new_login_epoch
 from svc.errors import Problem
 from svc.operations.call import Call

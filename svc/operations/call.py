@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from svc.auth.permissions import ALL_RIGHTS, TableRights
+from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import User
 from svc.errors import ClientError, NotFound
 from svc.messages import Request

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from svc.auth.permissions import ALL_RIGHTS, AttributeRights, TableRights
+from svc.auth.roles import ALL_RIGHTS, AttributeRights, TableRights
 from svc.operations.call import Call
 from svc.store import Database, Table
 from svc.store.schema import Attribute, Structure

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from svc.auth.permissions import Role
-from svc.auth.roles import check_permission
+from svc.auth.permission_check import check_permission
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import NotFound, Problem, Refusal, ValidationError
 from svc.operations.fields import MAX_NAME

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from svc.auth.permissions import MANAGED_TIME_WRITTEN, WRITABLE_SYSTEM_TABLES, Role, TableRights
+from svc.auth.roles import MANAGED_TIME_WRITTEN, WRITABLE_SYSTEM_TABLES, Role, TableRights
 from svc.auth.users import User
 from svc.errors import Problem, Refusal
 from svc.operations.fields import DATABASE, TABLE, given, read_fields

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.errors import QueryError
 from svc.operations.refusals import Violations
 from svc.query.mapping import MAX_NODES

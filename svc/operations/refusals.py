@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from svc.auth.permissions import TableRights
+from svc.auth.roles import TableRights
 from svc.auth.users import User
 from svc.errors import Refusal
 from svc.store.conversion import printable

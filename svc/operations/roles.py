@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from svc.auth.roles import check_permission
+from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import DELETE, INSERT, UPDATE, change_accounts, check_grant, check_not_super
 from svc.operations.call import Call

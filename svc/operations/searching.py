@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from svc.auth.permissions import Role, TableRights, rights
+from svc.auth.roles import Role, TableRights, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError
 from svc.operations.call import Call

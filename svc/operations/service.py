@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from svc.auth.permissions import ALL_RIGHTS, rights
+from svc.auth.roles import ALL_RIGHTS, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, Problem, ValidationError
 from svc.http.row_stream import Execution

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from svc.analytics import process
-from svc.analytics.service import load_fields
+from svc.analytics.collector import load_fields
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.node import Node

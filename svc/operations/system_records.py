@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_password, is_acceptable
-from svc.auth.roles import check_permission
+from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import ending_logins
 from svc.operations.call import Call

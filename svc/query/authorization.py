@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from svc.auth.permissions import TableRights, rights
+from svc.auth.roles import TableRights, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation
 from svc.query.nodes import Condition, Filter, Group, Query, Select, SelectItem

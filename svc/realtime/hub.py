@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from svc.auth.permissions import rights
+from svc.auth.roles import rights
 from svc.auth.users import User, UserDirectory, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, ClientError, NotFound, Problem

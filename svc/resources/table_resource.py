@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote
 
-from svc.auth.permissions import ALL_RIGHTS, TableRights, rights
+from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.content.unchanged import Restore, deciding, restore_json, restore_row
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from svc.root.installation import Place, Terminal
+    from svc.root.installation import Installation, Terminal
 
 READY = "\x00ready"
 PIPE_VARIABLE = "SVC_START_PIPE"
@@ -24,7 +24,7 @@ STOP_SECONDS = 60.0
 STREAMS_FILE = "svc-streams.log"
 
 
-def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[str, str]) -> int:
+def start_in_background(installation: "Installation", apps: Sequence[str], options: Mapping[str, str]) -> int:
     """Start the server, wait until it answers or fails, and show what it says. Returns the exit status."""
     from svc.root.secrets import erase_secrets
 
@@ -32,7 +32,7 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
     secret = {name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"}  # not for everybody's `ps`
     shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
     command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown]
-    streams = os.open(place.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    streams = os.open(installation.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         child = subprocess.Popen(
             command,
@@ -58,7 +58,7 @@ def start_in_background(place: "Place", apps: Sequence[str], options: Mapping[st
             said = True
     status = child.wait()
     if not said:
-        print(f"svc could not be started, see {place.root / 'log'}", file=sys.stderr)
+        print(f"svc could not be started, see {installation.root / 'log'}", file=sys.stderr)
     return status or 1
 
 

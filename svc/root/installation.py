@@ -67,7 +67,7 @@ class AlreadyRunning(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Installation:
     """Where a server lives. `file` is the configuration it runs with; `template` one that an installation starts from."""
 
     root: Path
@@ -76,7 +76,7 @@ class Place:
     template: Path | None = None
 
 
-def find_place(environ: Mapping[str, str], options: Mapping[str, str]) -> Place:
+def find_installation(environ: Mapping[str, str], options: Mapping[str, str]) -> Installation:
     """The root of this call: `--ROOTPATH`, the environment, `SVC_CONFIG`, the boot file, else `~/svc` (contract: configuration §1).
 
     Names may be in any case. A root that holds a configuration file counts as installed.
@@ -98,11 +98,11 @@ def find_place(environ: Mapping[str, str], options: Mapping[str, str]) -> Place:
     else:
         booted = _booted_file(environ)
         if booted is not None:
-            return Place(root_of(booted), booted, True)
+            return Installation(root_of(booted), booted, True)
         root = absolute("~/svc")
     file = root / CONFIG_FILE
     installed = file.is_file()
-    return Place(root, template if template is not None and installed else file, installed, None if installed else template)
+    return Installation(root, template if template is not None and installed else file, installed, None if installed else template)
 
 
 def stated_root(file: Path) -> Path | None:
@@ -183,26 +183,28 @@ def _write_boot_lines(environ: Mapping[str, str], lines: Mapping[str, str]) -> N
 # first run
 
 
-def install(place: Place, environ: Mapping[str, str], options: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK) -> Place:
+def install(
+    installation: Installation, environ: Mapping[str, str], options: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK
+) -> Installation:
     """The part of the first run that concerns files: directories, configuration, boot file. Returns the place, now installed.
 
     Users, keys and the system database are made by the server's start. Raises ConfigError for a root that is something else's.
     """
-    root = place.root
-    if place.installed:
-        return place
+    root = installation.root
+    if installation.installed:
+        return installation
     foreign = [entry.name for entry in _entries(root) if entry.name not in _OURS and not entry.name.startswith(f".{CONFIG_FILE}.")]
     if foreign:
         raise ConfigError(
             f"The directory {root} is not empty ('{sorted(foreign)[0]}') and holds no {CONFIG_FILE}; name another one with --ROOTPATH"
         )
-    document = first_document(root, environ, options, place.template)
+    document = first_document(root, environ, options, installation.template)
     make_directories(root)
     begin_database(root)
     write_document(root / CONFIG_FILE, document)
     write_boot_file(environ, root / CONFIG_FILE)
     _record(root, f"svc {__version__} installed in {root}", clock)
-    return Place(root, root / CONFIG_FILE, True)
+    return Installation(root, root / CONFIG_FILE, True)
 
 
 def begin_database(root: Path) -> None:
@@ -290,7 +292,7 @@ def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLO
 
             ensure_certificates(directory, config["node.hostname"], clock=clock)
         if tokens:
-            from svc.auth.keys import TokenKeys
+            from svc.auth.token_keys import TokenKeys
 
             TokenKeys(directory).prepare()
     except (OSError, Problem) as error:
@@ -305,10 +307,10 @@ def _record(root: Path, message: str, clock: Clock) -> None:
         stream.write(f"{timestamp(clock.wall())} {prefix('main', 0, 'notify', ())}{message}\n")
 
 
-def check_user(place: Place) -> None:
+def check_user(installation: Installation) -> None:
     """Raise WrongUser unless we are the OS user who owns the data: files made by another one would lock the owner out."""
     try:
-        owner = (place.root / "database").stat().st_uid
+        owner = (installation.root / "database").stat().st_uid
     except OSError:
         return
     if owner != os.geteuid():

@@ -16,8 +16,8 @@ from svc import __version__
 from svc.analytics import Analytics
 from svc.apps import App, load_app
 from svc.auth.events import AuthEvents
+from svc.auth.first_super_user import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
 from svc.auth.identify import Identifier
-from svc.auth.install import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.sessions import Sessions
 from svc.auth.tokens import Tokens

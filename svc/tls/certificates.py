@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from svc.auth.keys import exclusive
+from svc.auth.token_keys import exclusive
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config.document import write_private
 from svc.errors import ClientError

@@ -15,7 +15,7 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from svc.auth.keys import TokenKeys
+from svc.auth.token_keys import TokenKeys
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
 
 collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis

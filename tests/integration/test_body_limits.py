@@ -11,7 +11,7 @@ import cbor2
 import httpx
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.http.decoding import RequestDecoder
 from tests.integration.conftest import Process

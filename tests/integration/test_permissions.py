@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from tests.support.node import Node, Wire
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from svc.apps import load_app
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.operations.operation import Operation

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.auth.permissions import AttributeRights, TableRights, evaluate
+from svc.auth.roles import AttributeRights, TableRights, evaluate
 from svc.errors import Problem
 from svc.store.schema import Attribute, TableDefinition
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from svc.cli.client import Client, Target, Unreachable
+from svc.cli.client import Client, ServerAddress, Unreachable
 from svc.operations.fields import Field
 from svc.operations.operation import SUPER_USER, Operation
 
@@ -48,7 +48,7 @@ class FakeClient(Client):
     """Gives the answers in turn. `sent`: the bodies it was given."""
 
     def __init__(self, *answers: Any) -> None:
-        super().__init__(Target(url="http://fake"))
+        super().__init__(ServerAddress(url="http://fake"))
         self.answers = list(answers)
         self.sent: list[Mapping[str, Any]] = []
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from svc.analytics import Recorder
 from svc.apps import load_app
+from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.identify import Identifier
-from svc.auth.install import ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock

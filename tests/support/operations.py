@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from svc.auth.install import ensure_first_super_user
-from svc.auth.permissions import Role
+from svc.auth.first_super_user import ensure_first_super_user
+from svc.auth.roles import Role
 from svc.auth.sessions import Sessions
 from svc.auth.tokens import Tokens
 from svc.auth.users import User, UserDirectory

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from svc.auth.permissions import rights
+from svc.auth.roles import rights
 from svc.auth.users import User, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem

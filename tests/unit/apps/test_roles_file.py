@@ -10,7 +10,7 @@ import pytest
 
 from svc.apps import App, load_app
 from svc.apps.roles_file import read_roles, role_of
-from svc.auth.install import ensure_first_super_user
+from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query import QueryCache

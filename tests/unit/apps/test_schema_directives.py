@@ -6,7 +6,7 @@ import pytest
 
 from svc.apps import schema_directives as directives
 from svc.apps.schema_directives import FIELD_DIRECTIVES, TYPE_DIRECTIVES, read_directives, vector_index
-from svc.apps.schema_syntax import Directive, Place, Value
+from svc.apps.schema_syntax import Directive, Position, Value
 from svc.store.schema import VectorIndex
 
 
@@ -15,11 +15,11 @@ class Notes:
         self.warnings: list[str] = []
         self.errors: list[str] = []
 
-    def warn(self, message: str, place: Place) -> None:
-        self.warnings.append(f"{place.line}: {message}")
+    def warn(self, message: str, position: Position) -> None:
+        self.warnings.append(f"{position.line}: {message}")
 
-    def fail(self, message: str, place: Place) -> None:
-        self.errors.append(f"{place.line}: {message}")
+    def fail(self, message: str, position: Position) -> None:
+        self.errors.append(f"{position.line}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def read(known: directives.Specification, *given: tuple[str, dict[str, Any]]) ->
     notes = Notes()
     other = FIELD_DIRECTIVES if known is TYPE_DIRECTIVES else TYPE_DIRECTIVES
     found = read_directives(
-        [Directive(name, arguments, Place(number, 1)) for number, (name, arguments) in enumerate(given, 1)], known, other, notes
+        [Directive(name, arguments, Position(number, 1)) for number, (name, arguments) in enumerate(given, 1)], known, other, notes
     )
     return found, notes
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from svc.apps.schema_syntax import Directive, Field, Other, Place, TypeDeclaration, parse_schema
+from svc.apps.schema_syntax import Directive, FieldDeclaration, OtherDefinition, Position, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 
 
@@ -32,12 +32,14 @@ type Seat @table(database: "b") {
         TypeDeclaration(
             "Seat",
             (
-                Field("code", "ID", 0, True, False, False, (Directive("primaryKey", {}, Place(8, 24)),), "The code", Place(8, 14)),
-                Field("tags", "String", 1, True, True, False, (), "", Place(9, 3)),
+                FieldDeclaration(
+                    "code", "ID", 0, True, False, False, (Directive("primaryKey", {}, Position(8, 24)),), "The code", Position(8, 14)
+                ),
+                FieldDeclaration("tags", "String", 1, True, True, False, (), "", Position(9, 3)),
             ),
-            (Directive("table", {"database": "b"}, Place(7, 11)),),
+            (Directive("table", {"database": "b"}, Position(7, 11)),),
             "A seat.\n\n  For one performance.",
-            Place(7, 6),
+            Position(7, 6),
         )
     ]
 
@@ -92,9 +94,9 @@ class TestFieldsWithoutType:
         )
         assert [type(declaration).__name__ for declaration in declarations] == [
             "TypeDeclaration",
-            "Other",
-            "Other",
-            "Other",
+            "OtherDefinition",
+            "OtherDefinition",
+            "OtherDefinition",
             "TypeDeclaration",
         ]
         with pytest.raises(SchemaError):
@@ -102,10 +104,10 @@ class TestFieldsWithoutType:
 
     def test_places_are_those_of_the_text(self) -> None:
         declaration = only_type("type A { a b: Int c @x d\r\n e @y }")
-        assert [(field.name, field.place) for field in declaration.fields] == [
-            ("a", Place(1, 10)), ("b", Place(1, 12)), ("c", Place(1, 19)), ("d", Place(1, 24)), ("e", Place(2, 2)),
+        assert [(field.name, field.position) for field in declaration.fields] == [
+            ("a", Position(1, 10)), ("b", Position(1, 12)), ("c", Position(1, 19)), ("d", Position(1, 24)), ("e", Position(2, 2)),
         ]  # fmt: skip
-        assert [field.directives[0].place for field in declaration.fields if field.directives] == [Place(1, 21), Place(2, 4)]
+        assert [field.directives[0].position for field in declaration.fields if field.directives] == [Position(1, 21), Position(2, 4)]
 
     def test_a_forgotten_colon_is_not_taken_for_two_fields(self) -> None:
         with pytest.raises(SchemaError, match="Expected ':', found Name 'Float'") as caught:
@@ -156,6 +158,6 @@ def test_other_definitions_are_named() -> None:
     declarations = parse_schema(
         "enum E { A }\nscalar S\nextend type T { a: Int }\nschema { query: Q }\nunion U = A\ninterface I { a: Int }"
     )
-    assert [(other.kind, other.name) for other in declarations if isinstance(other, Other)] == [
+    assert [(other.kind, other.name) for other in declarations if isinstance(other, OtherDefinition)] == [
         ("enum type", "E"), ("scalar type", "S"), ("object type extension", "T"), ("schema", ""), ("union type", "U"), ("interface type", "I"),
     ]  # fmt: skip

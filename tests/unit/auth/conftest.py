@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from svc.auth.keys import TokenKeys
 from svc.auth.passwords import Verification
+from svc.auth.token_keys import TokenKeys
 from svc.auth.users import UserDirectory, new_user_record
 from svc.clock import FakeClock
 from svc.loop import new_loop

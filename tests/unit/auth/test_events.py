@@ -9,8 +9,8 @@ import pytest
 
 from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier, Pending
-from svc.auth.keys import TokenKeys
 from svc.auth.sessions import Sessions
+from svc.auth.token_keys import TokenKeys
 from svc.auth.tokens import Tokens
 from svc.config import Config
 from svc.errors import Problem

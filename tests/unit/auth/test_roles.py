@@ -1,142 +1,194 @@
-"""Texts of invalid permissions (operations §5)."""
+"""What roles may do (security §5.2, §5.3, §5.6)."""
 
 from typing import Any
 
 import pytest
 
-from svc.auth.roles import check_permission
+from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, AttributeRights, TableRights, evaluate, rights
+from svc.auth.users import User
+from svc.errors import AccessViolation, Problem
+from svc.store.records import encode
+from svc.store.schema import Attribute, TableDefinition
 
 World = Any  # tests/unit/auth/conftest.py
 
-ALL = {"read": True, "insert": True, "update": True, "delete": True}
+PLANT = TableDefinition(
+    "plant",
+    attributes=(
+        Attribute("id", "ID", primary_key=True),
+        Attribute("name", "String"),
+        Attribute("price", "Float"),
+        Attribute("pin", "String"),
+        Attribute("madeAt", "Date", created_time=True),
+    ),
+)
 
 
-def plant(world: World, **given: Any) -> list[str]:
-    faults = check_permission({"data": {"tables": {"plant": given}}}, world.store.databases)
-    assert not faults.main
-    return faults.by_table.get("data_plant", [])
+def table(read: bool = True, insert: bool = True, update: bool = True, delete: bool = True, attributes: Any = ()) -> dict[str, Any]:
+    given = {"read": read, "insert": insert, "update": update, "delete": delete, "attribute_permissions": list(attributes)}
+    return {"data": {"tables": {"plant": given}}}
+
+
+def attribute(name: str, read: bool = False, insert: bool = False, update: bool = False) -> dict[str, Any]:
+    return {"attribute_name": name, "read": read, "insert": insert, "update": update}
+
+
+# --- whose rights --------------------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_has_no_rights() -> None:
+    assert rights(None, "data", "plant") is NO_RIGHTS
+    assert rights(User("ann"), "data", "plant") is NO_RIGHTS
+
+
+def test_super_user(world: World) -> None:
+    admin = world.directory.get_user("admin")
+    assert rights(admin, "data", "plant") is ALL_RIGHTS and ALL_RIGHTS.all
+
+
+def test_kept_until_role_or_definition_change(world: World) -> None:
+    ann = world.directory.get_user("ann")
+    first = rights(ann, "data", "plant")
+    assert (first.read, first.delete) == (True, False)
+    assert rights(ann, "data", "plant") is first
+    world.store.databases["data"].define_table(
+        TableDefinition("plant", attributes=(Attribute("id", "ID", primary_key=True), Attribute("seenAt", "Date", updated_time=True)))
+    )
+    second = rights(ann, "data", "plant")
+    assert second is not first and "seenAt" in second.managed
+    world.role("gardener", {})
+    assert not rights(world.directory.get_user("ann"), "data", "plant").read
+
+
+def test_missing_table_is_as_a_forbidden_one(world: World) -> None:
+    ann = world.directory.get_user("ann")
+    assert rights(ann, "data", "nothing") is NO_RIGHTS
+    assert rights(ann, "nowhere", "plant") is NO_RIGHTS
+
+
+def test_system_database(world: World) -> None:
+    admin, ann = world.directory.get_user("admin"), world.directory.get_user("ann")
+    raw = rights(admin, "system", "svc_raw_analytics")
+    assert (raw.read, raw.insert, raw.update, raw.delete, raw.all) == (True, False, False, False, False)
+    assert rights(admin, "system", "svc_role").all
+    users = rights(admin, "system", "svc_user")
+    assert users.delete and not users.all
+    assert users.readable == {"username", "role", "active", "__createdtime__", "__updatedtime__"}
+    users.check_write({"username": "x", "active": False}, insert=False, user=admin)
+    for secret in ("password", "hash_function", "refresh_token"):
+        with pytest.raises(AccessViolation):
+            users.check_write({secret: "x"}, insert=True, user=admin)
+    world.role("gardener", {"structure_user": True, "system": {"tables": {"svc_role": table()["data"]["tables"]["plant"]}}})
+    ann = world.directory.get_user("ann")
+    assert rights(ann, "data", "plant") is ALL_RIGHTS
+    assert rights(ann, "system", "svc_role") == NO_RIGHTS
+
+
+# --- tables --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_table_rights() -> None:
+    found = evaluate(table(update=False), PLANT, "data")
+    assert (found.read, found.insert, found.update, found.delete) == (True, True, False, True)
+    assert found.attributes is None and not found.all
+    assert evaluate(table(), PLANT, "data").all
+    assert evaluate(table(), PLANT, "other") == evaluate({}, PLANT, "data")
+
+
+def test_structure_user_covers_its_databases() -> None:
+    nothing = table(False, False, False, False)
+    assert evaluate({**nothing, "structure_user": ["data"]}, PLANT, "data").all
+    assert not evaluate({**nothing, "structure_user": ["other"]}, PLANT, "data").read
+    assert not evaluate({**nothing, "structure_user": "data"}, PLANT, "data").read
 
 
 @pytest.mark.parametrize(
     "permission",
     [
-        {},
-        {"super_user": True},
-        {"super_user": False, "cluster_user": True, "structure_user": ["data"], "operations": ["read_only"]},
-        {"structure_user": True},
-        {"data": {"describe": True, "tables": {"plant": {**ALL, "attribute_permissions": None}}}},
-        {"data": {"tables": {"plant": {**ALL, "attribute_permissions": [
-            {"attribute_name": "name", "read": True, "insert": False, "update": False, "delete": True},
-            {"attribute_name": "__createdtime__", "read": True, "insert": False, "update": False}]}}}},
-    ],
-)  # fmt: skip
-def test_valid(world: World, permission: dict[str, Any]) -> None:
-    assert not check_permission(permission, world.store.databases, {"read_only": True})
-
-
-@pytest.mark.parametrize(
-    ("permission", "text"),
-    [
-        ([], "'permission' must be an object"),
-        ({"super_user": "yes"}, "Value for 'super_user' permission must be a boolean"),
-        ({"super_user": True, "operations": []}, "Roles with 'super_user' set to true cannot have other permissions set."),
-        ({"structure_user": "data"}, "Value for 'structure_user' permission must be a boolean or Array"),
-        ({"structure_user": ["nope"]}, "database 'nope' does not exist"),
-        ({"structure_user": ["system"]}, "database 'system' does not exist"),
-        ({"operations": "insert"}, "Value for 'operations' permission must be an array"),
-        ({"operations": ["insert", "x"]}, "Invalid operation 'x' in 'operations'"),
-        (
-            {"operations": ["set_configuration", "insert"]},
-            "Operation 'set_configuration' in 'operations' cannot be granted: it needs a super user, and its callers could become one",
-        ),
-        ({"nope": {"tables": {}}}, "database 'nope' does not exist"),
-        ({"system": {"tables": {}}}, "database 'system' does not exist"),
-        ({"data": {"tables": {"nope": {}}}}, "Table 'data.nope' does not exist"),
-        ({"data": []}, "Value for 'data' permission must be an object"),
-        ({"data": {"tables": []}}, "Value for 'data' permission must be an object"),
+        {"data": None},
+        {"data": []},
+        {"data": {"tables": []}},
+        {"data": {"tables": {"plant": True}}},
+        {"data": {"tables": {"plant": {"read": 1, "insert": "true", "update": None, "attribute_permissions": [1, None]}}}},
+        {"super_user": 1},
+        {"super_user": "true"},
+        {"structure_user": 1},
     ],
 )
-def test_main_faults(world: World, permission: Any, text: str) -> None:
-    faults = check_permission(permission, world.store.databases, {"insert": True, "set_configuration": False})
-    assert faults.main == [text] and not faults.by_table
+def test_what_is_malformed_gives_nothing(permission: dict[str, Any]) -> None:
+    found = evaluate(permission, PLANT, "data")
+    assert not (found.read or found.insert or found.update or found.delete or found.readable)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({**ALL}, "Missing 'attribute_permissions' array"),
-        ({**ALL, "attribute_permissions": {}}, "Value for 'attribute_permissions' must be an array"),
-        ({**ALL, "insert": 1, "attribute_permissions": []}, "Table INSERT permission must be a boolean"),
-        ({"insert": True, "update": True, "delete": True, "attribute_permissions": []}, "Missing table READ permission"),
-        ({**ALL, "attribute_permissions": [], "grant": 1}, "Invalid table permission key value 'grant'"),
-        ({**ALL, "attribute_permissions": [{}]}, "Permission object in 'attribute_permission' missing an 'attribute_name'"),
-        ({**ALL, "attribute_permissions": [7]}, "Permission object in 'attribute_permission' missing an 'attribute_name'"),
-        ({**ALL, "attribute_permissions": [{"attribute_name": "x"}]}, "Invalid attribute 'x' in 'attribute_permissions'"),
-        (
-            {**ALL, "attribute_permissions": [{"attribute_name": "name", "read": True, "insert": True, "update": True, "x": 1}]},
-            "Invalid attribute permission key value 'x'",
-        ),
-        (
-            {**ALL, "attribute_permissions": [{"attribute_name": "name", "insert": True, "update": True}]},
-            "READ attribute permission missing for 'name'",
-        ),
-        (
-            {**ALL, "attribute_permissions": [{"attribute_name": "name", "read": 1, "insert": True, "update": True}]},
-            "READ attribute permission for 'name' must be a boolean",
-        ),
-        (
-            {**ALL, "read": False, "attribute_permissions": [{"attribute_name": "name", "read": True, "insert": True, "update": True}]},
-            "You have a conflict with TABLE permissions for 'data.plant' being false and ATTRIBUTE permissions being true",
-        ),
-    ],
-)  # fmt: skip
-def test_table_faults(world: World, given: dict[str, Any], text: str) -> None:
-    assert plant(world, **given) == [text]
+# --- attributes ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_rights_of_attributes_conflict_with_a_table_right_that_is_false(world: World) -> None:
-    """A right of the table that is missing, or no boolean, is one fault and not two."""
-    entry = {"attribute_name": "name", "read": True, "insert": True, "update": True}
-    without = dict.fromkeys(("insert", "update", "delete"), True)
-    assert plant(world, **without, attribute_permissions=[entry]) == ["Missing table READ permission"]
-    assert plant(world, **without, read="yes", attribute_permissions=[entry]) == ["Table READ permission must be a boolean"]
-
-
-def test_table_that_is_no_object(world: World) -> None:
-    faults = check_permission({"data": {"tables": {"plant": []}}}, world.store.databases)
-    assert faults.by_table == {"data_plant": ["Value for 'data.plant' permission must be an object"]}
-
-
-def test_all_faults_are_told_at_once(world: World) -> None:
-    faults = check_permission({"nope": {}, "data": {"tables": {"plant": {}}}}, world.store.databases)
-    assert faults.as_body() == {
-        "error": "Errors in the role permissions JSON provided",
-        "main_permissions": ["database 'nope' does not exist"],
-        "schema_permissions": {
-            "data_plant": [
-                "Missing table READ permission",
-                "Missing table INSERT permission",
-                "Missing table UPDATE permission",
-                "Missing table DELETE permission",
-                "Missing 'attribute_permissions' array",
-            ]
-        },
+def test_unlisted_attributes_have_no_rights_and_the_key_follows() -> None:
+    found = evaluate(table(attributes=[attribute("name", read=True), attribute("price", update=True)]), PLANT, "data")
+    assert found.attributes == {
+        "id": AttributeRights(True, False, True),
+        "name": AttributeRights(read=True),
+        "price": AttributeRights(update=True),
     }
+    assert found.readable == {"id", "name"} and not found.all
 
 
-def test_hostile_values_are_faults(world: World) -> None:
-    """What JSON, CBOR or a YAML file may hold in place of a name: nothing but faults comes of it."""
-    for junk in ({}, [], [[]], 1, None, "\ud800", True, 1.5):
-        for permission in (
-            {"structure_user": [junk]},
-            {"operations": [junk]},
-            {"data": {"tables": {"plant": {**ALL, "attribute_permissions": [{"attribute_name": junk, "read": True}]}}}},
-        ):
-            faults = check_permission(permission, world.store.databases)
-            assert faults or permission == {"operations": ["\ud800"]}
-            assert str(faults.as_body()).encode()
-    for key in (1, None, True, "\ud800"):
-        for permission in ({key: {}}, {"data": {"tables": {key: {}}}}, {"data": {"tables": {"plant": {**ALL, key: 1}}}}):
-            faults = check_permission(permission, world.store.databases)
-            assert faults
-            assert str(faults.as_body()).encode()
+def test_attribute_rights_do_not_exceed_the_table() -> None:
+    found = evaluate(table(read=False, insert=False, attributes=[attribute("name", True, True, True)]), PLANT, "data")
+    assert found.attributes is not None and found.attributes["name"] == AttributeRights(update=True)
+
+
+def test_undeclared_and_managed_attributes() -> None:
+    found = evaluate(table(attributes=[attribute("colour", True, True, True), attribute("madeAt", True, True, True)]), PLANT, "data")
+    assert found.attributes == {"id": AttributeRights(read=True), "madeAt": AttributeRights(read=True)}
+
+
+def test_list_that_grants_nothing_is_still_a_list() -> None:
+    found = evaluate(table(attributes=[attribute("colour", True, True, True)]), PLANT, "data")
+    assert found.attributes == {"id": AttributeRights()} and found.readable == frozenset()
+
+
+def writer() -> TableRights:
+    return evaluate(table(attributes=[attribute("name", True, True, True), attribute("price", True, True, False)]), PLANT, "data")
+
+
+def test_check_write() -> None:
+    may, ann = writer(), User("ann")
+    may.check_write({"id": "1", "name": "x", "price": 1}, insert=True, user=ann)
+    may.check_write({"name": "x"}, insert=False, user=ann)
+    for record, insert in (({"price": 1}, False), ({"pin": "1"}, True), ({"colour": 1}, True)):
+        with pytest.raises(AccessViolation) as caught:
+            may.check_write(record, insert=insert, user=ann)
+        assert caught.value.status_code == 403
+    with pytest.raises(AccessViolation) as caught:
+        may.check_write({"pin": 1}, insert=True, user=None)
+    assert caught.value.status_code == 401
+
+
+@pytest.mark.parametrize("name", ["madeAt", "__createdtime__", "__updatedtime__"])
+def test_managed_times_cannot_be_written_with_an_attribute_list(name: str) -> None:
+    with pytest.raises(Problem, match="Internal timestamp attributes") as caught:
+        writer().check_write({name: 1}, insert=True, user=User("ann"))
+    assert caught.value.status_code == 403
+    evaluate(table(), PLANT, "data").check_write({name: 1}, insert=True, user=User("ann"))
+
+
+def test_put_keeps_what_may_not_be_updated() -> None:
+    stored = {"id": "1", "name": "old", "price": 1, "pin": "0000", "colour": "red"}
+    for form in (stored, encode(stored, 1.0, 1, None)):
+        kept = writer().keep_forbidden({"id": "1", "name": "new"}, form)
+        assert kept == {"id": "1", "name": "new", "price": 1, "pin": "0000", "colour": "red"}
+    # Even if a caller let forbidden values through, they do not get in.
+    assert writer().keep_forbidden({"id": "1", "price": 9, "extra": 1}, stored) == {"id": "1", "price": 1, "pin": "0000", "colour": "red"}
+
+
+def test_put_of_a_new_record_and_without_list_changes_nothing() -> None:
+    record = {"id": "1", "price": 1}
+    assert writer().keep_forbidden(record, None) is record
+    assert ALL_RIGHTS.keep_forbidden(record, {"id": "1", "name": "x"}) == {"id": "1", "price": 1}
+
+
+def test_malformed_names_of_attributes_give_nothing() -> None:
+    for junk in ({}, [], None, 5):
+        found = evaluate(table(attributes=[{"attribute_name": junk, "read": True}, attribute("name", read=True)]), PLANT, "data")
+        assert found.readable == {"id", "name"}

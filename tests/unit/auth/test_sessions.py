@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from svc.auth.identify import Identifier
-from svc.auth.keys import TokenKeys
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.sessions import COOKIE, HOST_COOKIE, Sessions
+from svc.auth.token_keys import TokenKeys
 from svc.auth.tokens import Tokens
 from svc.auth.users import User
 from svc.clock import FakeClock

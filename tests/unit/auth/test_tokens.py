@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from svc.auth.identify import Identifier, Pending
-from svc.auth.keys import NO_KEYS, PASS_FILE, TokenKeys
+from svc.auth.token_keys import NO_KEYS, PASS_FILE, TokenKeys
 from svc.auth.tokens import Tokens, read_life
 from svc.auth.users import User
 from svc.config import Config

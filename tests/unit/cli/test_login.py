@@ -11,7 +11,7 @@ import pytest
 
 from svc.cli import main
 from svc.cli.client import Client
-from svc.cli.credentials import Login, Logins
+from svc.cli.credentials import SavedLogin, SavedLogins
 from svc.cli.login import set_dot_env
 from tests.support.cli import FakeAnswer
 
@@ -46,15 +46,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Mapping[s
     yield sent
 
 
-def logins() -> Logins:
-    return Logins.of_user(os.environ)
+def logins() -> SavedLogins:
+    return SavedLogins.of_user(os.environ)
 
 
 def test_with_everything_given(asked: list[tuple[str, Mapping[str, Any]]], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["login", "db.example", "username=ann", "password=123"]) == 0
     assert asked == [("https://db.example:9925", {"operation": "create_authentication_tokens", "username": "ann", "password": "123"})]
     assert capsys.readouterr().out == "Logged in at https://db.example:9925 as ann.\n"
-    assert logins().read() == {"https://db.example:9925": Login("op", "re", "ann")}
+    assert logins().read() == {"https://db.example:9925": SavedLogin("op", "re", "ann")}
 
 
 def test_the_password_from_a_file_or_standard_input(asked: list[tuple[str, Mapping[str, Any]]], tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_variable_in_dot_env(tmp_path: Path, asked: list[Any], capsys: pytes
 
 def test_logout_of_one_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     for url in ("https://a:9925", "https://b:9925"):
-        logins().keep(url, Login("op", "re", "ann"))
+        logins().keep(url, SavedLogin("op", "re", "ann"))
     assert main(["logout", "c"]) == 1
     assert capsys.readouterr().err == "There is no login at https://c:9925. There are: https://a:9925, https://b:9925\n"
     assert main(["logout", "a"]) == 0

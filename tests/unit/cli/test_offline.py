@@ -9,7 +9,7 @@ import pytest
 
 from svc.cli.arguments import Arguments, UsageError
 from svc.cli.offline import run_offline
-from svc.cli.words import read_words
+from svc.cli.operation_arguments import read_arguments
 from svc.config.document import write_document
 from svc.operations.registry import by_name
 from svc.root.installation import RootLock
@@ -58,7 +58,7 @@ def run(name: str, *words: str, status: int = 0, capsys: pytest.CaptureFixture[s
     """The answer, or what is said on standard error."""
     capsys.readouterr()
     row = by_name()[name]
-    assert run_offline(Arguments(name, list(words)), row, read_words(words, row)) == status
+    assert run_offline(Arguments(name, list(words)), row, read_arguments(words, row)) == status
     captured = capsys.readouterr()
     return captured.err if status else json.loads(captured.out)
 

@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from svc.cli import BY_NAME, main
+from svc.cli.operation_arguments import PARAMETERS, read_arguments
 from svc.cli.operation_help import command_line, operation_help, operations_text
-from svc.cli.words import PARAMETERS, read_words
 from svc.operations.registry import all_operations
 from tests.support.cli import JOB_ROW, ROW
 
@@ -51,7 +51,7 @@ def test_the_example_of_every_operation_can_be_typed(row: object) -> None:
     """Its command line, as a shell splits it, is the example again."""
     command, name, *words = shlex.split(command_line(row.name, row.example))  # type: ignore[attr-defined]
     assert (command, name) == ("svc", row.name)  # type: ignore[attr-defined]
-    assert read_words(words, row, remote=True).body == dict(row.example)  # type: ignore[arg-type, attr-defined]
+    assert read_arguments(words, row, remote=True).body == dict(row.example)  # type: ignore[arg-type, attr-defined]
 
 
 def test_texts_that_look_like_values_are_quoted() -> None:

@@ -10,8 +10,8 @@ import pytest
 from svc.cli import jobs
 from svc.cli.arguments import Arguments, UsageError
 from svc.cli.client import Unreachable
+from svc.cli.operation_arguments import OperationArguments
 from svc.cli.operations import MUST_RUN, NO_SOCKET, local_client, perform, remote_client, run_operation
-from svc.cli.words import Words
 from svc.config.document import write_document
 from svc.operations.operation import Operation
 from tests.support.cli import JOB_ROW, ROW, FakeAnswer, FakeClient
@@ -30,7 +30,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*answers: Any, row: Operation = ROW, parameters: dict[str, Any] | None = None, flags: tuple[str, ...] = ()) -> int:
     client = FakeClient(*answers)
-    return perform(client, row, {"operation": row.name}, Words({}, parameters or {}), Arguments(row.name, flags=set(flags)))
+    return perform(client, row, {"operation": row.name}, OperationArguments({}, parameters or {}), Arguments(row.name, flags=set(flags)))
 
 
 def test_a_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,8 +185,8 @@ def test_the_address_of_the_environment_and_of_dot_env(tmp_path: Path, monkeypat
 def test_verification_is_switched_off_with_a_warning(
     parameters: dict[str, Any], flags: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client = remote_client("db.example", Arguments("paint", flags=flags), Words({}, parameters), {})
+    client = remote_client("db.example", Arguments("paint", flags=flags), OperationArguments({}, parameters), {})
     assert not client.target.verified
     assert capsys.readouterr().err == "warning: the certificate of db.example is not verified\n"
-    assert remote_client("db.example", Arguments("paint"), Words({}, {}), {}).target.verified
+    assert remote_client("db.example", Arguments("paint"), OperationArguments({}, {}), {}).target.verified
     assert capsys.readouterr().err == ""

@@ -9,14 +9,14 @@ import pytest
 import yaml
 from rich.console import Console
 
-from svc.cli.output import Style, chosen_style, copy_json, printable, show, yaml_text
+from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, show, yaml_text
 from tests.support.cli import FakeAnswer
 
 
 def shown(value: Any, width: int = 60) -> str:
     """As a terminal of this width shows it, without the spaces that fill lines."""
     stream = io.StringIO()
-    show(value, Style.HUMAN, Console(file=stream, width=width, color_system=None))
+    show(value, OutputStyle.HUMAN, Console(file=stream, width=width, color_system=None))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
 
 
@@ -26,11 +26,11 @@ class Terminal(io.StringIO):
 
 
 def test_the_style_follows_the_wish_and_then_the_place() -> None:
-    assert chosen_style(None, Terminal()) is Style.HUMAN
-    assert chosen_style(None, io.StringIO()) is Style.JSON
+    assert chosen_style(None, Terminal()) is OutputStyle.HUMAN
+    assert chosen_style(None, io.StringIO()) is OutputStyle.JSON
     for stream in (Terminal(), io.StringIO()):
-        assert chosen_style(True, stream) is Style.JSON
-        assert chosen_style(False, stream) is Style.YAML
+        assert chosen_style(True, stream) is OutputStyle.JSON
+        assert chosen_style(False, stream) is OutputStyle.YAML
 
 
 def test_lists_of_records_are_tables() -> None:
@@ -91,16 +91,16 @@ def test_values_cannot_command_the_terminal(hostile: str, monkeypatch: pytest.Mo
     stream = Terminal()
     monkeypatch.setattr(sys, "stdout", stream)
     for value in ([{"a": hostile, hostile: 1, "c": [hostile]}], {"a": hostile, hostile: [hostile]}, hostile, {"message": hostile}):
-        for style in Style:
+        for style in OutputStyle:
             stream.truncate(0)
             stream.seek(0)
-            console = Console(file=stream, width=80, color_system=None) if style is Style.HUMAN else None
+            console = Console(file=stream, width=80, color_system=None) if style is OutputStyle.HUMAN else None
             show(value, style, console)
             said = stream.getvalue()
             assert all(character.isprintable() or character == "\n" for character in said), said
-            if style is Style.JSON:
+            if style is OutputStyle.JSON:
                 assert json.loads(said) == value
-            elif style is Style.YAML:
+            elif style is OutputStyle.YAML:
                 assert yaml.safe_load(said) == value
 
 
@@ -117,11 +117,11 @@ def test_yaml_keeps_order_and_shows_long_texts_as_blocks() -> None:
 def test_json_is_on_one_line_in_a_pipe_and_on_several_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    show({"a": "ü"}, Style.JSON)
+    show({"a": "ü"}, OutputStyle.JSON)
     assert capsys.readouterr().out == '{"a": "ü"}\n'
     stream = Terminal()
     monkeypatch.setattr(sys, "stdout", stream)
-    show({"a": "ü"}, Style.JSON)
+    show({"a": "ü"}, OutputStyle.JSON)
     assert stream.getvalue() == '{\n  "a": "ü"\n}\n'
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from svc.cli.arguments import UsageError
+from svc.cli.operation_arguments import read_arguments
 from svc.cli.secret_input import MAX_SECRET, read_secret
-from svc.cli.words import read_words
 from svc.operations.fields import Field
 from svc.operations.operation import SUPER_USER, Operation
 from tests.support.cli import ROW
@@ -62,11 +62,11 @@ def test_what_is_no_secret(tmp_path: Path, content: bytes | None, text: str) -> 
 def test_words(tmp_path: Path) -> None:
     file = tmp_path / "p"
     file.write_text("a=b [1]\n")
-    words = read_words(["username=ann", f"password_file={file}", f"key_file={file}"], ADD_USER)
+    words = read_arguments(["username=ann", f"password_file={file}", f"key_file={file}"], ADD_USER)
     assert words.body == {"username": "ann", "password": "a=b [1]", "key": "a=b [1]"}
-    words = read_words(["wall=n", f"auth_password_file={file}", "auth_username=x", "target=db"], ROW)
+    words = read_arguments(["wall=n", f"auth_password_file={file}", "auth_username=x", "target=db"], ROW)
     assert words.parameters["auth_password"] == "a=b [1]"
-    words = read_words(["wall=n", f"password_file={file}", "username=x", "target=db"], ROW)
+    words = read_arguments(["wall=n", f"password_file={file}", "username=x", "target=db"], ROW)
     assert words.parameters["password"] == "a=b [1]" and words.body == {"wall": "n"}
 
 
@@ -80,5 +80,5 @@ def test_words(tmp_path: Path) -> None:
 )
 def test_words_that_are_not_taken(line: str, text: str) -> None:
     with pytest.raises(UsageError) as raised:
-        read_words(line.split(), ADD_USER)
+        read_arguments(line.split(), ADD_USER)
     assert text in str(raised.value)

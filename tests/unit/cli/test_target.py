@@ -7,7 +7,7 @@ import pytest
 from svc.cli.arguments import UsageError
 from svc.cli.target import cli_environment, local_target, parse_target, read_dot_env, target_text
 from svc.config.document import write_document
-from svc.root.installation import Place
+from svc.root.installation import Installation
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_order_of_the_places_an_address_comes_from() -> None:
 def test_the_socket_of_this_machine(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     file = tmp_path / "svc-config.yaml"
-    place = Place(tmp_path, file, True)
+    installation = Installation(tmp_path, file, True)
     for document, expected in (
         ({}, tmp_path / "operations-server"),
         ({"operationsApi": {"network": {"domainSocket": "run/x"}}}, tmp_path / "run" / "x"),
@@ -78,10 +78,10 @@ def test_the_socket_of_this_machine(tmp_path: Path) -> None:
         ({"operationsApi": {"network": None}}, tmp_path / "operations-server"),
     ):
         write_document(file, document)
-        target = local_target(place, environ)
+        target = local_target(installation, environ)
         assert target is not None and target.socket == expected
     write_document(file, {"operationsApi": {"network": {"domainSocket": None}}})
-    assert local_target(place, environ) is None
+    assert local_target(installation, environ) is None
 
 
 def test_a_socket_whose_path_was_too_long_is_found_where_the_server_put_it(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_a_socket_whose_path_was_too_long_is_found_where_the_server_put_it(tmp_p
     root = tmp_path / ("x" * 100)
     root.mkdir()
     write_document(root / "svc-config.yaml", {})
-    place = Place(root, root / "svc-config.yaml", True)
+    installation = Installation(root, root / "svc-config.yaml", True)
     usual = socket_path(root / "operations-server")
-    target = local_target(place, environ)
+    target = local_target(installation, environ)
     assert target is not None and target.socket == usual != root / "operations-server"
     assert usual is not None
     record_socket(environ, root / "operations-server", tmp_path / "elsewhere" / usual.name)
-    target = local_target(place, environ)
+    target = local_target(installation, environ)
     assert target is not None and target.socket == tmp_path / "elsewhere" / usual.name

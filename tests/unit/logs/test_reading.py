@@ -1,4 +1,4 @@
-"""Log files read from both ends: the same entries, however the blocks fall."""
+"""SectionLog files read from both ends: the same entries, however the blocks fall."""
 
 from __future__ import annotations
 

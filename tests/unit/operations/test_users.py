@@ -29,7 +29,7 @@ def node(tmp_path: Path) -> Iterator[OperationsNode]:
 def quick_passwords(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Hashes that cost nothing, but where they are what is tested."""
     if "real_passwords" not in request.fixturenames:
-        for module in ("svc.auth.users", "svc.operations.users", "svc.auth.install"):
+        for module in ("svc.auth.users", "svc.operations.users", "svc.auth.first_super_user"):
             monkeypatch.setattr(f"{module}.hash_password", lambda password, function="": f"hash:{password}", raising=False)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.errors import AccessViolation
 from svc.query import parse_query
 from svc.query.authorization import narrow_query

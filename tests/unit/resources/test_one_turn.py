@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.store.records import decode
 from tests.support.fakes import TickingClock

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import AccessViolation
 from svc.messages import HeaderBlock, Request

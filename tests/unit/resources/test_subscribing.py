@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, QueryError
 from svc.messages import HeaderBlock, Request

@@ -17,13 +17,13 @@ from svc.errors import ConfigError
 from svc.root.installation import (
     DIRECTORIES,
     AlreadyRunning,
-    Place,
+    Installation,
     RootLock,
     WrongUser,
     boot_file,
     check_user,
     end_installation,
-    find_place,
+    find_installation,
     initial_password_notice,
     install,
     keep_initial_password,
@@ -57,19 +57,19 @@ def environ(home: Path, **more: str) -> dict[str, str]:
 def test_the_root_is_found_in_the_contracts_order(home: Path) -> None:
     one, two, three = home / "one", home / "two", home / "three"
     env = environ(home)
-    assert find_place(env, {}) == Place(home / "svc", home / "svc" / "svc-config.yaml", False)
-    install(find_place(env, {"ROOTPATH": str(three)}), env, {})
-    assert find_place(env, {}) == Place(three, three / "svc-config.yaml", True)
-    assert find_place(environ(home, rootpath=str(two)), {}).root == two
-    assert find_place(environ(home, ROOTPATH=str(two)), {"RootPath": str(one)}).root == one
-    assert find_place(environ(home, ROOTPATH="~/four/../two"), {}).root == two
+    assert find_installation(env, {}) == Installation(home / "svc", home / "svc" / "svc-config.yaml", False)
+    install(find_installation(env, {"ROOTPATH": str(three)}), env, {})
+    assert find_installation(env, {}) == Installation(three, three / "svc-config.yaml", True)
+    assert find_installation(environ(home, rootpath=str(two)), {}).root == two
+    assert find_installation(environ(home, ROOTPATH=str(two)), {"RootPath": str(one)}).root == one
+    assert find_installation(environ(home, ROOTPATH="~/four/../two"), {}).root == two
 
 
 def test_a_root_with_a_configuration_is_installed_without_boot_file(home: Path) -> None:
     root = home / "r"
     root.mkdir()
     write_document(root / "svc-config.yaml", {})
-    assert find_place(environ(home, ROOTPATH=str(root)), {}).installed
+    assert find_installation(environ(home, ROOTPATH=str(root)), {}).installed
     assert not boot_file(environ(home)).exists()
 
 
@@ -77,25 +77,25 @@ def test_a_boot_file_that_points_nowhere_does_not_count(home: Path) -> None:
     boot = boot_file(environ(home))
     boot.parent.mkdir()
     boot.write_text("settings_path=/nowhere/svc-config.yaml\ninstall_user=ann\n")
-    assert find_place(environ(home), {}).root == home / "svc"
+    assert find_installation(environ(home), {}).root == home / "svc"
     boot.write_bytes(b"\xff\xfe")
-    assert not find_place(environ(home), {}).installed
+    assert not find_installation(environ(home), {}).installed
 
 
 def test_svc_config_is_a_template_first_and_then_what_runs(home: Path) -> None:
     own = home / "mine.yaml"
     write_document(own, {"rootPath": str(home / "r"), "http": {"port": 7000}, "shop": {"package": "x"}})
     env = environ(home, SVC_CONFIG=str(own))
-    place = find_place(env, {})
-    assert (place.root, place.installed, place.template) == (home / "r", False, own)
-    installed = install(place, env, {})
+    installation = find_installation(env, {})
+    assert (installation.root, installation.installed, installation.template) == (home / "r", False, own)
+    installed = install(installation, env, {})
     document = read_document(installed.file)
     assert document["http"]["port"] == 7000
     assert document["http"]["securePort"] == 9927
     assert document["shop"] == {"package": "x"}
-    assert find_place(env, {}) == Place(home / "r", own, True)
+    assert find_installation(env, {}) == Installation(home / "r", own, True)
     with pytest.raises(ConfigError, match=r"SVC_CONFIG: the file .*none\.yaml does not exist"):
-        find_place(environ(home, SVC_CONFIG=str(home / "none.yaml")), {})
+        find_installation(environ(home, SVC_CONFIG=str(home / "none.yaml")), {})
 
 
 # first run
@@ -103,19 +103,19 @@ def test_svc_config_is_a_template_first_and_then_what_runs(home: Path) -> None:
 
 def test_an_installation_makes_private_directories_a_configuration_and_the_boot_file(home: Path) -> None:
     env = environ(home)
-    place = install(find_place(env, {}), env, {}, clock=FakeClock())
+    installation = install(find_installation(env, {}), env, {}, clock=FakeClock())
     root = home / "svc"
-    assert place == Place(root, root / "svc-config.yaml", True)
+    assert installation == Installation(root, root / "svc-config.yaml", True)
     for directory in (root, *(root / name for name in DIRECTORIES)):
         assert directory.stat().st_mode & 0o777 == 0o700
-    assert place.file.stat().st_mode & 0o777 == 0o600
-    assert read_boot_file(env)["settings_path"] == str(place.file)
+    assert installation.file.stat().st_mode & 0o777 == 0o600
+    assert read_boot_file(env)["settings_path"] == str(installation.file)
     assert (root / "log" / "install.log").read_text().startswith("2026-01-01T00:00:00.000Z [main/0] [notify]: svc ")
 
 
 def test_the_written_configuration_is_the_contracts(home: Path) -> None:
     env = environ(home, NODE_HOSTNAME="n1")
-    file = install(find_place(env, {}), env, {}).file
+    file = install(find_installation(env, {}), env, {}).file
     root = home / "svc"
     assert read_document(file) == {
         "rootPath": str(root),
@@ -164,22 +164,22 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
 
 def test_a_configuration_belongs_to_the_root_that_it_lies_in(home: Path) -> None:
     env = environ(home)
-    place = install(find_place(env, {}), env, {})
+    installation = install(find_installation(env, {}), env, {})
     copy = home / "copy"
-    shutil.copytree(place.root, copy)
+    shutil.copytree(installation.root, copy)
     assert root_of(copy / "svc-config.yaml") == copy
-    assert find_place(environ(home, SVC_CONFIG=str(copy / "svc-config.yaml")), {}).root == copy
+    assert find_installation(environ(home, SVC_CONFIG=str(copy / "svc-config.yaml")), {}).root == copy
     own = home / "etc" / "svc-config.yaml"
     own.parent.mkdir()
-    write_document(own, {"rootPath": str(place.root)})
-    assert root_of(own) == place.root
+    write_document(own, {"rootPath": str(installation.root)})
+    assert root_of(own) == installation.root
     write_document(own, {})
     assert root_of(own) == own.parent
 
 
 def test_an_installed_root_needs_its_database(home: Path) -> None:
     env = environ(home)
-    config = Config.load(install(find_place(env, {}), env, {}).root)
+    config = Config.load(install(find_installation(env, {}), env, {}).root)
     require_database(config)  # the first start makes it, also when one was interrupted before
     end_installation(config.root)
     for database in ("missing", "empty", "another"):
@@ -197,20 +197,20 @@ def test_an_installed_root_needs_its_database(home: Path) -> None:
 
 def test_the_development_mode_is_written(home: Path) -> None:
     env = environ(home, DEFAULTS_MODE="dev")
-    config = Config.load(install(find_place(env, {}), env, {}).root)
+    config = Config.load(install(find_installation(env, {}), env, {}).root)
     assert config["authentication.authorizeLocal"] is True
     assert config["logging.level"] == "info"
     assert config["http.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
     with pytest.raises(ConfigError, match="DEFAULTS_MODE"):
-        install(Place(home / "x", home / "x" / "svc-config.yaml", False), env, {"DEFAULTS_MODE": "test"})
+        install(Installation(home / "x", home / "x" / "svc-config.yaml", False), env, {"DEFAULTS_MODE": "test"})
 
 
 def test_an_installed_root_is_left_alone(home: Path) -> None:
     env = environ(home)
-    place = install(find_place(env, {}), env, {})
-    place.file.write_text("http: {port: 1}\n")
-    assert install(find_place(env, {}), env, {}) == place
-    assert place.file.read_text() == "http: {port: 1}\n"
+    installation = install(find_installation(env, {}), env, {})
+    installation.file.write_text("http: {port: 1}\n")
+    assert install(find_installation(env, {}), env, {}) == installation
+    assert installation.file.read_text() == "http: {port: 1}\n"
 
 
 def test_an_interrupted_installation_is_repeated(home: Path) -> None:
@@ -218,7 +218,7 @@ def test_an_interrupted_installation_is_repeated(home: Path) -> None:
     make_directories(home / "svc")
     (home / "svc" / "svc.lock").touch()
     (home / "svc" / ".svc-config.yaml.17.part").touch()
-    assert install(find_place(env, {}), env, {}).installed
+    assert install(find_installation(env, {}), env, {}).installed
 
 
 @pytest.mark.parametrize("name", ["README.md", "src"])
@@ -226,14 +226,14 @@ def test_a_directory_of_something_else_is_refused(home: Path, name: str) -> None
     (home / "svc").mkdir()
     (home / "svc" / name).touch()
     with pytest.raises(ConfigError, match=f"is not empty \\('{name}'\\)"):
-        install(find_place(environ(home), {}), environ(home), {})
+        install(find_installation(environ(home), {}), environ(home), {})
     assert [path.name for path in (home / "svc").iterdir()] == [name]
 
 
 def test_a_file_in_the_way_is_named(home: Path) -> None:
     (home / "svc").touch()
     with pytest.raises(ConfigError, match="is not a folder"):
-        install(find_place(environ(home), {}), environ(home), {})
+        install(find_installation(environ(home), {}), environ(home), {})
     (home / "r").mkdir()
     (home / "r" / "log").touch()
     with pytest.raises(ConfigError, match="log is not a folder"):
@@ -248,13 +248,13 @@ def test_configured_directories_are_made(tmp_path: Path) -> None:
 
 
 def test_another_users_data_are_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place(tmp_path, tmp_path / "svc-config.yaml", True)
-    check_user(place)  # no data yet
+    installation = Installation(tmp_path, tmp_path / "svc-config.yaml", True)
+    check_user(installation)  # no data yet
     (tmp_path / "database").mkdir()
-    check_user(place)
+    check_user(installation)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(WrongUser, match="Must execute as "):
-        check_user(place)
+        check_user(installation)
 
 
 # lock and pid
@@ -356,7 +356,7 @@ def test_a_lock_without_a_server_is_no_running_server(tmp_path: Path) -> None:
 
 
 def test_keys_and_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from svc.auth.keys import TokenKeys
+    from svc.auth.token_keys import TokenKeys
 
     monkeypatch.setattr(TokenKeys.__init__, "__kwdefaults__", {"bits": 2048})
     config = Config.from_document({"node": {"hostname": "db1.example"}}, tmp_path)

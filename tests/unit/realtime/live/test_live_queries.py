@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from svc.auth.permissions import Role
+from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, IndexRebuilding, Overloaded, QueryError
 from svc.query import parse_query

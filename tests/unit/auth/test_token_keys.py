@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from svc.auth.keys import NO_KEYS, PASS_FILE, PRIVATE_FILE, PUBLIC_FILE, RSA_BITS, TokenKeys
+from svc.auth.token_keys import NO_KEYS, PASS_FILE, PRIVATE_FILE, PUBLIC_FILE, RSA_BITS, TokenKeys
 from svc.errors import ServerError
 
 BITS = 2048
@@ -62,7 +62,7 @@ def test_all_are_made_anew_when_one_is_missing(missing: str, keys: TokenKeys, tm
 
 
 def test_interrupted_making_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from svc.auth import keys as module
+    from svc.auth import token_keys as module
 
     written = []
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from svc.analytics import process
 from svc.analytics.aggregate import Aggregation
+from svc.analytics.metric_tables import Row, aggregate_rows, raw_rows
 from svc.analytics.recorder import IdleRecorder, Period, Recorder
-from svc.analytics.rows import Row, aggregate_rows, raw_rows
 from svc.analytics.statistics import whole
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.store import Store

@@ -43,7 +43,7 @@ _STAYS_TEXT = re.compile(r"password|username|auth_.*|.*_token")
 
 
 @dataclass
-class Words:
+class OperationArguments:
     """`body`: the fields, without the operation's name. `parameters`: those of PARAMETERS, with username and password if they are given."""
 
     body: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Words:
         return value
 
 
-def read_words(words: Sequence[str], row: Operation, *, remote: bool | None = None) -> Words:
+def read_arguments(words: Sequence[str], row: Operation, *, remote: bool | None = None) -> OperationArguments:
     """Sort the words of an operation. Raises UsageError for what is no field of it, and for required fields that are missing.
 
     `remote`: whether the operation goes to another server, which may want `username` and `password`; None: if `target=` is among the words.
@@ -74,7 +74,7 @@ def read_words(words: Sequence[str], row: Operation, *, remote: bool | None = No
         remote = bool(texts.get("target"))
     known = {name: field for field in row.fields for name in field.names}
     texts = _with_secrets(texts, known, remote=remote)
-    result = Words()
+    result = OperationArguments()
     for name, text in texts.items():
         if name in PARAMETERS and name not in known:
             result.parameters[name] = parse_value(name, text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.auth.install import ensure_first_super_user
+from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.users import UserDirectory
 from svc.errors import ConfigError, NoSpace, Problem
 from svc.store import Database, Store

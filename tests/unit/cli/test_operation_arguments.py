@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from svc.cli.arguments import UsageError
-from svc.cli.words import PARAMETERS, Words, parse_value, read_words
+from svc.cli.operation_arguments import PARAMETERS, OperationArguments, parse_value, read_arguments
 from svc.operations.fields import Field
 from svc.operations.operation import SUPER_USER, Operation
 from tests.support.cli import ROW
@@ -46,14 +46,14 @@ def test_a_field_whose_value_is_text_keeps_it() -> None:
 
 
 def test_fields_and_parameters_are_told_apart() -> None:
-    words = read_words(["wall=north", "color=blue", "windows=[1]", "target=db", "json=true", "replicated=true", "out=12"], ROW)
+    words = read_arguments(["wall=north", "color=blue", "windows=[1]", "target=db", "json=true", "replicated=true", "out=12"], ROW)
     assert words.body == {"wall": "north", "color": "blue", "windows": [1], "replicated": True}
     assert words.parameters == {"target": "db", "json": True, "out": 12}
 
 
 def test_a_field_of_the_name_of_a_parameter_is_a_field() -> None:
     row = Operation("copy", "system", "Copy.", SUPER_USER, lambda call: None, (Field("out", "text", "Where to."),))
-    assert read_words(["out=x"], row) == Words({"out": "x"}, {})
+    assert read_arguments(["out=x"], row) == OperationArguments({"out": "x"}, {})
 
 
 @pytest.mark.parametrize(
@@ -71,37 +71,37 @@ def test_a_field_of_the_name_of_a_parameter_is_a_field() -> None:
 )
 def test_what_is_not_taken(line: str, text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_words(line.split(), ROW)
+        read_arguments(line.split(), ROW)
     assert text in str(caught.value)
 
 
 def test_user_and_password_for_another_server_stay_out_of_bodies_that_do_not_take_them() -> None:
-    words = read_words(["wall=n", "username=ann", "password=1", "target=db"], ROW)
+    words = read_arguments(["wall=n", "username=ann", "password=1", "target=db"], ROW)
     assert words.body == {"wall": "n"}
     assert words.parameters == {"username": "ann", "password": "1", "target": "db"}
     row = Operation(
         "add_user", "users", "Add.", SUPER_USER, lambda call: None, (Field("username", "text", "Name."), Field("password", "text", "Its."))
     )
-    words = read_words(["username=bob", "password=2"], row, remote=True)
+    words = read_arguments(["username=bob", "password=2"], row, remote=True)
     assert words.body == words.parameters == {"username": "bob", "password": "2"}
 
 
 def test_settings_are_fields_of_set_configuration() -> None:
     row = Operation("set_configuration", "configuration", "Set.", SUPER_USER, lambda call: None)
-    assert read_words(["logging_level=debug", "shop_package=x", "http_port=null"], row).body == {
+    assert read_arguments(["logging_level=debug", "shop_package=x", "http_port=null"], row).body == {
         "logging_level": "debug",
         "shop_package": "x",
         "http_port": None,
     }
     with pytest.raises(UsageError, match="Did you mean logging_level"):
-        read_words(["loging_level=debug"], row)
+        read_arguments(["loging_level=debug"], row)
 
 
 def test_switches() -> None:
-    assert Words(parameters={"wait": False}).switch("wait", True) is False
-    assert Words().switch("wait", True) is True
+    assert OperationArguments(parameters={"wait": False}).switch("wait", True) is False
+    assert OperationArguments().switch("wait", True) is True
     with pytest.raises(UsageError, match="wait must be true or false"):
-        Words(parameters={"wait": "no"}).switch("wait")
+        OperationArguments(parameters={"wait": "no"}).switch("wait")
 
 
 def test_every_parameter_is_described() -> None:

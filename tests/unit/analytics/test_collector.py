@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svc.analytics import Analytics
-from svc.analytics.rows import ID_STEP
+from svc.analytics.metric_tables import ID_STEP
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.records import decode
@@ -228,7 +228,7 @@ def test_work_is_sliced(world: Fixture, monkeypatch: pytest.MonkeyPatch) -> None
     """With a clock that makes each step cost the whole budget, a tick does one step and the rest follows."""
     for number in range(50):
         world.analytics.recorder.record(1, f"size{number}")
-    monkeypatch.setattr("svc.analytics.service.TICK_BUDGET", 0.0)
+    monkeypatch.setattr("svc.analytics.collector.TICK_BUDGET", 0.0)
     world.clock.advance(1)
     assert world.analytics.tick(0, 0) is True
     assert world.raw() == []

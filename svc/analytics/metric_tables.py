@@ -27,7 +27,7 @@ _log = logging.getLogger("svc.analytics")
 Row = dict[str, Any]
 
 
-class Rows:
+class MetricTable:
     """One of the tables. Ids are the time of writing, strictly increasing."""
 
     def __init__(self, store: Store, table_name: str, retention_ms: float, thread_id: int = 0) -> None:
@@ -123,9 +123,9 @@ class Rows:
         return int(row_id) if row_id.is_integer() else row_id
 
 
-def raw_rows(store: Store, thread_id: int = 0) -> Rows:
-    return Rows(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS, thread_id)
+def raw_rows(store: Store, thread_id: int = 0) -> MetricTable:
+    return MetricTable(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS, thread_id)
 
 
-def aggregate_rows(store: Store) -> Rows:
-    return Rows(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS)
+def aggregate_rows(store: Store) -> MetricTable:
+    return MetricTable(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS)
