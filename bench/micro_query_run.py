@@ -22,6 +22,7 @@ import records
 from servers import fill_svc, price_of
 
 from svc.query import QueryCache, parse_query, plan_query
+from svc.query.execution import execute
 from svc.store import Store
 from svc.store.records import decode_json_many
 
@@ -44,7 +45,7 @@ ROWS: dict[str, Callable[[int], str]] = {
 
 def answer(query: Any, table: Any, txn: Any) -> bytes:
     plan = plan_query(query, table, txn, allow_full_scan=False)
-    rows = plan.run(txn, 0.0, json=True)
+    rows = execute(plan, txn, json=True)
     batch = rows.next_batch(MAX_ROWS)
     if query.select is None and getattr(query, "aggregate", None) is None:
         return encode_json(decode_json_many(batch))
@@ -57,7 +58,7 @@ def measure(table: Any, txn: Any, name: str, rounds: int) -> list[float]:
     queries = [parse_query(text, declared) for text in texts]
     cache = QueryCache()
     plans = [plan_query(query, table, txn, allow_full_scan=False) for query in queries]
-    found = [plan.run(txn, 0.0, json=True).next_batch(MAX_ROWS) for plan in plans]
+    found = [execute(plan, txn, json=True).next_batch(MAX_ROWS) for plan in plans]
     plain = queries[0].select is None and getattr(queries[0], "aggregate", None) is None
 
     def parse() -> None:
@@ -72,7 +73,7 @@ def measure(table: Any, txn: Any, name: str, rounds: int) -> list[float]:
     def run() -> None:
         for made in plans:
             made.compiled = {}
-            made.run(txn, 0.0, json=True).next_batch(MAX_ROWS)
+            execute(made, txn, json=True).next_batch(MAX_ROWS)
 
     def encode() -> None:
         for batch in found:

@@ -29,6 +29,7 @@ from svc.clock import SYSTEM_CLOCK
 from svc.operations.searching import Searches
 from svc.operations.service import Operations
 from svc.query import plan_query
+from svc.query.execution import execute
 from svc.query.nodes import Query
 from svc.resources import Rows
 from svc.store import Store
@@ -62,7 +63,7 @@ ROWS: dict[str, Callable[[int], Body]] = {
 
 
 def answer(rows: Rows, txn: Any) -> bytes:
-    run = rows.plan.run(txn, 0.0, json=True)
+    run = execute(rows.plan, txn, json=True)
     batch = run.next_batch(MAX_ROWS)
     return encode_json(batch if rows.plan.is_shaped else decode_json_many(batch))
 

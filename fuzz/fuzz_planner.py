@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.runner import mutate, run
 from svc.errors import QueryError
 from svc.query import cursor, plan_query
+from svc.query.execution import execute
+from svc.query.explain import Explanation
 from svc.query.nodes import Query, SortKey
 from svc.store.records import decode
 from tests.support import plans
@@ -75,10 +77,10 @@ def ids(rows: Any) -> list[str]:
 
 def check_records(query: Query, table: FakeTable, brute: Brute, source: random.Random) -> None:
     plan = planned(query, table, source)
-    explanation = plan.explain_run(None)
+    explanation = Explanation(plan, None)
     while not explanation.step():
         pass
-    found = ids(plan.run(None))
+    found = ids(execute(plan, None))
     expected = [record["id"] for record in brute.run(query, table.name)]
     everything = [record["id"] for record in brute.run(Query(query.where), table.name)]
     same(query, found, expected, everything)
@@ -90,7 +92,7 @@ def check_records(query: Query, table: FakeTable, brute: Brute, source: random.R
     except QueryError as error:
         assert error.status_code == 400 and error.code == "NOT_INDEXED", error
         return
-    same(query, ids(narrow.run(None)), expected, everything)
+    same(query, ids(execute(narrow, None)), expected, everything)
 
 
 def same(query: Query, found: list[str], expected: list[str], everything: list[str]) -> None:
@@ -106,12 +108,12 @@ def check_selection(query: Query, table: FakeTable, brute: Brute, source: random
     assert query.select is not None
     expected = [brute.shape(record, query.select, table.name, query.where, query.sort) for record in brute.run(query, table.name)]
     plan = planned(query, table, source)
-    assert drain(plan.run(None)) == expected, (query, expected)
-    drain(plan.run(None, json=True))
+    assert drain(execute(plan, None)) == expected, (query, expected)
+    drain(execute(plan, None, json=True))
 
 
 def check_aggregate(query: Query, table: FakeTable, brute: Brute, source: random.Random) -> None:
-    found = drain(planned(query, table, source).run(None))
+    found = drain(execute(planned(query, table, source), None))
     expected = brute.run(query, table.name)
     assert found == expected, (query, found, expected)
 
@@ -119,11 +121,11 @@ def check_aggregate(query: Query, table: FakeTable, brute: Brute, source: random
 def check_pages(query: Query, table: FakeTable, brute: Brute, source: random.Random) -> None:
     query = replace(query, offset=0, limit=source.randint(1, 4))
     plan = planned(query, table, source)
-    rows = plan.run(None)
+    rows = execute(plan, None)
     found = ids(rows)
     expected = [record["id"] for record in brute.run(Query(query.where, sort=query.sort), table.name)]
     while (place := rows.next_cursor()) is not None:
-        rows = planned(replace(query, after=place), table, source).run(None)
+        rows = execute(planned(replace(query, after=place), table, source), None)
         found += ids(rows)
     if plan.order is None:
         assert set(found) <= set(expected), (query, found, expected)

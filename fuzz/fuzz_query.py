@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.runner import mutate, run
 from svc.errors import QueryError
 from svc.query import parse_query, plan_query, print_query, query_from_mapping, query_to_mapping
+from svc.query.execution import execute
+from svc.query.explain import explain
 from svc.query.nodes import Comparator, Query
 from svc.store.records import decode
 from tests.unit.query.fakes import FakeTable, product_definition, shop
@@ -161,11 +163,11 @@ def outcome(query: Query, table: FakeTable) -> list[str] | str:
     try:
         plan = plan_query(replace(query, select=None), table, None, allow_full_scan=True)
         if query.select is not None:
-            plan_query(query, table, None, allow_full_scan=True).run(None, 0.0, json=True).next_batch(3)
+            execute(plan_query(query, table, None, allow_full_scan=True), None, json=True).next_batch(3)
     except QueryError as error:
         return error.code
-    plan.explain()
-    rows = plan.run(None, 0.0)
+    explain(plan)
+    rows = execute(plan, None)
     found: list[str] = []
     while batch := rows.next_batch(5):
         found += map(repr, batch) if query.aggregate is not None else [decode(raw)["id"] for raw in batch]

@@ -24,6 +24,8 @@ from svc.http.preferences import Wishes, wishes_of
 from svc.http.raw_content import blob_response, is_raw_content, raw_response
 from svc.http.row_stream import HEAVY, Execution, RowStream, narrow
 from svc.messages import HeaderPairs, Headers, Request, Response
+from svc.query.execution import result_columns
+from svc.query.explain import Explanation
 from svc.query.select import joins
 from svc.resources import Created, RequestTarget, Resources, Rows, StoredRecord, TableResource
 from svc.store import Table
@@ -349,7 +351,7 @@ class Answers:
         """The plan with what it really found, instead of the records (`Prefer: explain`)."""
         snapshot = rows.table.database.take_snapshot()
         try:
-            explanation = rows.plan.explain_run(snapshot, self._wall() * 1000)
+            explanation = Explanation(rows.plan, snapshot)
             scan = 0.0
             while True:
                 moment = self._now()
@@ -535,7 +537,7 @@ _PAGE_CALL = re.compile(r"(?:limit|after)\([^)]*\)")
 
 def plan_shape(rows: Rows) -> Shape:
     plan = rows.plan
-    columns = plan.columns
+    columns = result_columns(plan)
     if rows.visible is not None:
         columns = tuple([name for name in columns if name in rows.visible])
     if plan.query.aggregate is not None:

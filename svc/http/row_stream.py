@@ -20,6 +20,7 @@ from svc.content.heavy_rows import PIECE_ROWS, row_pieces
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.messages import Request
 from svc.query.budget import query_limits, too_large
+from svc.query.execution import execute
 from svc.resources import Rows
 from svc.store.records import decode, decode_json
 from svc.store.snapshots import HeldSnapshot
@@ -85,7 +86,7 @@ class Execution:
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
         self.is_streaming = False  # of its only row
-        self.run = rows.plan.run(rows.table.database.snapshot(), wall_ms, json=not native)
+        self.run = execute(rows.plan, rows.table.database.snapshot(), json=not native)
         self.shaped = rows.plan.is_shaped
         self.joins = self.run.joins
         self._is_costly = self.run.is_costly
@@ -177,7 +178,7 @@ class Execution:
         held = self._held
         assert held is not None, "the snapshot must be kept"
         self._is_counted = True
-        run = self._rows.plan.run(held.use(), self._wall_ms)
+        run = execute(self._rows.plan, held.use())
         counted = 0
 
         def count_slice() -> int | None:

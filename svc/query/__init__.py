@@ -1,7 +1,7 @@
 """Queries: text -> nodes -> plan -> rows (design §5)."""
 
 from svc.query.cache import QueryCache
-from svc.query.executor import Rows, execute
+from svc.query.execution import execute
 from svc.query.mapping import query_from_mapping, query_to_mapping
 from svc.query.plan import AnyRows, Plan
 from svc.query.planner import plan_query
@@ -9,5 +9,5 @@ from svc.query.printer import print_query
 from svc.query.url import parse_query
 
 __all__ = [
-    "AnyRows", "Plan", "QueryCache", "Rows", "execute", "parse_query", "plan_query", "print_query", "query_from_mapping", "query_to_mapping",
+    "AnyRows", "Plan", "QueryCache", "execute", "parse_query", "plan_query", "print_query", "query_from_mapping", "query_to_mapping",
 ]  # fmt: skip

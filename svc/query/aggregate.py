@@ -24,6 +24,7 @@ from itertools import islice
 from typing import Any
 
 from svc.errors import BadValue, QueryError
+from svc.query.access_paths import SCALARS
 from svc.query.budget import Budget
 from svc.query.executor import compiled_plan
 from svc.query.functions import Column, Values, columns_of_paths, filter_of, index_keys_reader, values_reader
@@ -36,7 +37,6 @@ from svc.query.resolve import is_many, related_table, required_attribute
 from svc.query.sorting import Collector
 from svc.query.sources import Pair
 from svc.query.tables import AnyIndex, AnyTable
-from svc.query.ways import SCALARS
 from svc.store.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
 from svc.store.records import MISSING
 

@@ -5,7 +5,7 @@
 A plan is *compiled* once: its filter, its sort and its selection become functions of a batch of records (`functions`, `select`). What an
 execution has looked up in other tables is in its `Lookups`.
 
-`Rows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
+`RecordRows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
 clock, serve others, wait for room in an output buffer. What looks at other tables is in progress over steps (`relations.Stepped`). Memory grows
 with the result only where it must be sorted, and then a limit bounds it too, and the budget of the execution (`budget`).
 """
@@ -18,9 +18,9 @@ from typing import Any
 from svc.errors import QueryTooLarge
 from svc.query.budget import PAIR_BYTES, Budget
 from svc.query.cursor import encode_cursor
-from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, place_bytes, sort_keys, sort_parts, values_reader
+from svc.query.definition_cache import DefinitionCache
+from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, position_bytes, sort_keys, sort_parts, values_reader
 from svc.query.matching import reads_others
-from svc.query.memo import Memo
 from svc.query.nodes import Select, SortKey
 from svc.query.plan import (
     Access,
@@ -52,8 +52,8 @@ from svc.query.sources import (
     KeySource,
     OrderedSource,
     Pair,
+    RowSource,
     ScanSource,
-    Source,
     UnionSource,
 )
 from svc.query.tables import AnyTable
@@ -64,7 +64,7 @@ FEWEST = 8  # the first step of a plan with relationships to many: each entry ma
 MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
 
 
-class Rows:
+class RecordRows:
     """One execution of a plan. What it returns: raw records, or selected values if the plan selects."""
 
     __slots__ = (
@@ -255,7 +255,7 @@ class Rows:
         if self._source.done and self._preparation is None:  # what is left is in memory
             if compiled.scanned:
                 return False
-            source: Source = EmptySource()
+            source: RowSource = EmptySource()
         else:
             if seen is self._moved:
                 return False
@@ -421,11 +421,6 @@ def _adapted(size: int, related: int) -> int:
     return SLICE if not related else min(size * 2, SLICE)
 
 
-def execute(plan: Plan, txn: Any, *, json: bool = False) -> Rows:
-    """Begin to run `plan`; the same as `plan.run`."""
-    return Rows(plan, txn, json=json)
-
-
 class Compiled:
     """The functions of a plan. They depend on the definitions of its tables, not on a transaction."""
 
@@ -454,7 +449,7 @@ class Compiled:
         if plan.position is not None:
             assert plan.order is not None
             keys = plan.order.keys or (SortKey((table.primary_key,)),)
-            self.floor = floor = place_bytes(keys, plan.position.parts or (plan.position.primary,), plan.position.primary)
+            self.floor = floor = position_bytes(keys, plan.position.parts or (plan.position.primary,), plan.position.primary)
             if self.sort_keys is None:
                 keys_of, more = sort_keys_for(keys, table)
                 self.test = _behind(floor, keys_of, self.test)
@@ -469,7 +464,7 @@ class Compiled:
             self.joins_many = any(link.many for link in found)
             self.scanned = [link for link in found if link.scans]
 
-    def start(self, lookups: Lookups) -> Source:
+    def start(self, lookups: Lookups) -> RowSource:
         return self._start(lookups)
 
     def position(self, order: Order, last: Pair, lookups: Lookups) -> Position:
@@ -486,8 +481,8 @@ class Compiled:
         return Position((min(key for key in keys if key >= low and (high is None or key < high)),), last[0])
 
 
-_shapes = Memo()
-_sort_keys = Memo()
+_shapes = DefinitionCache()
+_sort_keys = DefinitionCache()
 
 
 def sort_keys_for(keys: tuple[SortKey, ...], table: AnyTable) -> tuple[Encoded, Links]:
@@ -546,7 +541,7 @@ def compiled_plan(plan: Plan, json: bool) -> Compiled:
 
 # sources
 
-Start = Callable[[Lookups], Source]
+Start = Callable[[Lookups], RowSource]
 
 
 def source_of(access: Access, table: AnyTable, links: Links) -> Start:
@@ -612,7 +607,7 @@ def _join_source(access: ThroughRelated, table: AnyTable, links: Links) -> Start
     link = back(related.relationship, table, related.target)
     values_of = values_reader(related.target, (link.source,))
 
-    def start(lookups: Lookups) -> Source:
+    def start(lookups: Lookups) -> RowSource:
         def lead_back(pairs: list[Pair]) -> Iterable[bytes]:
             return entries_of(link, [values_of(raw)[0] for _, raw in pairs], lookups)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from svc.query.aggregate import method_of
+from svc.query.execution import execute
 from svc.query.grouping import date_of
 from svc.query.nodes import SortKey
 from svc.query.plan import (
@@ -80,10 +81,10 @@ class Explanation:
 
     __slots__ = ("_count", "_plan", "_rows", "_txn")
 
-    def __init__(self, plan: Plan, txn: object, now_ms: float = 0.0) -> None:
+    def __init__(self, plan: Plan, txn: object) -> None:
         self._plan = plan
         self._txn = txn
-        self._rows: AnyRows = plan.run(txn, now_ms)
+        self._rows: AnyRows = execute(plan, txn)
         self._count = 0
 
     def step(self) -> bool:

@@ -257,7 +257,7 @@ def _related_keys(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Cal
     return joined
 
 
-def place_bytes(keys: Sequence[SortKey], parts: Sequence[bytes], primary: bytes) -> bytes:
+def position_bytes(keys: Sequence[SortKey], parts: Sequence[bytes], primary: bytes) -> bytes:
     """What `sort_keys` gives for a row with these values."""
     return b"".join([part.translate(INVERTED) if key.descending else part for key, part in zip(keys, parts, strict=True)]) + primary
 

@@ -104,7 +104,7 @@ def query_from_mapping(data: object) -> Query:
     >>> query_from_mapping([{"attribute": "price", "comparator": "<", "value": 5}]).where.comparator
     <Comparator.LESS_THAN: 'less_than'>
     """
-    reader = _Reader()
+    reader = _MappingReader()
     members = _members({"conditions": data} if isinstance(data, (list, tuple)) else data, _QUERY, "")
     where, sort, offset, limit = reader.level(members, "")
     query = Query(
@@ -143,7 +143,7 @@ def split_options(data: object) -> tuple[object, dict[str, object]]:
 _OPTION_NAMES = {**{name: name for name in QUERY_OPTIONS}, **{_camel_case(name): name for name in QUERY_OPTIONS}}
 
 
-class _Reader:
+class _MappingReader:
     """Reads one query object; counts what it has read and how deep it is."""
 
     __slots__ = ("_count", "_depth")

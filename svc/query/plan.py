@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from svc.query.nodes import Comparator, Query, Select, SortKey
 
 if TYPE_CHECKING:
-    from svc.query.explain import Explanation
     from svc.query.tables import AnyTable
     from svc.store.schema import Attribute, Relationship
 
@@ -251,40 +250,6 @@ class Plan:
     def is_shaped(self) -> bool:
         """Whether rows are values, not raw records."""
         return self.query.select is not None or self.query.aggregate is not None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns of a tabular form of the result (http §7.3)."""
-        from svc.query.aggregate import row_names  # see `run`
-        from svc.query.select import columns_of
-
-        return columns_of(self.query.select, self.table) if self.query.aggregate is None else row_names(self.query.aggregate)
-
-    def run(self, txn: object, now_ms: float = 0.0, *, json: bool = False) -> AnyRows:
-        """Begin an execution on a read transaction, which must stay open until the rows are exhausted or closed.
-
-        `json`: values are ready for a JSON encoder (dates are text).
-        """
-        # The executor needs these nodes; only here do they need it.
-        from svc.query.aggregate import AggregateRows
-        from svc.query.executor import Rows
-
-        return Rows(self, txn, json=json) if self.query.aggregate is None else AggregateRows(self, txn, json=json)
-
-    def explain(self, txn: object = None) -> dict[str, Any]:
-        """`{conditions, operator, postOrdering, selectApplied}` in execution order (schema-and-store §11.12), and what was estimated.
-
-        Ready for a JSON encoder. `txn`: for the estimates, by default the turn's snapshot.
-        """
-        from svc.query.explain import explain
-
-        return explain(self, txn)
-
-    def explain_run(self, txn: object, now_ms: float = 0.0) -> Explanation:
-        """The same with what an execution really finds; it goes on with each `step()`, and when that is true `result()` has it all."""
-        from svc.query.explain import Explanation
-
-        return Explanation(self, txn, now_ms)
 
 
 def iter_members(predicate: Predicate | None) -> Iterator[Predicate]:

@@ -1,11 +1,11 @@
 """Query + table definition + figures -> Plan (contract: schema-and-store §11, http §6.6). Reads no records.
 
-The theory. Every condition that an index or the primary key can serve is a *way* to the records (`ways`): a range of keys, which holds at
-least all matches, at a cost, the number of entries in the range. Of an AND one way is taken and the rest filters what it finds; of an OR all
-members must have one, and their results are united. No way at all is a full scan.
+The theory. Every condition that an index or the primary key can serve is a *candidate* to the records (`candidates`): a range of keys, which holds at
+least all matches, at a cost, the number of entries in the range. Of an AND one candidate is taken and the rest filters what it finds; of an OR all
+members must have one, and their results are united. No candidate at all is a full scan.
 
-A sort is free where the way delivers the order: the primary key's own order, or the index on the first sort key. Walking that index
-without a condition on it is one more way; with a limit it costs only as many entries as it takes to find so many matches. Otherwise all matches are
+A sort is free where the candidate delivers the order: the primary key's own order, or the index on the first sort key. Walking that index
+without a condition on it is one more candidate; with a limit it costs only as many entries as it takes to find so many matches. Otherwise all matches are
 collected and sorted.
 
 A page behind a cursor is the same query in the same order, narrowed to what sorts behind a place. Ranges begin there where they deliver the
@@ -21,9 +21,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from svc.errors import BadValue, QueryError
+from svc.query.access_paths import (
+    FIXED_SIZE,
+    SCALARS,
+    AccessPath,
+    collection_below,
+    index_access_path,
+    intersection,
+    is_complete,
+    key_access_path,
+)
 from svc.query.aggregate import check_aggregate
 from svc.query.cursor import decode_cursor
-from svc.query.memo import Definitions
+from svc.query.definition_cache import Definitions
 from svc.query.nodes import Query, SortKey
 from svc.query.plan import (
     Access,
@@ -46,17 +56,16 @@ from svc.query.plan import (
     Union,
     iter_members,
 )
-from svc.query.refusals import NO_WAY, check_indexed, check_sort, live_refusal
+from svc.query.refusals import UNINDEXABLE, check_indexed, check_sort, live_refusal
 from svc.query.resolve import resolve_sort_key, resolve_where
 from svc.query.seek import begins_behind, ordered_behind, range_behind
 from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
-from svc.query.ways import FIXED_SIZE, SCALARS, Way, collection_below, index_way, intersection, is_complete, key_way
 from svc.store.keys import NULL_KEY, after
 
 PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
 USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed
-FEW = 50  # records that are read, and sorted, in less time than it takes to look for another way to them
+FEW = 50  # records that are read, and sorted, in less time than it takes to look for another candidate to them
 SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
 
 # (access, what it serves, what is left to filter, what is left to sort)
@@ -83,7 +92,7 @@ def plan_query(
         return _plan(query, table, allow_full_scan, key_prefix, _Planner(table, statistics, query.enforce_execution_order))
     place = (id(table), allow_full_scan, key_prefix)
     kept = query.plans.get(place)
-    if type(kept) is _Kept and kept.uses and kept.definitions.hold(table):
+    if type(kept) is _CachedPlan and kept.uses and kept.definitions.hold(table):
         kept.uses -= 1
         return kept.plan
     planner = _Planner(table, TableStatistics(table, txn), query.enforce_execution_order)
@@ -91,11 +100,11 @@ def plan_query(
     if place not in query.plans:
         query.plans[place] = None  # most queries come once: what is kept is the second plan
     elif all(index.ready for index in table.indexes.values()):
-        query.plans[place] = _Kept(plan, USES_OF_A_CHOICE if planner.asked else USES)
+        query.plans[place] = _CachedPlan(plan, USES_OF_A_CHOICE if planner.asked else USES)
     return plan
 
 
-class _Kept:
+class _CachedPlan:
     """A plan that waits for the next use of its query."""
 
     __slots__ = ("definitions", "plan", "uses")
@@ -156,7 +165,7 @@ def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefi
 
 def _is_surely_indexed(predicate: Predicate, table: AnyTable) -> bool:
     """The frequent case, an equality or a range of an indexed attribute, recognised without the whole rule."""
-    if type(predicate) is not Comparison or len(predicate.path) > 1 or predicate.comparator in NO_WAY:
+    if type(predicate) is not Comparison or len(predicate.path) > 1 or predicate.comparator in UNINDEXABLE:
         return False
     index = table.indexes.get(predicate.path[0])
     return index is not None and index.ready
@@ -181,91 +190,96 @@ class _Planner:
     # choosing
 
     def choose(self, members: tuple[Predicate, ...], sort: tuple[SortKey, ...], end: int | None, position: Position | None) -> Choice:
-        """The cheapest way. `end`: offset + limit, None without a limit. `position`: the place in the order of `sort` to begin behind."""
+        """The cheapest candidate. `end`: offset + limit, None without a limit. `position`: the place in the order of `sort` to begin behind."""
         if len(members) == 1 and not sort:
-            way = self._way(members[0])
-            if way is not None and type(way.access) is not ThroughRelated:  # the frequent case: there is no choice
-                return way.access, members, None if way.exact else members[0], ()
-        ways = self.ways(members)
+            candidate = self._access_path(members[0])
+            if candidate is not None and type(candidate.access) is not ThroughRelated:  # the frequent case: there is no choice
+                return candidate.access, members, None if candidate.exact else members[0], ()
+        candidates = self.access_paths(members)
         if sort:
-            return self._choose_sorted(members, ways, sort, end, position)
-        best = self.cheapest(ways)
+            return self._choose_sorted(members, candidates, sort, end, position)
+        best = self.cheapest(candidates)
         return best.access, best.served(members), self.rest(members, best), ()
 
     def choose_index(self, members: tuple[Predicate, ...], name: str, position: Position) -> Choice:
-        """The way through the index of `name`, whose order the first page had, from behind an entry of it."""
-        for way in self.ways(members):
-            access = way.access
+        """The candidate through the index of `name`, whose order the first page had, from behind an entry of it."""
+        for candidate in self.access_paths(members):
+            access = candidate.access
             if isinstance(access, IndexRange) and access.attribute == name:
                 entry = (position.parts[0], position.primary)
-                return range_behind(access, entry, descending=False), way.served(members), self.rest(members, way), ()
+                return range_behind(access, entry, descending=False), candidate.served(members), self.rest(members, candidate), ()
             if isinstance(access, Nothing):
-                return access, way.served(members), self.rest(members, way), ()
+                return access, candidate.served(members), self.rest(members, candidate), ()
         raise QueryError("the cursor belongs to another query", code="QUERY_SYNTAX")
 
     def _choose_sorted(
         self,
         members: tuple[Predicate, ...],
-        ways: list[Way],
+        candidates: list[AccessPath],
         sort: tuple[SortKey, ...],
         end: int | None,
         position: Position | None,
     ) -> Choice:
-        """A way without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
+        """A candidate without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
         find so many matches, taking these to be spread evenly."""
-        if len(ways) == 1:
-            ordered = self._maybe_ordered(ways[0], sort, position)
+        if len(candidates) == 1:
+            ordered = self._maybe_ordered(candidates[0], sort, position)
             if ordered is not None:  # nothing to compare with: walking the whole index is never less
-                return ordered, ways[0].served(members), self.rest(members, ways[0]), ()
-        costs = [self.cost(way.access) for way in ways]
+                return ordered, candidates[0].served(members), self.rest(members, candidates[0]), ()
+        costs = [self.cost(candidate.access) for candidate in candidates]
         if costs and min(costs) <= FEW:
-            way = ways[costs.index(min(costs))]
-            ordered = self._maybe_ordered(way, sort, position)
-            return ordered or way.access, way.served(members), self.rest(members, way), () if ordered is not None else sort
+            candidate = candidates[costs.index(min(costs))]
+            ordered = self._maybe_ordered(candidate, sort, position)
+            return (
+                ordered or candidate.access,
+                candidate.served(members),
+                self.rest(members, candidate),
+                () if ordered is not None else sort,
+            )
         total = float(self._statistics.record_count)
         matches = min(costs, default=total)
         walked = 0.5
         if end is not None:
             walked *= min(1.0, end / max(matches, 1.0))
-        options = list(zip(ways, costs, strict=True)) or [(Way(KeyRange(), exact=True), total)]
-        if _only_joins(ways):
-            options.append((Way(KeyRange(), exact=True), SCAN_WITH_LOOKUPS * total))
-        options += [(way, total) for way in self._sort_way(sort)]
-        best: tuple[float, Way, Access | None] | None = None
-        for way, cost in options:
-            ordered = self._maybe_ordered(way, sort, position)
+        options = list(zip(candidates, costs, strict=True)) or [(AccessPath(KeyRange(), exact=True), total)]
+        if _only_joins(candidates):
+            options.append((AccessPath(KeyRange(), exact=True), SCAN_WITH_LOOKUPS * total))
+        options += [(candidate, total) for candidate in self._sorted_paths(sort)]
+        best: tuple[float, AccessPath, Access | None] | None = None
+        for candidate, cost in options:
+            ordered = self._maybe_ordered(candidate, sort, position)
             price = cost if ordered is None else cost * walked
             if best is None or price < best[0]:
-                best = (price, way, ordered)
+                best = (price, candidate, ordered)
         assert best is not None
-        _, way, ordered = best
-        served, rest = way.served(members), self.rest(members, way)
-        return (way.access, served, rest, sort) if ordered is None else (ordered, served, rest, ())
+        _, candidate, ordered = best
+        served, rest = candidate.served(members), self.rest(members, candidate)
+        return (candidate.access, served, rest, sort) if ordered is None else (ordered, served, rest, ())
 
-    def cheapest(self, ways: list[Way]) -> Way:
-        """Counts only if there is a choice. Without ways it is a full scan."""
-        if not ways:
-            return Way(KeyRange(), exact=True)
+    def cheapest(self, candidates: list[AccessPath]) -> AccessPath:
+        """Counts only if there is a choice. Without candidates it is a full scan."""
+        if not candidates:
+            return AccessPath(KeyRange(), exact=True)
         if self._in_order:
-            return ways[0]
-        if _only_joins(ways):
-            ways = [*ways, Way(KeyRange(), exact=True)]
-        elif len(ways) == 1:
-            return ways[0]
+            return candidates[0]
+        if _only_joins(candidates):
+            candidates = [*candidates, AccessPath(KeyRange(), exact=True)]
+        elif len(candidates) == 1:
+            return candidates[0]
         else:
-            ways = sorted(ways, key=_counting_effort)  # what is counted at once bounds how far the others are counted
-        best, best_cost = ways[0], self.cost(ways[0].access)
-        for way in ways[1:]:
+            candidates = sorted(candidates, key=_counting_effort)  # what is counted at once bounds how far the others are counted
+        best, best_cost = candidates[0], self.cost(candidates[0].access)
+        for candidate in candidates[1:]:
             if best_cost <= FEW:
                 break
-            cost = self.cost(way.access, min(int(best_cost) + 1, COUNTED)) * (1 if way.members else SCAN_WITH_LOOKUPS)
+            cost = self.cost(candidate.access, min(int(best_cost) + 1, COUNTED)) * (1 if candidate.members else SCAN_WITH_LOOKUPS)
             if cost < best_cost:
-                best, best_cost = way, cost
+                best, best_cost = candidate, cost
         return best
 
-    def rest(self, members: tuple[Predicate, ...], way: Way) -> Predicate | None:
+    def rest(self, members: tuple[Predicate, ...], candidate: AccessPath) -> Predicate | None:
         """What remains to be tested of the members, cheapest test first unless the caller gave an order."""
-        rest = [member for at, member in enumerate(members) if not (way.exact and at in way.members)]
+        rest = [member for at, member in enumerate(members) if not (candidate.exact and at in candidate.members)]
         if not rest:
             return None
         if len(rest) == 1:
@@ -274,61 +288,61 @@ class _Planner:
             rest.sort(key=_test_effort)
         return AllOf(tuple(rest))
 
-    def ways(self, members: Sequence[Predicate]) -> list[Way]:
-        """All ways to the matches of an AND. Ranges of one attribute become one, unless the attribute may hold lists: there each
+    def access_paths(self, members: Sequence[Predicate]) -> list[AccessPath]:
+        """All candidates to the matches of an AND. Ranges of one attribute become one, unless the attribute may hold lists: there each
         condition may be fulfilled by another element."""
-        ways: list[Way] = []
+        candidates: list[AccessPath] = []
         at_attribute: dict[str, int] = {}
         for at, member in enumerate(members):
-            way = self._way(member)
-            if way is None:
+            candidate = self._access_path(member)
+            if candidate is None:
                 continue
-            way.members = (at,)
-            access = way.access
+            candidate.members = (at,)
+            access = candidate.access
             if isinstance(access, (IndexRange, KeyRange)) and isinstance(member, Comparison):
                 name = member.path[0]
                 known = at_attribute.get(name)
                 multi = isinstance(access, IndexRange) and self._table.indexes[name].multi
                 if known is not None and not multi:
-                    ways[known] = intersection(ways[known], way)
+                    candidates[known] = intersection(candidates[known], candidate)
                     continue
-                at_attribute[name] = len(ways)
-            ways.append(way)
-        return ways
+                at_attribute[name] = len(candidates)
+            candidates.append(candidate)
+        return candidates
 
-    def _way(self, predicate: Predicate) -> Way | None:
+    def _access_path(self, predicate: Predicate) -> AccessPath | None:
         match predicate:
             case Comparison():
                 if predicate.path == (self._table.primary_key,):
-                    return key_way(predicate)
-                return index_way(predicate, self._table) if len(predicate.path) == 1 else None
+                    return key_access_path(predicate)
+                return index_access_path(predicate, self._table) if len(predicate.path) == 1 else None
             case Never():
-                return Way(Nothing(), exact=True)
+                return AccessPath(Nothing(), exact=True)
             case AllOf():
-                ways = self.ways(predicate.members)
-                if not ways:
+                candidates = self.access_paths(predicate.members)
+                if not candidates:
                     return None
-                best = self.cheapest(ways)
+                best = self.cheapest(candidates)
                 rest = self.rest(predicate.members, best)
-                return Way(best.access if rest is None else Union((Branch(best.access, rest),)), exact=True)
+                return AccessPath(best.access if rest is None else Union((Branch(best.access, rest),)), exact=True)
             case AnyOf():
-                return self._union_way(predicate)
+                return self._union_path(predicate)
             case Related():
-                return self._related_way(predicate)
+                return self._related_path(predicate)
 
-    def _union_way(self, predicate: AnyOf) -> Way | None:
+    def _union_path(self, predicate: AnyOf) -> AccessPath | None:
         branches: list[Branch] = []
         for member in predicate.members:
-            way = self._way(member)
-            if way is None:
+            candidate = self._access_path(member)
+            if candidate is None:
                 return None
-            if isinstance(way.access, Union) and way.exact:
-                branches += way.access.branches
-            elif way.access != Nothing():
-                branches.append(Branch(way.access, None if way.exact else member))
-        return Way(Union(tuple(branches)) if branches else Nothing(), exact=True)
+            if isinstance(candidate.access, Union) and candidate.exact:
+                branches += candidate.access.branches
+            elif candidate.access != Nothing():
+                branches.append(Branch(candidate.access, None if candidate.exact else member))
+        return AccessPath(Union(tuple(branches)) if branches else Nothing(), exact=True)
 
-    def _related_way(self, related: Related) -> Way | None:
+    def _related_path(self, related: Related) -> AccessPath | None:
         """From the matches in the related table to the records that lead to them. It needs the index of the foreign key on our side."""
         relationship = related.relationship
         if relationship.from_ is not None and relationship.from_ != self._table.primary_key:
@@ -337,9 +351,9 @@ class _Planner:
                 return None
         inner = self._of_target(related)
         members = tuple(iter_members(related.where))
-        best = inner.cheapest(inner.ways(members))
+        best = inner.cheapest(inner.access_paths(members))
         self.asked = self.asked or inner.asked
-        return Way(ThroughRelated(related, Branch(best.access, inner.rest(members, best))), exact=True)
+        return AccessPath(ThroughRelated(related, Branch(best.access, inner.rest(members, best))), exact=True)
 
     def _of_target(self, related: Related) -> _Planner:
         statistics = self._statistics
@@ -348,23 +362,23 @@ class _Planner:
 
     # order
 
-    def _sort_way(self, sort: tuple[SortKey, ...]) -> list[Way]:
+    def _sorted_paths(self, sort: tuple[SortKey, ...]) -> list[AccessPath]:
         """Walking everything in the order of the first sort key."""
         if len(sort[0].path) > 1:
             return []
         name = sort[0].path[0]
         if name == self._table.primary_key:
-            return [Way(KeyRange(), exact=True)]
+            return [AccessPath(KeyRange(), exact=True)]
         index = self._table.indexes.get(name)
         if index is None or not index.ready or not is_complete(self._table, name):
             return []
         if self._statistics.count(name, None, None) < self._statistics.record_count:
             return []  # values from before a change of the type may be objects or lists
-        return [Way(IndexRange(name, None, None), exact=True)]
+        return [AccessPath(IndexRange(name, None, None), exact=True)]
 
-    def _maybe_ordered(self, way: Way, sort: tuple[SortKey, ...], position: Position | None) -> Access | None:
-        """The access of `way` so that it delivers the order, None if it cannot; from behind `position`, if it can do that too."""
-        access = way.access
+    def _maybe_ordered(self, candidate: AccessPath, sort: tuple[SortKey, ...], position: Position | None) -> Access | None:
+        """The access of `candidate` so that it delivers the order, None if it cannot; from behind `position`, if it can do that too."""
+        access = candidate.access
         first = sort[0]
         if isinstance(access, Nothing) or (isinstance(access, KeyLookup) and len(access.keys) <= 1):
             return access
@@ -425,17 +439,17 @@ class _Planner:
         return found + found * max(leading, 0) / max(inner._statistics.record_count, 1)
 
 
-def _counting_effort(way: Way) -> int:
+def _counting_effort(candidate: AccessPath) -> int:
     """What is known, or is the count of one value, goes first."""
-    access = way.access
+    access = candidate.access
     if isinstance(access, IndexRange):
         return 0 if access.single else 1
     return 2 if isinstance(access, (Union, ThroughRelated)) else 0
 
 
-def _only_joins(ways: list[Way]) -> bool:
-    """Whether there are ways, and all lead through other tables: reading our own as a whole may be less than what these find there."""
-    return bool(ways) and all(isinstance(way.access, ThroughRelated) for way in ways)
+def _only_joins(candidates: list[AccessPath]) -> bool:
+    """Whether there are candidates, and all lead through other tables: reading our own as a whole may be less than what these find there."""
+    return bool(candidates) and all(isinstance(candidate.access, ThroughRelated) for candidate in candidates)
 
 
 def _test_effort(predicate: Predicate) -> int:
@@ -446,7 +460,7 @@ def _test_effort(predicate: Predicate) -> int:
         case AllOf() | AnyOf():
             return 3
         case Comparison():
-            return 1 if predicate.comparator in NO_WAY or len(predicate.path) > 1 else 0
+            return 1 if predicate.comparator in UNINDEXABLE or len(predicate.path) > 1 else 0
         case Never():
             return 0
 
@@ -455,8 +469,8 @@ def estimated_matches(predicate: Predicate, table: AnyTable, txn: object) -> int
     """The number of records that match, as far as an index or the primary key tells (§11.2); None: nothing is known."""
     planner = _Planner(table, TableStatistics(table, txn))
     try:
-        ways = planner.ways((predicate,))
-        return round(min(planner.cost(way.access) for way in ways)) if ways else None
+        candidates = planner.access_paths((predicate,))
+        return round(min(planner.cost(candidate.access) for candidate in candidates)) if candidates else None
     except BadValue:
         return None
 

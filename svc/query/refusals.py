@@ -11,7 +11,7 @@ from svc.query.nodes import Comparator, SortKey
 from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related
 from svc.query.tables import AnyTable
 
-NO_WAY = frozenset((Comparator.CONTAINS, Comparator.ENDS_WITH, Comparator.NOT_EQUAL))
+UNINDEXABLE = frozenset((Comparator.CONTAINS, Comparator.ENDS_WITH, Comparator.NOT_EQUAL))
 _OPERATOR_NAMES = {Comparator.CONTAINS: "contains", Comparator.ENDS_WITH: "ends_with", Comparator.NOT_EQUAL: "not_equal"}
 _COMBINE = "combine it with a condition on an indexed attribute"
 
@@ -81,7 +81,7 @@ def _test_fault(test: Comparison, table: AnyTable) -> Fault | None:
         index = table.indexes.get(test.path[0]) if len(test.path) == 1 else None
         if index is None:
             return _not_indexed(name, f"add @indexed to {name}, or {_COMBINE}" if _can_be_indexed(test.path, table) else _COMBINE)
-    if test.comparator in NO_WAY and not (test.comparator is Comparator.NOT_EQUAL and test.value is None):
+    if test.comparator in UNINDEXABLE and not (test.comparator is Comparator.NOT_EQUAL and test.value is None):
         return QueryError(
             f"Can not use {_OPERATOR_NAMES[test.comparator]} operator without combining with a condition that uses an index, "
             f"can not search for attribute {name}",

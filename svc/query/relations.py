@@ -144,7 +144,7 @@ class Follower(Protocol):
         """The stored keys of these records; some may belong to none."""
 
 
-class Memo(dict[Any, Any]):
+class LookupMemo(dict[Any, Any]):
     """What was found, by `memo_key`. `size`: bytes of the records it was made from, if these are what takes the space."""
 
     __slots__ = ("size",)
@@ -194,7 +194,7 @@ class Lookups:
         """`budget`: of the execution; None: that of work that cannot pause."""
         self.reads = RelatedReads(txn, Budget(AT_ONCE) if budget is None else budget)
         self._followers: dict[tuple[str, str], Follower] = {}
-        self._memos: dict[object, Memo] = {}
+        self._memos: dict[object, LookupMemo] = {}
         self._weights: dict[int, tuple[object, int]] = {}
 
     # A shaped record is made once and stands wherever it is selected, so a few records may be very many in the answer. The weight of a value is one
@@ -246,11 +246,11 @@ class Lookups:
             return follower.firsts(values)
         return [next((pairs[0] for pairs in follower.each(value) if pairs), None) for value in values]
 
-    def memo(self, owner: object) -> Memo:
+    def memo(self, owner: object) -> LookupMemo:
         """A memo that lives as long as the execution; emptied here when it has become large."""
         found = self._memos.get(owner)
         if found is None:
-            found = self._memos[owner] = Memo()
+            found = self._memos[owner] = LookupMemo()
         elif len(found) > MEMO_ENTRIES or found.size > MEMO_BYTES:
             found.clear()
             found.size = 0

@@ -21,7 +21,7 @@ SortKeys = Callable[[list[Pair]], list[bytes]]
 LONG_RUN = 64  # entries of one index key: longer runs are not gathered backwards but read forwards
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     done: bool
 
     @property
@@ -310,7 +310,7 @@ class FilteredSource:
 
     __slots__ = ("_source", "_test", "_testing", "done")
 
-    def __init__(self, source: Source, test: Callable[[list[Pair]], Generator[None, None, list[Pair]]]) -> None:
+    def __init__(self, source: RowSource, test: Callable[[list[Pair]], Generator[None, None, list[Pair]]]) -> None:
         self._source = source
         self._test = test
         self._testing: Generator[None, None, list[Pair]] | None = None
@@ -339,9 +339,9 @@ class UnionSource:
 
     __slots__ = ("_current", "_examined", "_seen", "_sources", "done")
 
-    def __init__(self, sources: Iterator[Source]) -> None:
+    def __init__(self, sources: Iterator[RowSource]) -> None:
         self._sources = sources
-        self._current: Source | None = None
+        self._current: RowSource | None = None
         self._examined = 0  # by those that are done
         self._seen: set[bytes] = set()
         self.done = False
@@ -373,7 +373,7 @@ class JoinSource:
 
     __slots__ = ("_inner", "_keys", "_lead_back", "_seen", "_table", "_txn", "done", "examined_keys")
 
-    def __init__(self, table: AnyTable, txn: Any, inner: Source, lead_back: Callable[[list[Pair]], Iterable[bytes]]) -> None:
+    def __init__(self, table: AnyTable, txn: Any, inner: RowSource, lead_back: Callable[[list[Pair]], Iterable[bytes]]) -> None:
         self._table = table
         self._txn = txn
         self._inner = inner

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from svc.query.memo import Memo
+from svc.query.definition_cache import DefinitionCache
 from svc.query.nodes import Select
 from svc.query.relations import Links, Lookups
 from svc.query.select import compile_select
@@ -49,7 +49,7 @@ LONGEST_CHAIN = 1000  # entries of a record that are read to know what it was af
 _TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
 _RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
 
-_shapes = Memo()
+_shapes = DefinitionCache()
 
 
 class View:

@@ -24,6 +24,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from svc.errors import SnapshotLost
+from svc.query.execution import execute
 from svc.query.nodes import Filter, Query
 from svc.query.plan import KeyRange
 from svc.query.planner import plan_query
@@ -143,7 +144,7 @@ class Current:
         if isinstance(plan.access, KeyRange):
             self._pairs = self._scan(txn)  # reads the table in its order anyway
         else:
-            self._rows = plan.run(txn, self._table.database.clock.wall() * 1000)
+            self._rows = execute(plan, txn)
             self._keys = []
 
     def _scan(self, txn: Txn) -> Pairs:

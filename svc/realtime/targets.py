@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from svc.errors import ClientError
+from svc.query.access_paths import collection_below
 from svc.query.plan import Comparison
-from svc.query.ways import collection_below
 from svc.realtime.request import SubscriptionRequest
 from svc.store import Table
 from svc.store.keys import after, decode_key, encode_primary, list_prefix_range, prefix_range

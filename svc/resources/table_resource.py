@@ -14,6 +14,8 @@ from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
 from svc.query import AnyRows, QueryCache, plan_query
 from svc.query.authorization import narrow_query
+from svc.query.execution import execute
+from svc.query.explain import explain
 from svc.query.functions import still_found_by
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
@@ -189,7 +191,7 @@ class TableResource(Resource):
         """The records that a query object finds, or its plan, if it asks for that (http §6.9)."""
         began = cls.store.clock.monotonic()
         rows = cls._planned(query_from_mapping(data), target, request, began)
-        return rows.plan.explain(cls.table.database.snapshot()) if rows.plan.query.explain else rows
+        return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
 
     @classmethod
     def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:
@@ -488,7 +490,7 @@ class TableResource(Resource):
         cls.store.queue_of(database).check()
         snapshot = database.snapshot()
         found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
-        steps = cls._delete_each(transaction, rows.plan.run(snapshot, cls.store.clock.wall() * 1000), found)
+        steps = cls._delete_each(transaction, execute(rows.plan, snapshot), found)
         if not cls.store.slices.run(steps):
             return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
         waiting = cls.commit(transaction, request)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from svc.clock import FakeClock
 from svc.query import parse_query, plan_query
+from svc.query.execution import execute
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
 
@@ -97,7 +98,7 @@ class Shop:
     def rows(self, table: Table, text: str, json: bool) -> list[Any]:
         snapshot = table.database.snapshot()
         plan = plan_query(parse_query(text, table.declares), table, snapshot, allow_full_scan=True)
-        rows = plan.run(snapshot, 0.0, json=json)
+        rows = execute(plan, snapshot, json=json)
         found: list[Any] = []
         while batch := rows.next_batch(100):
             found += batch

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from svc.errors import QueryError
 from svc.query import plan_query
+from svc.query.execution import execute
+from svc.query.explain import explain
 from svc.query.nodes import Query
 from svc.store import Store
 from svc.store.index import IndexCache
@@ -78,10 +80,10 @@ def test_a_plan_finds_what_brute_force_finds(seed):
     tables, brute, name = case(source)
     query = plans.query(source, name)
     plan = planned(query, tables[name], statistics=plans.AnyFigures(source))
-    plan.explain()
+    explain(plan)
     expected = [record["id"] for record in brute.run(query, name)]
     everything = [record["id"] for record in brute.run(Query(query.where), name)]
-    same_rows(query, ids(plan.run(None)), expected, everything)
+    same_rows(query, ids(execute(plan, None)), expected, everything)
 
 
 @settings(max_examples=250)
@@ -94,10 +96,10 @@ def test_a_selection_shows_what_brute_force_shows(seed):
         query = replace(query, sort=(plans.SortKey(("id",)),))
     expected = [brute.shape(record, query.select, name, query.where, query.sort) for record in brute.run(query, name)]
     plan = planned(query, tables[name], statistics=plans.AnyFigures(source))
-    found = drain(plan.run(None))
+    found = drain(execute(plan, None))
     assert found == expected
     assert [list(row) for row in found] == [list(row) for row in expected]
-    assert drain(plan.run(None, json=True)) == [decode_payload_json(encode_payload(row)) for row in expected]
+    assert drain(execute(plan, None, json=True)) == [decode_payload_json(encode_payload(row)) for row in expected]
 
 
 @settings(max_examples=300)
@@ -107,8 +109,8 @@ def test_an_aggregate_counts_what_brute_force_counts(seed):
     tables, brute, name = case(source)
     query = plans.counted(source, name)
     plan = planned(query, tables[name], statistics=plans.AnyFigures(source))
-    plan.explain()
-    found, expected = drain(plan.run(None)), brute.run(query, name)
+    explain(plan)
+    found, expected = drain(execute(plan, None)), brute.run(query, name)
     assert found == expected
     assert [list(row) for row in found] == [list(row) for row in expected]
     assert [[type(value) is datetime for value in row.values()] for row in found] == [
@@ -120,7 +122,7 @@ def pages(query, table, source, change=None) -> Iterator[list[str]]:
     """The pages of a query, each planned with other figures; before each but the first `change()` may give another table."""
     cursor = None
     while True:
-        rows = planned(replace(query, after=cursor), table, statistics=plans.AnyFigures(source)).run(None)
+        rows = execute(planned(replace(query, after=cursor), table, statistics=plans.AnyFigures(source)), None)
         yield ids(rows)
         cursor = rows.next_cursor()
         if cursor is None:
@@ -153,17 +155,17 @@ def test_without_a_sort_the_next_page_keeps_the_order_of_the_first(seed):
     tables, brute, name = case(source)
     query = replace(plans.query(source, name), offset=0, limit=source.randint(1, 4), sort=(), enforce_execution_order=False)
     statistics = plans.AnyFigures(source)
-    rows = planned(query, tables[name], statistics=statistics).run(None)
+    rows = execute(planned(query, tables[name], statistics=statistics), None)
     found, cursor = ids(rows), rows.next_cursor()
     if cursor is None:
         return
     while cursor is not None:
-        rows = planned(replace(query, after=cursor), tables[name], statistics=plans.AnyFigures(source)).run(None)
+        rows = execute(planned(replace(query, after=cursor), tables[name], statistics=plans.AnyFigures(source)), None)
         found += ids(rows)
         cursor = rows.next_cursor()
     expected = [record["id"] for record in brute.run(Query(query.where), name)]
     assert sorted(found) == sorted(expected)
-    whole = ids(planned(replace(query, limit=None), tables[name], statistics=statistics).run(None))
+    whole = ids(execute(planned(replace(query, limit=None), tables[name], statistics=statistics), None))
     assert found == whole
 
 
@@ -191,13 +193,13 @@ def test_pages_are_stable_while_records_come_and_go(seed):
         return
     first = fakes(definitions, data)["A"]
     everything = {record["id"] for record in brute.run(Query(query.where), "A")}
-    rows = planned(query, first, statistics=plans.AnyFigures(source)).run(None)
+    rows = execute(planned(query, first, statistics=plans.AnyFigures(source)), None)
     found = ids(rows)
     cursor = rows.next_cursor()
     if cursor is None:
         return
     for _ in range(200):
-        rows = planned(replace(query, after=cursor), change(), statistics=plans.AnyFigures(source)).run(None)
+        rows = execute(planned(replace(query, after=cursor), change(), statistics=plans.AnyFigures(source)), None)
         found += ids(rows)
         cursor = rows.next_cursor()
         if cursor is None:
@@ -225,8 +227,8 @@ def test_a_result_goes_on_with_another_snapshot(small_slices, seed):
     tables, _, name = case(source)
     query = plans.query(source, name)
     plan = planned(query, tables[name], statistics=plans.AnyFigures(source))
-    expected = ids(plan.run(None))
-    rows, found = plan.run(None), []
+    expected = ids(execute(plan, None))
+    rows, found = execute(plan, None), []
     while not rows.done:
         found += [decode(raw)["id"] for raw in rows.step(source.randint(1, 3))]
         if source.random() < 0.5 and not rows.done:
@@ -249,7 +251,7 @@ def test_a_collection_below_a_key_holds_what_begins_with_it(seed, prefix):
     plan = plan_query(query, tables[name], allow_full_scan=True, key_prefix=prefix, statistics=plans.AnyFigures(source))
     matches = [record["id"] for record in brute.run(Query(query.where, sort=query.sort), name) if record["id"].startswith(prefix)]
     expected = matches[query.offset : None if query.limit is None else query.offset + query.limit]
-    same_rows(query, ids(plan.run(None)), expected, matches)
+    same_rows(query, ids(execute(plan, None)), expected, matches)
 
 
 # the real store
@@ -327,13 +329,13 @@ def test_the_store_finds_what_brute_force_finds(stored, mode, seed):
         name = source.choice("AB")
         query = plans.query(source, name)
         everything = [record["id"] for record in brute.run(Query(query.where), name)]
-        same_rows(query, ids(planned(query, tables[name], txn).run(txn)), [r["id"] for r in brute.run(query, name)], everything)
+        same_rows(query, ids(execute(planned(query, tables[name], txn), txn)), [r["id"] for r in brute.run(query, name)], everything)
         query = plans.counted(source, name)
-        assert drain(planned(query, tables[name], txn).run(txn)) == brute.run(query, name)
+        assert drain(execute(planned(query, tables[name], txn), txn)) == brute.run(query, name)
         query = replace(plans.query(source, name), offset=0, limit=2)
         found, cursor = [], None
         while True:
-            rows = planned(replace(query, after=cursor), tables[name], txn).run(txn)
+            rows = execute(planned(replace(query, after=cursor), tables[name], txn), txn)
             found += ids(rows)
             cursor = rows.next_cursor()
             if cursor is None:
@@ -361,7 +363,7 @@ def test_a_result_goes_on_while_records_come_and_go(small_slices, stored, seed):
     kept = {record["id"] for record in data[name] if source.random() < 0.6}
     expected = sorted(record["id"] for record in Brute(definitions, data).run(Query(query.where), name) if record["id"] in kept)
     snapshots, found = [database.open_snapshot()], []
-    rows = planned(query, tables[name], snapshots[0]).run(snapshots[0])
+    rows = execute(planned(query, tables[name], snapshots[0]), snapshots[0])
     try:
         while not rows.done:
             found += [decode(raw)["id"] for raw in rows.step(2)]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from svc.errors import QueryError
 from svc.query import parse_query, plan_query, print_query, query_from_mapping, query_to_mapping
+from svc.query.execution import execute
+from svc.query.explain import explain
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.store.records import decode
 from tests.unit.query.brute import Brute
@@ -454,7 +456,7 @@ SOME_BRAND = st.builds(
 
 
 def drain(plan, step=3):
-    rows = plan.run(None)
+    rows = execute(plan, None)
     found = []
     while batch := rows.next_batch(step):
         assert len(batch) <= step
@@ -465,7 +467,7 @@ def drain(plan, step=3):
 
 def check(query, table, brute):
     plan = plan_query(query, table, None, allow_full_scan=True)
-    plan.explain()
+    explain(plan)
     expected = [record["id"] for record in brute.run(query, table.name)]
     found = [decode(raw)["id"] for raw in drain(plan)]
     assert len(set(found)) == len(found)
@@ -533,7 +535,7 @@ def test_a_query_is_refused_or_backed_by_an_index_whatever_the_figures(query):
 def test_the_step_of_a_scan_without_matches_is_bounded():
     table, _ = shop([{"id": f"{n:05}", "stock": 1} for n in range(2000)])
     plan = plan_query(parse_query("stock=2"), table, None, allow_full_scan=True)
-    rows = plan.run(None)
+    rows = execute(plan, None)
     steps = 0
     while not rows.done:
         before = table.scanned

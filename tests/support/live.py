@@ -9,6 +9,7 @@ from typing import Any
 
 from svc.clock import FakeClock
 from svc.query import plan_query
+from svc.query.execution import execute
 from svc.query.nodes import Query, SortKey
 from svc.query.select import enumerable_select
 from svc.realtime.event import Ended
@@ -190,7 +191,7 @@ def expected(query: Query, table: Table, prefix: str | None = None) -> list[tupl
 
 
 def _pairs(plan: Any, txn: Any) -> list[Any]:
-    rows = plan.run(txn)
+    rows = execute(plan, txn)
     found = []
     while not rows.done:
         found += rows.step_pairs(7)
@@ -198,7 +199,7 @@ def _pairs(plan: Any, txn: Any) -> list[Any]:
 
 
 def _rows(plan: Any, txn: Any) -> list[Any]:
-    rows = plan.run(txn)
+    rows = execute(plan, txn)
     found = []
     while not rows.done:
         found += rows.step(7)

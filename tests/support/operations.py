@@ -24,6 +24,7 @@ from svc.messages import Request
 from svc.operations.node import Node
 from svc.operations.service import Operations, committed
 from svc.operations.status import StatusBoard
+from svc.query.execution import execute
 from svc.resources import Resources, Rows
 from svc.store import Store
 from svc.store.system import ensure_system
@@ -112,7 +113,7 @@ class OperationsNode:
             result = await result
         await committed(call)
         if isinstance(result, Rows):
-            run = result.plan.run(result.table.database.snapshot(), self.clock.wall() * 1000, json=True)
+            run = execute(result.plan, result.table.database.snapshot(), json=True)
             found: list[Any] = []
             while not run.done:
                 found += run.step(1000)

@@ -15,17 +15,17 @@ from dataclasses import replace
 
 from svc.errors import ClientError, QueryError
 from svc.query import plan_query
+from svc.query.access_paths import collection_below
 from svc.query.aggregate import row_names
+from svc.query.definition_cache import Definitions
 from svc.query.executor import compiled_plan, sort_keys_for
 from svc.query.functions import Encoded, Filter, filter_of
 from svc.query.matching import reads_others
-from svc.query.memo import Definitions
 from svc.query.nodes import Query, SortKey
 from svc.query.plan import AllOf, Plan, Predicate, iter_members
 from svc.query.relations import Links
 from svc.query.resolve import resolve_where
 from svc.query.select import Shape, enumerable_select
-from svc.query.ways import collection_below
 from svc.realtime.live.chains import Chain, chains_of, is_followed_back
 from svc.store import Table
 from svc.store.env import Txn

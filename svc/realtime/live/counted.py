@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from svc.query.execution import execute
 from svc.query.grouping import json_form
 from svc.query.relations import Lookups
 from svc.realtime.live.asked import Asked
@@ -60,7 +61,7 @@ class CountedResult(WorkedResult):
         held = owner.store.snapshots.hold(self.table.database, fresh=True)
         rows: dict[bytes, tuple[Any, bytes]] = {}
         try:
-            run = self.asked.plan.run(held.use())
+            run = execute(self.asked.plan, held.use())
             while not run.done:
                 held.use()
                 if self.is_closed:

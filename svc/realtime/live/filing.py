@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from svc.errors import BadValue
+from svc.query.access_paths import key_access_path, range_ends
 from svc.query.functions import values_reader
 from svc.query.matching import CLOSED_RANGES
 from svc.query.nodes import Comparator
 from svc.query.plan import AllOf, AnyOf, Comparison, KeyRange, Never, Nothing, Predicate
 from svc.query.tables import AnyTable
-from svc.query.ways import key_way, range_ends
 from svc.realtime.live.ranges import Ranges
 from svc.store.keys import NULL_KEY, NUMBER, encode_key, index_key, index_keys, index_prefix_range
 from svc.store.records import MISSING
@@ -83,7 +83,7 @@ def _places_of_test(test: Comparison, table: AnyTable) -> list[Place] | None:
     if name == table.primary_key:
         if comparator is Comparator.EQUALS:
             return [] if value is None or isinstance(value, bool) else [Place(KEY, "", encode_key(value))]
-        way = key_way(test)
+        way = key_access_path(test)
         if way is None:
             return None
         access = way.access

@@ -18,6 +18,7 @@ from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from svc.query.execution import execute
 from svc.query.relations import Lookups
 from svc.query.sources import Pair
 from svc.realtime.live.asked import RUN, Asked
@@ -240,7 +241,7 @@ class KeptResult(WorkedResult):
         try:
             txn = held.use()
             lookups = Lookups(txn)
-            run = asked.plan.run(txn)
+            run = execute(asked.plan, txn)
             while not run.done:
                 held.use()
                 if self.is_closed:

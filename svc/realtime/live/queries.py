@@ -26,7 +26,7 @@ from svc.auth.users import User, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem
 from svc.query.authorization import narrow_query
-from svc.query.memo import Definitions
+from svc.query.definition_cache import Definitions
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.relations import Lookups
 from svc.query.select import enumerable_select

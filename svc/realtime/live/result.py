@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from svc.query.execution import execute
 from svc.query.executor import compiled_plan
 from svc.query.relations import Lookups
 from svc.realtime.live.asked import Asked
@@ -114,7 +115,7 @@ class PlainResult(LiveResult):
         newest = self.table.database.log.newest(held.use())
         position = 0 if newest is None else newest.lsn
         self.attach(subscription, position, position)
-        return RunSnapshot(held, self.asked.plan.run(held.use()), self.read, self.table.key_of, self.owner.now)
+        return RunSnapshot(held, execute(self.asked.plan, held.use()), self.read, self.table.key_of, self.owner.now)
 
     def change(self, change: RecordChange) -> None:
         before, after = change.before, change.after

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from svc.errors import QueryError
 from svc.query import parse_query, plan_query
 from svc.query.cursor import MAX_CHARACTERS, decode_cursor, encode_cursor
+from svc.query.execution import execute
 from svc.query.nodes import Query, SortKey
 from svc.query.plan import Order, Position
 from svc.store import Store
@@ -52,7 +53,7 @@ def tables(request, tmp_path):
 def page(text, table, txn=None, after=None):
     """(ids, cursor, entries examined)."""
     query = parse_query(text + (f"&after({after})" if after is not None else ""), table.attributes.__contains__)
-    rows = plan_query(query, table, txn, allow_full_scan=True).run(txn)
+    rows = execute(plan_query(query, table, txn, allow_full_scan=True), txn)
     found = []
     while some := rows.next_batch(3):
         found += [decode(raw)["id"] for raw in some]
@@ -139,7 +140,7 @@ def test_no_cursor(tables):
     assert page("brand.name=n1&limit(2)", table, txn)[1] is None, "nor has a join"
     assert page("price=2|name=a&limit(2)&sort(id)", table, txn)[1] is not None
     assert page("stock=9&limit(2)", table, txn)[1] is None
-    rows = plan_query(parse_query("limit(5)"), table, txn).run(txn)
+    rows = execute(plan_query(parse_query("limit(5)"), table, txn), txn)
     rows.next_batch(2)
     assert rows.next_cursor() is None, "the page is not complete"
 
@@ -192,7 +193,7 @@ def test_a_page_costs_what_its_rows_cost():
 def test_whether_there_is_more_is_found_out_cheaply():
     table = FakeTable(product_definition(), records=[{"id": f"{n:05}", "stock": int(n in (5, 2900))} for n in range(3000)])
     query = parse_query("stock=1&limit(1)")
-    rows = plan_query(query, table, None, allow_full_scan=True).run(None)
+    rows = execute(plan_query(query, table, None, allow_full_scan=True), None)
     assert len(rows.next_batch(5)) == 1 and rows.done
     before = rows.examined
     assert rows.next_cursor() is not None
@@ -294,7 +295,7 @@ def test_any_text_is_a_cursor_or_a_query_fault(text):
         except QueryError as error:
             assert error.status_code == 400 and error.code == "QUERY_SYNTAX"
             continue
-        rows = plan.run(None)
+        rows = execute(plan, None)
         while rows.next_batch(10):
             pass
         rows.next_cursor()
@@ -330,7 +331,7 @@ def with_store(place, opened=[]):  # noqa: B006 (one store for all examples)
         check = a_check(encode_cursor("Product", Order(query.sort, index), Position((), b"x")))
         made = Query(query.where, None, query.sort, 0, query.limit, after=made_up(1, check, index, parts, place))
         plan = plan_query(made, table, txn, allow_full_scan=True)
-        rows = plan.run(txn)
+        rows = execute(plan, txn)
         found = [decode(raw)["id"] for raw in rows.next_batch(5)]
         if query.where is not None:
             assert set(found) <= set(whole_of(query, table, txn))
@@ -338,7 +339,7 @@ def with_store(place, opened=[]):  # noqa: B006 (one store for all examples)
 
 
 def whole_of(query, table, txn):
-    rows = plan_query(Query(query.where), table, txn, allow_full_scan=True).run(txn)
+    rows = execute(plan_query(Query(query.where), table, txn, allow_full_scan=True), txn)
     found = []
     while some := rows.next_batch(100):
         found += [decode(raw)["id"] for raw in some]

@@ -47,7 +47,7 @@ def tables(request, tmp_path):
 
 def rows(text, table, txn, *, json=False, batch=2, **options):
     plan = plan_query(parse_query(text, table.attributes.__contains__), table, txn, **{"allow_full_scan": True, **options})
-    running = plan.run(txn, 0.0, json=json)
+    running = execute(plan, txn, json=json)
     found = []
     while part := running.next_batch(batch):
         assert len(part) <= batch
@@ -197,12 +197,12 @@ def test_pairs_whatever_is_selected(tables):
 
 def test_a_plan_can_run_again_and_be_left_early(tables):
     plan = plan_query(parse_query("price!=null&sort(-price)&select(id)"), tables[0], tables[2])
-    first = plan.run(tables[2], 0.0)
+    first = execute(plan, tables[2])
     assert first.next_batch(1) == ["1"]
     first.close()
     assert first.done and first.next_batch(5) == []
-    assert plan.run(tables[2], 0.0).next_batch(5) == ["1", "2", "3"]
-    assert plan.run(tables[2], 0.0, json=True).next_batch(5) == ["1", "2", "3"]
+    assert execute(plan, tables[2]).next_batch(5) == ["1", "2", "3"]
+    assert execute(plan, tables[2], json=True).next_batch(5) == ["1", "2", "3"]
 
 
 def test_a_limit_reads_no_more_than_it_needs():

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from svc.query import parse_query, plan_query
+from svc.query.explain import Explanation, explain
 from svc.query.nodes import Comparator, Condition, Group, Query
 from tests.unit.query.fakes import shop
 
@@ -21,7 +22,7 @@ def plan(text, table=PRODUCTS, **options):
 
 
 def explained(text, table=PRODUCTS):
-    explanation = plan(text, table).explain_run(None)
+    explanation = Explanation(plan(text, table), None)
     steps = 1
     while not explanation.step():
         steps += 1
@@ -30,7 +31,7 @@ def explained(text, table=PRODUCTS):
 
 
 def test_conditions_in_the_order_of_execution():
-    assert plan("stock=1&price=gt=90&sort(name)&select(id)").explain() == {
+    assert explain(plan("stock=1&price=gt=90&sort(name)&select(id)")) == {
         "conditions": [
             {"attribute": "price", "comparator": "greater_than", "value": 90, "estimatedRows": 9, "access": "index"},
             {"attribute": "stock", "comparator": "equals", "value": 1, "estimatedRows": None},
@@ -39,9 +40,9 @@ def test_conditions_in_the_order_of_execution():
         "postOrdering": [{"attribute": "name", "descending": False}],
         "selectApplied": True,
     }
-    assert plan("price=5|name=a").explain()["operator"] == "or"
-    assert plan("").explain() == {"conditions": [], "operator": "and", "postOrdering": None, "selectApplied": False}
-    assert plan("brand.name=one").explain()["conditions"] == [
+    assert explain(plan("price=5|name=a"))["operator"] == "or"
+    assert explain(plan("")) == {"conditions": [], "operator": "and", "postOrdering": None, "selectApplied": False}
+    assert explain(plan("brand.name=one"))["conditions"] == [
         {
             "attribute": "brand",
             "operator": "and",
@@ -101,8 +102,8 @@ def test_every_kind_of_value_has_a_json_form(name, number):
     value = VALUES[number]
     group = Group("and", (Condition((name,), Comparator.EQUALS, value), Condition((name,), Comparator.NOT_EQUAL, value)))
     found = plan_query(Query(group), PRODUCTS, None, allow_full_scan=True)
-    json.dumps(found.explain())
-    explanation = found.explain_run(None)
+    json.dumps(explain(found))
+    explanation = Explanation(found, None)
     while not explanation.step():
         pass
     json.dumps(explanation.result())

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from svc.query import parse_query, plan_query
+from svc.query.execution import execute
 from svc.store.records import decode
 from tests.unit.query.fakes import shop
 
@@ -39,7 +40,7 @@ def found(text, *, indexed):
     if not indexed:
         table.indexes = {}
     plan = plan_query(parse_query(text, table.attributes.__contains__), table, None, allow_full_scan=True)
-    rows = plan.run(None)
+    rows = execute(plan, None)
     ids = []
     while batch := rows.next_batch(3):
         ids += [decode(raw)["id"] for raw in batch]

@@ -4,6 +4,7 @@ import pytest
 
 from svc.errors import QueryError
 from svc.query import parse_query, plan_query, relations
+from svc.query.execution import execute
 from svc.query.plan import KeyRange, ThroughRelated
 from svc.store import Store
 from svc.store.records import decode
@@ -83,7 +84,7 @@ def tables(request, tmp_path):
 
 def rows(text, table, txn=None, *, json=True, **options):
     plan = plan_query(parse_query(text, table.attributes.__contains__), table, txn, **{"allow_full_scan": True, **options})
-    running = plan.run(txn, json=json)
+    running = execute(plan, txn, json=json)
     found = []
     while not running.done:
         found += running.step(10)
@@ -323,7 +324,7 @@ def test_wide_relationships_make_short_steps():
         [{"id": f"b{n:02}", "name": "n"} for n in range(40)],
     )
     plan = plan_query(parse_query("select(id,products{id})"), brands)
-    rows_ = plan.run(None, json=True)
+    rows_ = execute(plan, None, json=True)
     found, steps = [], []
     while not rows_.done:
         before = rows_.examined
@@ -337,7 +338,7 @@ def test_wide_relationships_make_short_steps():
 def test_an_unindexed_relationship_is_read_in_slices():
     products, brands = shop([{"id": f"{n:05}", "brandId": f"b{n % 3}"} for n in range(3000)], [{"id": f"b{n}"} for n in range(3)])
     del products.indexes["brandId"]
-    running = plan_query(parse_query("select(id,products{id})"), brands).run(None)
+    running = execute(plan_query(parse_query("select(id,products{id})"), brands), None)
     steps = 0
     while not (found := running.step(10)):
         assert products.scanned <= 512 * (steps + 1)
@@ -349,7 +350,7 @@ def test_an_unindexed_relationship_is_read_in_slices():
 
 
 def examined(text, table):
-    running = plan_query(parse_query(text), table, None, allow_full_scan=True).run(None)
+    running = execute(plan_query(parse_query(text), table, None, allow_full_scan=True), None)
     while not running.done:
         running.step(100)
     return running.examined

@@ -31,7 +31,7 @@ class Definitions:
         return [part for other in table.database.tables.values() for part in (other.definition, other.computed)]
 
 
-class Memo:
+class DefinitionCache:
     """Functions that were made for a table, by table and key."""
 
     __slots__ = ("_entries",)

@@ -31,7 +31,7 @@ FIXED_SIZE = frozenset(("Int", "Long", "Float", "Boolean", "Date"))  # types who
 _LOW_ENDS = {Comparator.GREATER_THAN: True, Comparator.GREATER_THAN_EQUAL: False}
 
 
-class Way:
+class AccessPath:
     """One way to the matches of an AND: `members` are the positions of those conditions that it serves, `exact` whether it finds only their
     matches."""
 
@@ -68,15 +68,15 @@ def collection_below(table: AnyTable, key_prefix: str) -> Predicate:
     return Comparison(path, Comparator.PREFIX, tuple(segments))
 
 
-def key_way(test: Comparison) -> Way | None:
+def key_access_path(test: Comparison) -> AccessPath | None:
     """Conditions on the primary key, which is in order by itself."""
     comparator, value = test.comparator, test.value
     if comparator is Comparator.EQUALS:
         if value is None or isinstance(value, bool):
-            return Way(Nothing(), exact=True)
-        return Way(KeyLookup((storage_key(encode_key(value)),)), exact=True)
+            return AccessPath(Nothing(), exact=True)
+        return AccessPath(KeyLookup((storage_key(encode_key(value)),)), exact=True)
     if comparator is Comparator.NOT_EQUAL:
-        return Way(KeyRange(), exact=True) if value is None else None
+        return AccessPath(KeyRange(), exact=True) if value is None else None
     if comparator is Comparator.STARTS_WITH:
         assert isinstance(value, str)
         low, high = prefix_range(value)
@@ -89,11 +89,11 @@ def key_way(test: Comparison) -> Way | None:
             return None
         low, high, _ = ends
     if low >= high:
-        return Way(Nothing(), exact=True)
-    return Way(KeyRange(low, high), exact=True)
+        return AccessPath(Nothing(), exact=True)
+    return AccessPath(KeyRange(low, high), exact=True)
 
 
-def index_way(test: Comparison, table: AnyTable) -> Way | None:
+def index_access_path(test: Comparison, table: AnyTable) -> AccessPath | None:
     """A condition on an indexed attribute; None if the index cannot serve it."""
     name = test.path[0]
     index = table.indexes.get(name)
@@ -104,24 +104,24 @@ def index_way(test: Comparison, table: AnyTable) -> Way | None:
         return None  # an index holds the elements of a list, never a list as a whole
     if comparator is Comparator.EQUALS:
         low = index_key(value)
-        return Way(IndexRange(name, low, after(low), single=True), exact=not is_cut(low))
+        return AccessPath(IndexRange(name, low, after(low), single=True), exact=not is_cut(low))
     if comparator is Comparator.NOT_EQUAL:
         # Empty lists and objects are not null but in no index: only where these cannot be, the index has all records.
         if value is None and is_complete(table, name):
-            return Way(IndexRange(name, after(NULL_KEY), None), exact=True)
+            return AccessPath(IndexRange(name, after(NULL_KEY), None), exact=True)
         return None
     if comparator is Comparator.STARTS_WITH:
         assert isinstance(value, str)
         low, high = index_prefix_range(value)
         exact = len(value) <= INDEX_CHARACTERS and len(low) < MAX_STORED - 1
-        return Way(IndexRange(name, low, high, distinct=index.multi), exact)
+        return AccessPath(IndexRange(name, low, high, distinct=index.multi), exact)
     ends = range_ends(test)
     if ends is None:
         return None
     low, high, exact = ends
     if low >= high:
-        return Way(Nothing(), exact=True)
-    return Way(IndexRange(name, low, high, distinct=index.multi), exact)
+        return AccessPath(Nothing(), exact=True)
+    return AccessPath(IndexRange(name, low, high, distinct=index.multi), exact)
 
 
 def range_ends(test: Comparison, *, of_key: bool = False) -> tuple[bytes, bytes, bool] | None:
@@ -149,19 +149,19 @@ def range_ends(test: Comparison, *, of_key: bool = False) -> tuple[bytes, bytes,
     return kind_low if low is None else low, kind_high if high is None else high, exact
 
 
-def intersection(first: Way, second: Way) -> Way:
+def intersection(first: AccessPath, second: AccessPath) -> AccessPath:
     """Two ranges of one attribute that holds one value: what lies in both."""
     one, other = first.access, second.access
     if isinstance(one, Nothing):
-        return Way(one, exact=True, members=first.members + second.members)
+        return AccessPath(one, exact=True, members=first.members + second.members)
     assert isinstance(one, (IndexRange, KeyRange)) and isinstance(other, (IndexRange, KeyRange))
     low = one.low if other.low is None or (one.low is not None and one.low >= other.low) else other.low
     high = one.high if other.high is None or (one.high is not None and one.high <= other.high) else other.high
     members = first.members + second.members
     exact = first.exact and second.exact
     if low is not None and high is not None and low >= high:
-        return Way(Nothing(), exact=True, members=members)
+        return AccessPath(Nothing(), exact=True, members=members)
     if isinstance(one, KeyRange):
-        return Way(KeyRange(low, high), exact, members)
+        return AccessPath(KeyRange(low, high), exact, members)
     single = one.single or (isinstance(other, IndexRange) and other.single)
-    return Way(IndexRange(one.attribute, low, high, one.distinct, single), exact, members)
+    return AccessPath(IndexRange(one.attribute, low, high, one.distinct, single), exact, members)
