@@ -1,4 +1,4 @@
-"""TlsSocket and Handshake: whatever bytes come from the network, cut anywhere, into sockets that are full at any time.
+"""TlsSocket and TlsHandshake: whatever bytes come from the network, cut anywhere, into sockets that are full at any time.
 
 Invariant, for any bytes put into what an honest client sends, any way to cut it and any room in the socket:
 
@@ -23,9 +23,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import run
-from svc.connection.handshake import Handshake, TlsAcceptor, TlsPort
 from svc.connection.http1 import Http1Connection
 from svc.connection.tls import MAX_UNASKED, PIECE, TlsSocket
+from svc.connection.tls_handshake import TlsAcceptor, TlsHandshake, TlsPort
 from svc.messages import Response
 from tests.support.certificates import TlsClient, client_context, server_context
 from tests.support.connections import World
@@ -148,7 +148,7 @@ def check_handshake(source: random.Random, data: bytes) -> None:
         assert client.received.startswith(b"HTTP/1.1 200 ")
     world.pass_time(60)
     world.pass_time(60)
-    assert raw.closed or not isinstance(current(), Handshake)
+    assert raw.closed or not isinstance(current(), TlsHandshake)
     world.connections.close_all()
     assert raw.closed and not world.loop.readers and not world.loop.writers and not world.connections.open
     world.turn()

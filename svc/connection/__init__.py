@@ -4,7 +4,7 @@ shared     Connections: all of a server's, and the end of a turn
 base       SocketConnection: what they have in common
 http1      ... of HTTP/1.1, where every plain connection begins
 http2      ... of HTTP/2; http2_exchange: one of its requests, http2_tunnel: after an extended CONNECT
-handshake  ... of TLS, until both sides agree; tls: the socket it makes
+tls_handshake  ... of TLS, until both sides agree; tls: the socket it makes
 tunnel     ... after an upgrade
 exchange   one request and its answer, and the application that answers
 intake     bodies on their way in

@@ -40,7 +40,7 @@ PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
 LINGER_SECONDS = 2.0  # for a peer to take note of an answer that came before it had sent everything
 
 
-class State(IntEnum):
+class ConnectionState(IntEnum):
     HEAD = 0
     BODY = 1
     HANDLING = 2
@@ -57,7 +57,7 @@ class Http1Connection(SocketConnection):
     def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
         super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
         self.protocol = Http1(shared.limits, prior_knowledge=shared.http2)
-        self.state = State.HEAD
+        self.state = ConnectionState.HEAD
         self._current: Exchange | None = None
         self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
         self._intake: BodyIntake | None = None  # of the current request's body, until all of it is here
@@ -81,12 +81,12 @@ class Http1Connection(SocketConnection):
             if data:
                 shared.bytes_received += len(data)
                 state = self.state
-                if state is State.IDLE:
-                    self.state = State.HEAD
+                if state is ConnectionState.IDLE:
+                    self.state = ConnectionState.HEAD
                     self.deadline = shared.now() + shared.timeouts.headers
-                elif state is State.LINGERING:
+                elif state is ConnectionState.LINGERING:
                     return
-                elif state is State.HANDLING or state is State.SENDING:
+                elif state is ConnectionState.HANDLING or state is ConnectionState.SENDING:
                     self._ahead += len(data)
                     if self._ahead > READ_AHEAD:
                         self._stop_reading()
@@ -94,10 +94,10 @@ class Http1Connection(SocketConnection):
             else:
                 self._stop_reading()
                 self._ended = True
-                if self.state is State.LINGERING or (self._sending is not None and self._sending.lasts):
+                if self.state is ConnectionState.LINGERING or (self._sending is not None and self._sending.lasts):
                     self.close_now()
                     return
-                if self.state is State.SENDING:
+                if self.state is ConnectionState.SENDING:
                     self.deadline = shared.now() + shared.timeouts.request
                 self._on_events(self.protocol.receive_eof())
                 self.touch()
@@ -147,7 +147,7 @@ class Http1Connection(SocketConnection):
         exchange = self._current = Exchange(self, event.stream_id, request)
         self.deadline = now + shared.timeouts.request
         if body is not None:
-            self.state = State.HANDLING
+            self.state = ConnectionState.HANDLING
             if event.upgrade:
                 request.offers = event.upgrade
                 response = shared.application.upgrade(exchange)
@@ -156,7 +156,7 @@ class Http1Connection(SocketConnection):
             if response is not None:
                 self.answer(exchange, response)
             return
-        self.state = State.BODY
+        self.state = ConnectionState.BODY
         self._intake = BodyIntake(shared, exchange)
         self._intake.begin()
 
@@ -171,7 +171,7 @@ class Http1Connection(SocketConnection):
         self.touch()
 
     def on_body_end(self, exchange: Exchange) -> None:
-        self._enter(State.HANDLING, self._shared.timeouts.request)
+        self._enter(ConnectionState.HANDLING, self._shared.timeouts.request)
 
     def on_body_progress(self, exchange: Exchange) -> None:
         self.deadline = self._shared.now() + self._shared.timeouts.request
@@ -223,7 +223,7 @@ class Http1Connection(SocketConnection):
                 # What `_finish` does, for the usual case.
                 self._current = None
                 self._unsent.append(exchange)
-                self.state = State.IDLE
+                self.state = ConnectionState.IDLE
                 if not self._flush_queued:
                     self._flush_queued = True
                     shared.to_flush.append(self)
@@ -237,7 +237,7 @@ class Http1Connection(SocketConnection):
         self._current = None
         self._sending = None
         self._unsent.append(exchange)
-        self.state = State.IDLE  # its deadline follows when all is sent
+        self.state = ConnectionState.IDLE  # its deadline follows when all is sent
         self._refuse_body()
         if self._ahead:
             self._ahead = 0
@@ -262,7 +262,7 @@ class Http1Connection(SocketConnection):
         )
         self._collect()  # the head; the pieces of the body are put behind it by `send_body`
         self._sending = sending
-        self._enter(State.SENDING, shared.timeouts.request)
+        self._enter(ConnectionState.SENDING, shared.timeouts.request)
         self.touch()
         sending.start()
 
@@ -314,7 +314,7 @@ class Http1Connection(SocketConnection):
         if self._holds_back:
             self._holds_back = False
             self._read_again()
-        if self.state is State.IDLE:
+        if self.state is ConnectionState.IDLE:
             self.deadline = now + shared.timeouts.keep_alive
         elif self._sending is not None:
             # The peer has taken all there is. If it has ended its half it may be gone altogether, which only a further write would show.
@@ -356,8 +356,8 @@ class Http1Connection(SocketConnection):
         if self._current is None and not self._flush_queued and not self.closed:
             if self._ended:
                 self.close_now()
-            elif self.protocol.reading_head and self.state is State.IDLE:
-                self._enter(State.HEAD, self._shared.timeouts.headers)
+            elif self.protocol.reading_head and self.state is ConnectionState.IDLE:
+                self._enter(ConnectionState.HEAD, self._shared.timeouts.headers)
 
     def _end(self) -> None:
         """Everything is sent and nothing follows. To close while the peer is still sending would reset the connection, and the peer
@@ -367,7 +367,7 @@ class Http1Connection(SocketConnection):
             return
         self._unread = False
         self._read_again()
-        self._enter(State.LINGERING, LINGER_SECONDS)
+        self._enter(ConnectionState.LINGERING, LINGER_SECONDS)
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError:
@@ -375,16 +375,16 @@ class Http1Connection(SocketConnection):
 
     # --- time and end --------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, state: State, seconds: float) -> None:
+    def _enter(self, state: ConnectionState, seconds: float) -> None:
         self.state = state
         self.deadline = self._shared.now() + seconds
 
     def on_deadline(self) -> None:
         state = self.state
         application = self._shared.application
-        if self._out or state in (State.SENDING, State.IDLE, State.LINGERING):
+        if self._out or state in (ConnectionState.SENDING, ConnectionState.IDLE, ConnectionState.LINGERING):
             self.close_now()
-        elif state is State.HANDLING:
+        elif state is ConnectionState.HANDLING:
             exchange = self._current
             assert exchange is not None
             error: Problem = ServerError("The request was not answered in time", 503, "TIMEOUT")
@@ -399,10 +399,10 @@ class Http1Connection(SocketConnection):
             error = ServerError("The body could not be stored in time", 503, "TIMEOUT")
             self._intake.drop_sink()
             self.answer(self._current, application.error_response(error, self._current.request))
-        elif state is State.HEAD and not self.protocol.reading_head:
+        elif state is ConnectionState.HEAD and not self.protocol.reading_head:
             self.close_now()  # connected and never said a word
         else:
-            what = "headers" if state is State.HEAD else "body"
+            what = "headers" if state is ConnectionState.HEAD else "body"
             self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
 
     def drain(self) -> None:
@@ -411,12 +411,12 @@ class Http1Connection(SocketConnection):
             self.on_readable()  # what came in this very moment is still answered
         if self._waits_for_request:
             self.close_soon()
-        elif self.state is State.SENDING:
+        elif self.state is ConnectionState.SENDING:
             self._closing = True  # the head of this answer could not say that it is the last
 
     @property
     def _waits_for_request(self) -> bool:
-        return self.state is State.IDLE or (self.state is State.HEAD and not self.protocol.reading_head)
+        return self.state is ConnectionState.IDLE or (self.state is ConnectionState.HEAD and not self.protocol.reading_head)
 
     def _abandon(self, exchange: Exchange) -> None:
         sending, self._sending = self._sending, None

@@ -113,7 +113,7 @@ class Http2Connection(SocketConnection):
         if now - self._forgiven >= 1.0:
             seconds = int(now - self._forgiven)
             self._forgiven += seconds
-            protocol.forgive(seconds)
+            protocol.tick(seconds)
         self._on_events(protocol.receive_data(data))
         if not protocol.reading_head:
             self._head_deadline = inf

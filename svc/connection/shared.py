@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from svc.connection import handshake
+from svc.connection import tls_handshake
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.http1 import Http1Connection
 from svc.connection.http2 import Http2Connection
@@ -66,7 +66,7 @@ class Connections:
         self.lasting: set[Lasting] = set()
         self.to_flush: list[SocketConnection] = []
         self.streams: list[PulledBody] = []  # have something to pull and room for it
-        self.handshakes: deque[handshake.Handshake] = deque()  # have a step to take
+        self.handshakes: deque[tls_handshake.TlsHandshake] = deque()  # have a step to take
         self.bytes_received = 0
         self.bytes_sent = 0
         self.woken = False  # a coroutine became ready during the end of the turn
@@ -96,7 +96,7 @@ class Connections:
         if self.held > self.max_held:
             self._relieve()
         if self.handshakes:
-            handshake.run(self)  # last: they take their time
+            tls_handshake.run(self)  # last: they take their time
         woken, self.woken = self.woken, False
         return bool(woken or self.streams or self.to_flush or self.handshakes)
 

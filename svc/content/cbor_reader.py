@@ -68,7 +68,7 @@ def decode_cbor_slices(body: bytes) -> Slices:
     """The same, with pauses between the members of long arrays and maps."""
     if len(body) <= SMALL:
         return decode_cbor(body)
-    reading = _Reading(body)
+    reading = _CborReading(body)
     try:
         value = yield from reading.value(0)
         if reading.place != len(body):
@@ -92,7 +92,7 @@ NO_COUNT = 1 << 64
 BREAK = 0xFF
 
 
-class _Reading:
+class _CborReading:
     """A long document."""
 
     def __init__(self, body: bytes) -> None:

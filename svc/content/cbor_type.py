@@ -13,7 +13,7 @@ from msgspec.msgpack import Decoder
 from svc.content.cbor_reader import decode_cbor, decode_cbor_slices
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices
 from svc.content.heavy_rows import Weight, row_pieces
-from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
+from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
 from svc.store import records
 from svc.store.schema import Attribute
 
@@ -48,7 +48,7 @@ def _leaf(value: Any, form: Form) -> Any:
         return _moment(records.to_ms(moment_of(value)))
     if isinstance(value, set | frozenset):
         return cbor2.CBORTag(TAG_SET, [form(element) for element in in_order(value)])
-    return value.binary_form() if is_blob(value) else form(simpler(value))
+    return value.binary_form() if is_blob(value) else form(to_plain(value))
 
 
 def _careful_leaf(value: Any, form: Form) -> Any:

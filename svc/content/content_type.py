@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
-from svc.content.heavy_rows import Style
+from svc.content.heavy_rows import ContainerStyle
 from svc.messages import HeaderPairs
 from svc.store.records import decode, decode_json
 from svc.store.schema import Attribute
@@ -98,7 +98,7 @@ class ContentType:
     text_bodies: ClassVar[bool] = False
     compressible: bool = True
     needs_count: bool = False
-    style: Style | None = None  # how it writes containers member by member, if it can
+    style: ContainerStyle | None = None  # how it writes containers member by member, if it can
     headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only
     reads: bool = True
     writes: bool = True

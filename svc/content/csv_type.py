@@ -22,7 +22,7 @@ from svc.content.csv_reader import decode_csv
 from svc.content.heavy_rows import Weight
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
-from svc.content.values import json_form, simpler, text_key, whole_text
+from svc.content.values import json_form, text_key, to_plain, whole_text
 from svc.messages import HeaderPairs
 from svc.store import records
 from svc.store.blobs import Blob
@@ -42,10 +42,10 @@ class CsvType(ContentType):
     def encode(self, value: Any) -> bytes:
         """One row; a list is a row for each element, with the columns of all of them."""
         value = _known(value)
-        return CsvRows(ANY_SHAPE).values(list(value) if isinstance(value, list | tuple) else [value])
+        return CsvRowWriter(ANY_SHAPE).values(list(value) if isinstance(value, list | tuple) else [value])
 
-    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> CsvRows:
-        return CsvRows(shape)
+    def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> CsvRowWriter:
+        return CsvRowWriter(shape)
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         return run(decode_csv(decode_text(body, parameters), attributes))
@@ -54,7 +54,7 @@ class CsvType(ContentType):
         return decode_csv(decode_text(body, parameters), attributes)
 
 
-class CsvRows:
+class CsvRowWriter:
     """The header row comes with the first rows, because they may add columns to it; without rows, with the end."""
 
     __slots__ = ("_begun", "_columns", "_form", "_open", "_project")
@@ -132,7 +132,7 @@ def _encoded(header: str, lines: list[str]) -> bytes:
 def _known(value: Any) -> Any:
     """A value of a handler as one that has a row or a cell."""
     while not isinstance(value, _KNOWN):
-        value = simpler(value)
+        value = to_plain(value)
     return value
 
 

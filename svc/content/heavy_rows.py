@@ -15,7 +15,7 @@ PIECE_BYTES = 1 << 15  # sent together
 Weight = Callable[[object], int]
 
 
-class Style(Protocol):
+class ContainerStyle(Protocol):
     """How a format writes containers."""
 
     def encode(self, value: Any) -> bytes: ...
@@ -35,7 +35,7 @@ class Style(Protocol):
     end_object: bytes
 
 
-def row_pieces(row: Any, weight: Weight, style: Style) -> Iterator[bytes]:
+def row_pieces(row: Any, weight: Weight, style: ContainerStyle) -> Iterator[bytes]:
     """The encoding of a row, some kilobytes at a time."""
     gathered: list[bytes] = []
     size = 0
@@ -50,7 +50,7 @@ def row_pieces(row: Any, weight: Weight, style: Style) -> Iterator[bytes]:
         yield b"".join(gathered)
 
 
-def _parts(value: Any, weight: Weight, style: Style) -> Iterator[bytes]:
+def _parts(value: Any, weight: Weight, style: ContainerStyle) -> Iterator[bytes]:
     if weight(value) <= PIECE_ROWS:
         yield style.encode(value)
     elif type(value) is dict:
@@ -69,7 +69,7 @@ def _parts(value: Any, weight: Weight, style: Style) -> Iterator[bytes]:
         yield style.encode(value)
 
 
-def _list_parts(values: list[Any], weight: Weight, style: Style) -> Iterator[bytes]:
+def _list_parts(values: list[Any], weight: Weight, style: ContainerStyle) -> Iterator[bytes]:
     before = b""
     group: list[Any] = []
     grouped = 0

@@ -58,7 +58,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
     """The same, with pauses between the members of long arrays and maps."""
     if len(body) <= SMALL or not (_is_array(body[0]) or _is_map(body[0])):
         return decode_msgpack(body)
-    reading = _Reading(body)
+    reading = _MsgpackReading(body)
     try:
         value, end = yield from reading.container(0, 0)
         if end != len(body):
@@ -70,7 +70,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
     return value
 
 
-class _Reading:
+class _MsgpackReading:
     """A long document."""
 
     __slots__ = ("_body", "_items")
@@ -141,7 +141,7 @@ def _header_at(body: bytes, start: int) -> tuple[int, int]:
 def decode_sequence(body: bytes) -> Slices:
     """All values of a concatenation. Raises BadBody."""
     values = []
-    reading = _Reading(body)
+    reading = _MsgpackReading(body)
     start = paused = 0
     while start < len(body):
         if start - paused > SLICE_BYTES // 8:  # the longest small values are read no faster

@@ -17,7 +17,7 @@ from msgspec.msgpack import Decoder, Encoder, Ext
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
 from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_msgpack_slices, decode_sequence
-from svc.content.values import Form, in_order, is_blob, make_form, moment_of, simpler, unencodable, whole_text
+from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
 from svc.store import records
 from svc.store.schema import Attribute
 
@@ -70,7 +70,7 @@ def _leaf(value: Any, form: Form) -> Any:
         return timestamp(records.to_ms(moment_of(value)))
     if isinstance(value, set | frozenset):
         return Ext(EXT_SET, _encode([form(element) for element in in_order(value)]))
-    return value.binary_form() if is_blob(value) else form(simpler(value))
+    return value.binary_form() if is_blob(value) else form(to_plain(value))
 
 
 def _careful_leaf(value: Any, form: Form) -> Any:

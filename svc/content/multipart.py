@@ -29,14 +29,14 @@ logging.getLogger("python_multipart.multipart").setLevel(
 )  # what it refuses is told to the client, and is no event of the server
 
 
-class Content(Protocol):
+class PartContent(Protocol):
     """Where the content of a file goes."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 @dataclass(slots=True)
-class Part:
+class FormPart:
     """`content_type`: None: it has none. `data`: of a field, all of it once it has ended; `content`: where that of a file went."""
 
     name: str
@@ -46,22 +46,22 @@ class Part:
     content: Any = None
 
 
-OpenContent = Callable[[Part], Content | None]
+OpenContent = Callable[[FormPart], PartContent | None]
 """Where the content of a part goes; None: it is a field, kept in memory."""
 
 
 class MultipartReader:
     """`feed` the body, then `end`. Both raise BadBody and 413. `on_part_end`: called with each part that has a content of its own when that is all."""
 
-    def __init__(self, content_type: str, open_content: OpenContent, on_part_end: Callable[[Part], None] | None = None) -> None:
+    def __init__(self, content_type: str, open_content: OpenContent, on_part_end: Callable[[FormPart], None] | None = None) -> None:
         boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
         if not boundary:
             raise BadBody("multipart/form-data needs a boundary in the Content-Type")
-        self.parts: list[Part] = []
+        self.parts: list[FormPart] = []
         self._open = open_content
         self._on_part_end = _ignore if on_part_end is None else on_part_end
         self._names: set[str] = set()
-        self._part: Part | None = None
+        self._part: FormPart | None = None
         self._field: list[bytes] = []  # data of the part that is being read
         self._kept = 0  # bytes of fields
         self._count = 0
@@ -134,7 +134,7 @@ class MultipartReader:
         if name in self._names:
             raise _invalid(f"two parts are named {printable(name)}")
         self._names.add(name)
-        part = self._part = Part(name, content_type or None, b"filename" in options)
+        part = self._part = FormPart(name, content_type or None, b"filename" in options)
         part.content = self._open(part)
         self.parts.append(part)
         self._field = []
@@ -165,11 +165,11 @@ class MultipartReader:
         self._is_complete = True
 
 
-def _open_nothing(part: Part) -> Content | None:
+def _open_nothing(part: FormPart) -> PartContent | None:
     return None
 
 
-def _ignore(part: Part) -> None:
+def _ignore(part: FormPart) -> None:
     pass
 
 
@@ -177,14 +177,14 @@ def _invalid(what: str) -> BadBody:
     return BadBody(f"Invalid multipart/form-data: {what}")
 
 
-def becomes_blob(part: Part, attribute: Attribute | None) -> bool:
+def becomes_blob(part: FormPart, attribute: Attribute | None) -> bool:
     """Whether the content of a part is a blob: a file where nothing else is declared, and whatever is sent for a `Blob`."""
     if attribute is None:
         return part.is_file
     return attribute.type == "Blob" or (part.is_file and attribute.type == "Any" and attribute.stored and not attribute.elements)
 
 
-def part_value(part: Part, attribute: Attribute | None, *, typed: bool = True) -> Any:
+def part_value(part: FormPart, attribute: Attribute | None, *, typed: bool = True) -> Any:
     """The value of a part that has ended. `typed`: texts are converted, as cells of CSV; else they stay text.
 
     Raises BadBody, and BadValue for a text that its attribute's type cannot take.
@@ -200,12 +200,12 @@ def part_value(part: Part, attribute: Attribute | None, *, typed: bool = True) -
     return convert(text, attribute) if typed else text
 
 
-def _type_of(part: Part) -> tuple[str, Mapping[str, str]]:
+def _type_of(part: FormPart) -> tuple[str, Mapping[str, str]]:
     kind, options = parse_options_header(part.content_type or "text/plain")
     return kind.decode(), {"charset": options[b"charset"].decode("latin-1")} if b"charset" in options else {}
 
 
-def form_record(parts: list[Part], attributes: Mapping[str, Attribute] | None) -> dict[str, Any]:
+def form_record(parts: list[FormPart], attributes: Mapping[str, Attribute] | None) -> dict[str, Any]:
     """The record that a form is; `attributes` None: nothing is declared. An empty field is no property, as an empty cell of CSV."""
     record = {}
     try:

@@ -85,7 +85,7 @@ def _json_leaf(value: Any, form: Form) -> Any:
         return value.isoformat()
     if isinstance(value, set | frozenset):
         return [form(element) for element in in_order(value)]
-    return value.json_form() if isinstance(value, Blob) else form(simpler(value))
+    return value.json_form() if isinstance(value, Blob) else form(to_plain(value))
 
 
 def _json_mapping(value: Mapping[Any, Any], form: Form) -> Any:
@@ -99,7 +99,7 @@ def moment_of(value: date) -> datetime:
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
-def simpler(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """One step from a type that no encoder knows to one that is nearer to them, by the table above."""
     if isinstance(value, Enum):
         return value.value

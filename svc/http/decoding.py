@@ -57,7 +57,7 @@ def _unsupported(message: str) -> ClientError:
     return ClientError(message, 415, headers=(ACCEPT_ENCODING,))
 
 
-class _Output:
+class _DecodedOutput:
     """What is decoded so far; its buffer becomes the result without a copy."""
 
     __slots__ = ("_buffer", "_limit", "_max_bytes", "size")
@@ -93,7 +93,7 @@ def _truncated(coding: str) -> BadBody:
     return BadBody(f"The body ends before its {coding} data does")
 
 
-def _decode_gzip(body: bytes, output: _Output) -> Steps:
+def _decode_gzip(body: bytes, output: _DecodedOutput) -> Steps:
     """One member or several (RFC 1952 §2.2)."""
     rest = memoryview(body)
     members = 0
@@ -105,7 +105,7 @@ def _decode_gzip(body: bytes, output: _Output) -> Steps:
         rest = yield from _inflate(rest, output, 16 + zlib.MAX_WBITS, "gzip")
 
 
-def _decode_deflate(body: bytes, output: _Output) -> Steps:
+def _decode_deflate(body: bytes, output: _DecodedOutput) -> Steps:
     """zlib's format, as RFC 9110 §8.4.1.2 says, or bare deflate data, as some clients send. These cannot begin like the former: it would be a stored
     block with bits set in its padding."""
     bits = zlib.MAX_WBITS if body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0 else -zlib.MAX_WBITS
@@ -114,7 +114,7 @@ def _decode_deflate(body: bytes, output: _Output) -> Steps:
         raise BadBody("More data follows the deflate data")
 
 
-def _inflate(body: memoryview, output: _Output, bits: int, coding: str) -> Generator[int, None, memoryview]:
+def _inflate(body: memoryview, output: _DecodedOutput, bits: int, coding: str) -> Generator[int, None, memoryview]:
     """Decode one zlib stream; returns what follows it."""
     stream = zlib.decompressobj(bits)
     position = 0
@@ -135,7 +135,7 @@ def _inflate(body: memoryview, output: _Output, bits: int, coding: str) -> Gener
     return body[position - len(stream.unused_data) :]
 
 
-def _decode_br(body: bytes, output: _Output) -> Steps:
+def _decode_br(body: bytes, output: _DecodedOutput) -> Steps:
     stream = brotli.Decompressor()
     rest = memoryview(body)
     while rest:
@@ -158,7 +158,7 @@ def _decode_br(body: bytes, output: _Output) -> Steps:
         raise _truncated("br")
 
 
-def _decode_zstd(body: bytes, output: _Output) -> Steps:
+def _decode_zstd(body: bytes, output: _DecodedOutput) -> Steps:
     """One frame or several (RFC 8878 §3.1)."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
     rest = memoryview(body)
@@ -184,7 +184,7 @@ def _decode_zstd(body: bytes, output: _Output) -> Steps:
         rest = rest[position - len(stream.unused_data) :]
 
 
-_DECODERS: dict[str, Callable[[bytes, _Output], Steps]] = {
+_DECODERS: dict[str, Callable[[bytes, _DecodedOutput], Steps]] = {
     "br": _decode_br,
     "deflate": _decode_deflate,
     "gzip": _decode_gzip,
@@ -201,14 +201,14 @@ class _Decoding:
     def __init__(self, header_value: str, body: bytes, max_bytes: int) -> None:
         self.result = body
         self._sent = len(body)
-        self._output = _Output(max_bytes, self._sent)
+        self._output = _DecodedOutput(max_bytes, self._sent)
         self._steps = self._run(parse_codings(header_value), max_bytes)
 
     def _run(self, names: list[str], max_bytes: int) -> Steps:
         for name in reversed(names):
             if not self.result:
                 return  # no content is no content in any coding
-            self._output = _Output(max_bytes, self._sent)
+            self._output = _DecodedOutput(max_bytes, self._sent)
             yield from _DECODERS[name](self.result, self._output)
             self.result = self._output.value()
         if len(self.result) > max_bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any
 
-from svc.content.multipart import MultipartReader, Part, becomes_blob, form_record, part_value
+from svc.content.multipart import FormPart, MultipartReader, becomes_blob, form_record, part_value
 from svc.errors import BadBody, Problem
 from svc.http.bodies import blob_type
 from svc.store.blobs import Blob, Upload, create_blob
@@ -26,7 +26,7 @@ class Form:
 
     __slots__ = ("parts",)
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[FormPart]) -> None:
         self.parts = parts
 
     def record(self, attributes: Mapping[str, Attribute] | None) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class FormUpload:
             self._fail(error)
         return not self.is_full
 
-    def _open(self, part: Part) -> _File | None:
+    def _open(self, part: FormPart) -> _File | None:
         if not becomes_blob(part, self._attribute_of(part.name)):
             return None
         upload = self._open_upload(part.content_type)
@@ -114,7 +114,7 @@ class FormUpload:
         self._unfinished += 1
         return _File(self, upload)
 
-    def _finish_part(self, part: Part) -> None:
+    def _finish_part(self, part: FormPart) -> None:
         part.content.upload.finish(partial(self._on_finished, part))
 
     def _on_upload_change(self, error: BaseException | None) -> None:
@@ -124,7 +124,7 @@ class FormUpload:
             self.is_full = False
             self.on_change(None)
 
-    def _on_finished(self, part: Part, blob: Blob | None, error: BaseException | None) -> None:
+    def _on_finished(self, part: FormPart, blob: Blob | None, error: BaseException | None) -> None:
         if self._is_discarded or self._error is not None:
             return
         if error is not None:

@@ -12,7 +12,7 @@ from svc.http.conditional import READ_CONDITIONS
 from svc.messages import HeaderBlock
 
 
-class Wishes:
+class Preferences:
     """Kept in the memo of the header block, and made anew when the content types have changed since.
 
     `coding`: the name of the content coding that the client likes best, None = identity. `writer`: the best type the client accepts; None if there is
@@ -29,7 +29,7 @@ class Wishes:
         coding = choice_of(block).coding
         self.coding = None if coding is None else coding.name
         self.threshold = compression.threshold_for(block)
-        self.explain = "prefer" in fields and "explain" in preferences(fields["prefer"])
+        self.explain = "prefer" in fields and "explain" in parse_prefer(fields["prefer"])
         self.events = types.prefers_events(fields.get("accept"))
         self.refusal = compression.refusal(block) or ""
         self.writer: ContentType | None = None
@@ -42,24 +42,24 @@ class Wishes:
         except NotAcceptable as error:
             self.refusal = error.message
 
-    def without_conditions(self) -> Wishes:
+    def without_conditions(self) -> Preferences:
         """The same of a request without conditions."""
         same = copy(self)
         same.conditional = False
         return same
 
 
-def wishes_of(block: HeaderBlock, types: ContentTypes, compression: Compression) -> Wishes:
-    wishes: Wishes | None = block.memo.get("rest")
-    if wishes is None or wishes.generation != types.generation:
-        wishes = block.memo["rest"] = Wishes(block, types, compression)
-    return wishes
+def preferences_of(block: HeaderBlock, types: ContentTypes, compression: Compression) -> Preferences:
+    preferences: Preferences | None = block.memo.get("rest")
+    if preferences is None or preferences.generation != types.generation:
+        preferences = block.memo["rest"] = Preferences(block, types, compression)
+    return preferences
 
 
-def preferences(value: str) -> frozenset[str]:
+def parse_prefer(value: str) -> frozenset[str]:
     """The names of the preferences in a `Prefer` field, in lower case (RFC 7240 §2).
 
-    >>> sorted(preferences('respond-async, wait=10, Explain; foo="a,b"'))
+    >>> sorted(parse_prefer('respond-async, wait=10, Explain; foo="a,b"'))
     ['explain', 'respond-async', 'wait']
     """
     names = []

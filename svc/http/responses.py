@@ -1,6 +1,6 @@
 """What a handler returned -> a Response in the type the client wants (contract: http §2, §4, §6-§8, §12.4).
 
-The plain path, a record as JSON, is one function and builds nothing but the answer. Everything else pays for its own wishes.
+The plain path, a record as JSON, is one function and builds nothing but the answer. Everything else pays for what it needs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
 from svc.http.compression import Compression, choice_of
 from svc.http.conditional import last_modified, matched_tag
-from svc.http.preferences import Wishes, wishes_of
+from svc.http.preferences import Preferences, preferences_of
 from svc.http.raw_content import blob_response, is_raw_content, raw_response
-from svc.http.row_stream import HEAVY, Execution, RowStream, narrow
+from svc.http.row_stream import HEAVY, QueryExecution, RowStream, narrow
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.query.execution import result_columns
 from svc.query.explain import Explanation
@@ -45,7 +45,7 @@ class RestOptions:
     pages: bool = True
 
 
-class Answers:
+class ResponseBuilder:
     """Makes the responses of `Rest`."""
 
     def __init__(
@@ -68,48 +68,48 @@ class Answers:
 
     # --- which type ------------------------------------------------------------------------------------------------------------------
 
-    def writer(self, wishes: Wishes, target: RequestTarget | None = None) -> ContentType:
+    def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
         """The type to answer in; an extension beats `Accept` (http §1.2). Raises NotAcceptable."""
         if target is not None and target.extension is not None:
             named = self.types.named(target.extension)
             if named is None:
                 raise NotAcceptable(f"{target.extension} is not served here")
             return named
-        if wishes.writer is None:
-            raise NotAcceptable(wishes.refusal)
-        return wishes.writer
+        if preferences.writer is None:
+            raise NotAcceptable(preferences.refusal)
+        return preferences.writer
 
-    def wishes(self, request: Request) -> Wishes:
-        wishes: Wishes | None = request.block.memo.get("rest")
-        if wishes is None or wishes.generation != self.types.generation:
-            return wishes_of(request.block, self.types, self._compression)
-        return wishes
+    def preferences(self, request: Request) -> Preferences:
+        preferences: Preferences | None = request.block.memo.get("rest")
+        if preferences is None or preferences.generation != self.types.generation:
+            return preferences_of(request.block, self.types, self._compression)
+        return preferences
 
     # --- one record ------------------------------------------------------------------------------------------------------------------
 
-    def record(self, request: Request, target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+    def record(self, request: Request, target: RequestTarget, record: StoredRecord, preferences: Preferences) -> Any:
         """A stored record, in JSON form or native."""
         raw = record.raw
         tag = etag_of(raw)
         if target.extension is None:
-            writer, type_pair = wishes.writer, wishes.type_pair
+            writer, type_pair = preferences.writer, preferences.type_pair
         else:
-            writer = self.writer(wishes, target)
+            writer = self.writer(preferences, target)
             type_pair = ("Content-Type", writer.content_type)
         if request.user is None or self._options.last_modified:
             pairs = self._record_pairs(request, type_pair, raw, tag)
         else:
             pairs = [type_pair, ("ETag", f'"{tag}"'), VARY, PRIVATE]
-        if wishes.conditional:
-            matched = matched_tag(request.block, tag, version_of(raw), wishes.coding)
+        if preferences.conditional:
+            matched = matched_tag(request.block, tag, version_of(raw), preferences.coding)
             if matched is not None:
-                return self._unchanged(request, wishes, matched, pairs, partial(self.record, request, target, record))
+                return self._unchanged(request, preferences, matched, pairs, partial(self.record, request, target, record))
         if target.extension is None and (b"contentType" in raw or raw[0] & COMPRESSED):
             content = decode(raw)
             if is_raw_content(content) and (record.visible is None or record.visible.issuperset(("contentType", "data"))):
                 return self._raw_content(request, content, pairs)
         if writer is None:
-            raise NotAcceptable(wishes.refusal)
+            raise NotAcceptable(preferences.refusal)
         if record.visible is None and writer.name != TABULAR:
             body = writer.encode_stored(raw)
         else:
@@ -123,7 +123,7 @@ class Answers:
         if writer.headers:
             pairs += writer.headers
         response = Response(body, 200, pairs=pairs)
-        if len(body) <= wishes.threshold:
+        if len(body) <= preferences.threshold:
             return response
         return self._compression.apply(request, response, writer.compressible)
 
@@ -140,17 +140,19 @@ class Answers:
             pairs.append(("Last-Modified", last_modified(version_of(raw))))
         return pairs
 
-    def selected(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+    def selected(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
+    ) -> Any:
         """A record through `select`. With values of other tables in it, its version says nothing about it: no validators (http §4.1)."""
-        writer = self.writer(wishes, target)
+        writer = self.writer(preferences, target)
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
-        if pairs[1][0] == "ETag" and wishes.conditional:
-            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), wishes.coding)
+        if pairs[1][0] == "ETag" and preferences.conditional:
+            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), preferences.coding)
             if matched is not None:
-                return self._unchanged(request, wishes, matched, pairs, partial(self.selected, request, resource, target, record))
+                return self._unchanged(request, preferences, matched, pairs, partial(self.selected, request, resource, target, record))
 
-        def answer(value: Any, execution: Execution) -> Any:
+        def answer(value: Any, execution: QueryExecution) -> Any:
             if writer.name == TABULAR:
                 tabular = writer.row_writer(plan_shape(rows), 1)
                 return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
@@ -158,50 +160,52 @@ class Answers:
 
         return self._only_row(rows, writer, answer)
 
-    def property(self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, wishes: Wishes) -> Any:
+    def property(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
+    ) -> Any:
         """One declared property of a record (http §1.2, §2.2): 404 if the record does not have it."""
         name = cast(str, target.property)
         if resource.properties[name].stored and target.extension is None and not target.query:
-            return self._stored_property(request, name, record, wishes)
-        writer = self.writer(wishes, target)
+            return self._stored_property(request, name, record, preferences)
+        writer = self.writer(preferences, target)
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
-        if pairs[1][0] == "ETag" and wishes.conditional:
-            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), wishes.coding)
+        if pairs[1][0] == "ETag" and preferences.conditional:
+            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), preferences.coding)
             if matched is not None:
-                return self._unchanged(request, wishes, matched, pairs, partial(self.property, request, resource, target, record))
+                return self._unchanged(request, preferences, matched, pairs, partial(self.property, request, resource, target, record))
 
-        def answer(value: Any, execution: Execution) -> Any:
+        def answer(value: Any, execution: QueryExecution) -> Any:
             if name not in value:
                 raise _no_property(name, record)
             return self._respond_row(request, writer, value[name], execution, pairs)
 
         return self._only_row(rows, writer, answer)
 
-    def _stored_property(self, request: Request, name: str, record: StoredRecord, wishes: Wishes) -> Any:
+    def _stored_property(self, request: Request, name: str, record: StoredRecord, preferences: Preferences) -> Any:
         raw = record.raw
         value = projection((name,))(raw)[0]
         if value is MISSING or (record.visible is not None and name not in record.visible):
             raise _no_property(name, record)
-        pairs = self._record_pairs(request, wishes.type_pair, raw, etag_of(raw))
-        if wishes.conditional:
-            matched = matched_tag(request.block, etag_of(raw), version_of(raw), wishes.coding)
+        pairs = self._record_pairs(request, preferences.type_pair, raw, etag_of(raw))
+        if preferences.conditional:
+            matched = matched_tag(request.block, etag_of(raw), version_of(raw), preferences.coding)
             if matched is not None:
-                return self._unchanged(request, wishes, matched, pairs, partial(self._stored_property, request, name, record))
+                return self._unchanged(request, preferences, matched, pairs, partial(self._stored_property, request, name, record))
         if isinstance(value, bytes) or is_blob(value):
             return self._raw(request, value, pairs)
         if is_raw_content(value):
             return self._raw_content(request, value, pairs)
-        writer = wishes.writer
+        writer = preferences.writer
         if writer is None:
-            raise NotAcceptable(wishes.refusal)
+            raise NotAcceptable(preferences.refusal)
         if not writer.native:
             value = projection((name,), json=True)(raw)[0]
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
-    def _only_row(self, rows: Rows, writer: ContentType, answer: Callable[[Any, Execution], Any]) -> Any:
+    def _only_row(self, rows: Rows, writer: ContentType, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         """What `answer` makes of the one row of a query; later, if it takes more than a slice to find."""
-        execution = Execution(rows, native=writer.native, whole=True, now=self._now, wall_ms=self._wall() * 1000)
+        execution = QueryExecution(rows, native=writer.native, whole=True, now=self._now, wall_ms=self._wall() * 1000)
         try:
             if execution.gather():
                 return self._of_only_row(execution, answer)
@@ -211,7 +215,7 @@ class Answers:
             raise
         return self._only_row_later(execution, answer)
 
-    async def _only_row_later(self, execution: Execution, answer: Callable[[Any, Execution], Any]) -> Any:
+    async def _only_row_later(self, execution: QueryExecution, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         try:
             while True:
                 await execution.give_way()
@@ -223,7 +227,7 @@ class Answers:
             raise
         return await result if inspect.isawaitable(result) else result
 
-    def _of_only_row(self, execution: Execution, answer: Callable[[Any, Execution], Any]) -> Any:
+    def _of_only_row(self, execution: QueryExecution, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         if not execution.found:
             raise NotFound("Record not found")  # it expired while we looked
         result = answer(execution.found[0], execution)
@@ -231,7 +235,7 @@ class Answers:
             execution.close()
         return result
 
-    def _respond_row(self, request: Request, writer: ContentType, value: Any, execution: Execution, pairs: HeaderPairs) -> Any:
+    def _respond_row(self, request: Request, writer: ContentType, value: Any, execution: QueryExecution, pairs: HeaderPairs) -> Any:
         """One value, which may hold very many related records: then in pieces."""
         pieces = execution.value_pieces(writer, value) if execution.joins else None
         if pieces is None:
@@ -244,16 +248,18 @@ class Answers:
             return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
         return [type_pair, VARY] if request.user is None else [type_pair, VARY, PRIVATE]
 
-    def _unchanged(self, request: Request, wishes: Wishes, matched: str, pairs: HeaderPairs, whole: Callable[[Wishes], Any]) -> Response:
+    def _unchanged(
+        self, request: Request, preferences: Preferences, matched: str, pairs: HeaderPairs, whole: Callable[[Preferences], Any]
+    ) -> Response:
         """304, with the fields of the 200 but for `Content-Type`, which is the first of `pairs`.
 
         Its entity tag says which representation is still good: the one that the client has named, or (`matched` is "") the one that it would be sent now.
         Whether that has a coding is known when it has been made: `whole` makes it.
         """
         if matched == "":
-            if wishes.coding is None or "range" in request.block.fields:
+            if preferences.coding is None or "range" in request.block.fields:
                 return Response(None, 304, pairs=pairs[1:])
-            response = whole(wishes.without_conditions())
+            response = whole(preferences.without_conditions())
             if type(response) is Response:
                 matched = (response.headers.get("ETag") or "")[1:-1]
             close = getattr(response.body if type(response) is Response else response, "close", None)
@@ -280,14 +286,14 @@ class Answers:
 
     # --- collections -----------------------------------------------------------------------------------------------------------------
 
-    def collection(self, request: Request, target: RequestTarget, rows: Rows, wishes: Wishes) -> Any:
+    def collection(self, request: Request, target: RequestTarget, rows: Rows, preferences: Preferences) -> Any:
         """The rows of a query: at once if a slice finds them all; else, served in between with others, when the answer can begin."""
-        writer = self.writer(wishes, target)
-        if wishes.explain:
+        writer = self.writer(preferences, target)
+        if preferences.explain:
             return self._explained(request, rows, writer)
         limit = rows.plan.limit
         whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
-        execution = Execution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000, reader=request)
+        execution = QueryExecution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000, reader=request)
         if isinstance(writer, HandlerType):
             execution.keep()
             return self._handled(request, rows, execution, writer)
@@ -300,7 +306,7 @@ class Answers:
             raise
         return self._gathered(request, rows, execution, writer)
 
-    async def _gathered(self, request: Request, rows: Rows, execution: Execution, writer: ContentType) -> Response:
+    async def _gathered(self, request: Request, rows: Rows, execution: QueryExecution, writer: ContentType) -> Response:
         """What takes longer than a slice. The peer going away cancels this, and with it the work."""
         try:
             while True:
@@ -319,7 +325,7 @@ class Answers:
             execution.close()
             raise
 
-    def _begun(self, request: Request, rows: Rows, execution: Execution, writer: ContentType, count: int | None = None) -> Response:
+    def _begun(self, request: Request, rows: Rows, execution: QueryExecution, writer: ContentType, count: int | None = None) -> Response:
         """The answer: complete if all rows are found, else a stream of the rest."""
         pairs = self._collection_pairs(request, writer)
         aggregate = rows.plan.query.aggregate
@@ -343,7 +349,7 @@ class Answers:
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
-        if len(body) <= self.wishes(request).threshold:
+        if len(body) <= self.preferences(request).threshold:
             return response
         return self._compression.apply(request, response, writer.compressible)
 
@@ -372,7 +378,7 @@ class Answers:
         response = self._respond(request, writer, writer.encode(result), 200, pairs)
         return cast(Response, await response if inspect.isawaitable(response) else response)
 
-    async def _handled(self, request: Request, rows: Rows, execution: Execution, writer: HandlerType) -> Response:
+    async def _handled(self, request: Request, rows: Rows, execution: QueryExecution, writer: HandlerType) -> Response:
         """A collection in a type that an application brought: as a stream if its handler takes one, else as a list."""
         pairs = self._collection_pairs(request, writer)
         pairs.append(_timing(rows.plan_seconds, 0.0, None))
@@ -407,10 +413,10 @@ class Answers:
             return Response(None, 204)
         if inspect.isawaitable(result):
             return self._await(request, target, result, missing)
-        wishes = self.wishes(request)
+        preferences = self.preferences(request)
         if kind is Response:
             if result.data is not None and result.body is None:
-                writer = self.writer(wishes, target)
+                writer = self.writer(preferences, target)
                 result.body = writer.encode(result.data)
                 if not result.headers.has("Content-Type"):
                     result.pairs += [("Content-Type", writer.content_type), VARY]
@@ -422,18 +428,18 @@ class Answers:
                     return unchanged
             return self._compression.apply(request, result, True)
         if kind is StoredRecord:
-            return self.record(request, target, result, wishes)
+            return self.record(request, target, result, preferences)
         if kind is Rows:
-            return self.collection(request, target, result, wishes)
+            return self.collection(request, target, result, preferences)
         if kind is Created:
-            writer = self.writer(wishes)
+            writer = self.writer(preferences)
             pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
             if result.location:
                 pairs.append(("Location", self._resources.path_to(request.handler_path, result.location)))
             return self._respond(request, writer, writer.encode(result.value), 201, pairs)
         if isinstance(result, bytes) or is_blob(result):
             return self._raw(request, result, [])
-        return self._data(request, self.writer(wishes, target), result)
+        return self._data(request, self.writer(preferences, target), result)
 
     def _data(self, request: Request, writer: ContentType, value: Any) -> Any:
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
@@ -443,12 +449,12 @@ class Answers:
         if request.user is not None:
             pairs.append(PRIVATE)
         if request.last_modified is not None and request.method in ("GET", "HEAD"):
-            wishes = self.wishes(request)
-            matched = matched_tag(request.block, tag, request.last_modified, wishes.coding)
+            preferences = self.preferences(request)
+            matched = matched_tag(request.block, tag, request.last_modified, preferences.coding)
             if matched is not None:
                 whole = list(pairs)
                 return self._unchanged(
-                    request, wishes, matched, pairs, lambda plain: self._respond(request, writer, writer.encode(value), 200, whole)
+                    request, preferences, matched, pairs, lambda plain: self._respond(request, writer, writer.encode(value), 200, whole)
                 )
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
@@ -462,7 +468,7 @@ class Answers:
         if type(body) is not bytes:
             return self._respond_later(request, writer, body, status, pairs)
         response = Response(body, status, pairs=pairs)
-        if len(body) <= self.wishes(request).threshold:
+        if len(body) <= self.preferences(request).threshold:
             return response
         return self._compression.apply(request, response, writer.compressible)
 

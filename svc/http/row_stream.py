@@ -1,6 +1,6 @@
 """Rows of a query on their way into an answer (contract: http §8; schema-and-store §11.13).
 
-    Execution   one run of a plan, a slice at a time, on the turn's snapshot or, once it outlives the turn, on its own
+    QueryExecution   one run of a plan, a slice at a time, on the turn's snapshot or, once it outlives the turn, on its own
     RowStream   the rest of an execution as chunks of one document, pulled when the connection has room
 
 Rows with related records in them are weighed: what is too heavy to be encoded in one slice is encoded in pieces. Time that is worked for a query
@@ -40,7 +40,7 @@ def narrow(record: dict[str, Any], visible: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name in visible}
 
 
-class Execution:
+class QueryExecution:
     """One run of a plan for one answer.
 
     `gather` finds rows until there are enough to begin the answer; between two calls `keep` must have made the snapshot the execution's own if a
@@ -292,7 +292,7 @@ class RowStream:
 
     __slots__ = ("_begun", "_execution", "_pieces", "_report", "_writer")
 
-    def __init__(self, execution: Execution, writer: RowWriter, report: Callable[[BaseException], None]) -> None:
+    def __init__(self, execution: QueryExecution, writer: RowWriter, report: Callable[[BaseException], None]) -> None:
         """`report` logs a defect met while streaming."""
         self._execution = execution
         self._writer = writer

@@ -18,7 +18,7 @@ from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Ov
 from svc.http.bodies import media_type_of, parameters_of
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
-from svc.http.responses import Answers, RestOptions
+from svc.http.responses import ResponseBuilder, RestOptions
 from svc.logs.redact import redacted
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
@@ -66,7 +66,7 @@ class Endpoint:
         self._slices = node.store.slices
         self._decoder = decoder
         self._compression = compression
-        self._answers = Answers(node.types, compression, node.clock, report, RestOptions(pages=False))
+        self._responses = ResponseBuilder(node.types, compression, node.clock, report, RestOptions(pages=False))
         self._logger = node.logs.logger.with_tag("operation")
         self._is_ready = is_ready
         self._gets: Mapping[str, Callable[[Request], Any]] = {
@@ -156,9 +156,9 @@ class Endpoint:
             request.handler_path = row.name
         if request.refresh_token is not None and (row is None or row.name != "refresh_operation_token"):
             raise Problem("invalid token", 401)
-        wishes = self._answers.wishes(request)
-        if wishes.writer is None:
-            raise NotAcceptable(wishes.refusal)  # before any work is done
+        preferences = self._responses.preferences(request)
+        if preferences.writer is None:
+            raise NotAcceptable(preferences.refusal)  # before any work is done
         call = self._operations.prepare(body, request.user, request)
         if call.operation.logged and self._logger.is_enabled("info"):
             self._logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
@@ -176,7 +176,7 @@ class Endpoint:
             request.transaction = call.transaction
         if result is None:
             result = {}
-        answer = self._answers.answer(request, _TARGET, result)
+        answer = self._responses.answer(request, _TARGET, result)
         if inspect.isawaitable(answer):
             return self._complete_later(request, call, answer)
         return self._complete(request, call, answer)

@@ -18,7 +18,7 @@ from svc.content.csv_type import CsvType
 from svc.content.json_type import JsonType
 from svc.errors import ClientError
 from svc.http.responses import plan_shape
-from svc.http.row_stream import Execution
+from svc.http.row_stream import QueryExecution
 from svc.operations.call import Call
 from svc.operations.fields import bad_request
 from svc.operations.jobs import Job, JobFailed
@@ -126,7 +126,7 @@ async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, fil
         result = await result if isinstance(result, Awaitable) else result
     if isinstance(result, Rows):
         clock = call.node.clock
-        execution = Execution(
+        execution = QueryExecution(
             result, native=kind.native, whole=False, now=clock.monotonic, wall_ms=clock.wall() * 1000, reader=f"the export {job.id}"
         )
         try:
@@ -142,7 +142,7 @@ async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, fil
     return await _write(call, job, writer, batches, len(result), file)
 
 
-def _encoded(execution: Execution, writer: RowWriter) -> Iterator[tuple[int, bytes]]:
+def _encoded(execution: QueryExecution, writer: RowWriter) -> Iterator[tuple[int, bytes]]:
     """(rows, bytes) of each step; some find nothing."""
     while not execution.done:
         batch = execution.step()

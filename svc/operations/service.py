@@ -12,7 +12,7 @@ from typing import Any
 from svc.auth.roles import ALL_RIGHTS, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, Problem, ValidationError
-from svc.http.row_stream import Execution
+from svc.http.row_stream import QueryExecution
 from svc.messages import Request
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
@@ -116,7 +116,7 @@ class Operations:
 
 async def values_of(rows: Rows, node: Node) -> list[Any]:
     """What a query finds as Python values, others served in between. To be awaited in the turn in which it was planned."""
-    execution = Execution(
+    execution = QueryExecution(
         rows, native=True, whole=True, now=node.clock.monotonic, wall_ms=node.clock.wall() * 1000, reader="an operation called by code"
     )
     try:

@@ -25,7 +25,7 @@ from svc.messages import HeaderBlock, HeaderPairs
 from svc.protocol.chunked import ChunkedReader
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.express import recognise
-from svc.protocol.http1_states import NEXT, Input, State
+from svc.protocol.http1_states import NEXT, Http1Input, Http1State
 from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
 from svc.protocol.response_head import STATUS_LINES, encode_fields, encode_trailers, status_line
 
@@ -35,8 +35,8 @@ _BEFORE_TRAILERS = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n
 _CLOSE = "Connection: close\r\n"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113 §3.4: a client that knows we speak HTTP/2 begins with this
 
-_IDLE, _RECEIVING, _EARLY, _RECEIVED, _ANSWERING, _FAILED, _CLOSED = list(State)[:7]
-_HEAD, _WHOLE, _BODY_END, _ANSWER, _DONE, _CLOSE_INPUT, _FAULT, _SWITCH = Input
+_IDLE, _RECEIVING, _EARLY, _RECEIVED, _ANSWERING, _FAILED, _CLOSED = list(Http1State)[:7]
+_HEAD, _WHOLE, _BODY_END, _ANSWER, _DONE, _CLOSE_INPUT, _FAULT, _SWITCH = Http1Input
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Http1:
                         self._buffer += data[stop:]
                     return [self._accept(method, target, parsed, "1.1", data[end:stop])]
         if state >= _FAILED:
-            if state is State.SWITCHED:
+            if state is Http1State.SWITCHED:
                 self._misused("input belongs to the other protocol")
             return []
         self._buffer += data
@@ -434,7 +434,7 @@ class Http1:
     @property
     def should_close(self) -> bool:
         """Close the connection once all output is sent."""
-        return self._state is _CLOSED or self._state is State.ERROR
+        return self._state is _CLOSED or self._state is Http1State.ERROR
 
     @property
     def idle(self) -> bool:
@@ -475,10 +475,10 @@ class Http1:
         assert self._to_send is None or self._to_send >= 0, self
         assert 0 <= self._searched <= len(self._buffer), self
 
-    def _move(self, input: Input) -> None:
+    def _move(self, input: Http1Input) -> None:
         """The one place where the state changes, but for misuse."""
         after = NEXT[self._state][input]
-        if after is State.ERROR:
+        if after is Http1State.ERROR:
             self._misused(input.name)
         self._state = after
 
@@ -500,7 +500,7 @@ class Http1:
             self._misused("no answer has begun")
 
     def _misused(self, what: str) -> NoReturn:
-        before, self._state = self._state, State.ERROR
+        before, self._state = self._state, Http1State.ERROR
         self._forget_input()
         raise AssertionError(f"{what} in state {before.name}")
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class State(IntEnum):
+class Http1State(IntEnum):
     IDLE = 0
     RECEIVING = 1
     EARLY = 2
@@ -39,7 +39,7 @@ class State(IntEnum):
     ERROR = 8
 
 
-class Input(IntEnum):
+class Http1Input(IntEnum):
     HEAD = 0  # a request's head whose body is not complete
     WHOLE = 1  # a request's head with its whole body
     BODY_END = 2
@@ -50,32 +50,32 @@ class Input(IntEnum):
     SWITCH = 7
 
 
-TRANSITIONS: dict[State, dict[Input, State]] = {
-    State.IDLE: {
-        Input.HEAD: State.RECEIVING,
-        Input.WHOLE: State.RECEIVED,
-        Input.FAULT: State.FAILED,
-        Input.SWITCH: State.SWITCHED,
-        Input.CLOSE: State.CLOSED,
+TRANSITIONS: dict[Http1State, dict[Http1Input, Http1State]] = {
+    Http1State.IDLE: {
+        Http1Input.HEAD: Http1State.RECEIVING,
+        Http1Input.WHOLE: Http1State.RECEIVED,
+        Http1Input.FAULT: Http1State.FAILED,
+        Http1Input.SWITCH: Http1State.SWITCHED,
+        Http1Input.CLOSE: Http1State.CLOSED,
     },
-    State.RECEIVING: {
-        Input.BODY_END: State.RECEIVED,
-        Input.ANSWER: State.EARLY,
-        Input.FAULT: State.FAILED,
-        Input.CLOSE: State.CLOSED,
+    Http1State.RECEIVING: {
+        Http1Input.BODY_END: Http1State.RECEIVED,
+        Http1Input.ANSWER: Http1State.EARLY,
+        Http1Input.FAULT: Http1State.FAILED,
+        Http1Input.CLOSE: Http1State.CLOSED,
     },
-    State.EARLY: {Input.BODY_END: State.ANSWERING, Input.FAULT: State.CLOSED, Input.CLOSE: State.CLOSED},
-    State.RECEIVED: {
-        Input.ANSWER: State.ANSWERING,
-        Input.DONE: State.IDLE,
-        Input.SWITCH: State.SWITCHED,
-        Input.CLOSE: State.CLOSED,
+    Http1State.EARLY: {Http1Input.BODY_END: Http1State.ANSWERING, Http1Input.FAULT: Http1State.CLOSED, Http1Input.CLOSE: Http1State.CLOSED},
+    Http1State.RECEIVED: {
+        Http1Input.ANSWER: Http1State.ANSWERING,
+        Http1Input.DONE: Http1State.IDLE,
+        Http1Input.SWITCH: Http1State.SWITCHED,
+        Http1Input.CLOSE: Http1State.CLOSED,
     },
-    State.ANSWERING: {Input.DONE: State.IDLE, Input.CLOSE: State.CLOSED},
-    State.FAILED: {Input.CLOSE: State.CLOSED},
-    State.CLOSED: {Input.CLOSE: State.CLOSED},
-    State.SWITCHED: {},
-    State.ERROR: {},
+    Http1State.ANSWERING: {Http1Input.DONE: Http1State.IDLE, Http1Input.CLOSE: Http1State.CLOSED},
+    Http1State.FAILED: {Http1Input.CLOSE: Http1State.CLOSED},
+    Http1State.CLOSED: {Http1Input.CLOSE: Http1State.CLOSED},
+    Http1State.SWITCHED: {},
+    Http1State.ERROR: {},
 }
 # The same as rows to index: hashing an IntEnum calls Python code, indexing with it does not.
-NEXT = tuple(tuple(TRANSITIONS[state].get(input, State.ERROR) for input in Input) for state in State)
+NEXT = tuple(tuple(TRANSITIONS[state].get(input, Http1State.ERROR) for input in Http1Input) for state in Http1State)

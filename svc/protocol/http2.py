@@ -72,8 +72,8 @@ from svc.protocol.http2_frames import (
     WITH_PRIORITY,
     ConnectionFault,
     Frame,
+    FrameRateLimiter,
     FrameReader,
-    Patience,
     encode_goaway,
     encode_reset,
     encode_settings,
@@ -105,7 +105,7 @@ _CONFIG = H2Configuration(
 )
 
 
-class _Connection(H2Connection):
+class _H2Connection(H2Connection):
     MAX_CLOSED_STREAMS = 1000  # how closed streams ended; h2 would keep 65,536 of them, 10 MB a connection
 
 
@@ -116,9 +116,29 @@ class Http2:
     """
 
     __slots__ = (
-        "_acknowledge", "_answers", "_block_size", "_conn", "_decoder", "_encoder", "_express", "_express_first", "_express_last",
-        "_initial_window", "_is_draining", "_is_over", "_last_stream_id", "_limits", "_max_streams", "_output", "_patience",
-        "_peer_is_going", "_reader", "_requests", "_saw_settings", "_streams", "finished",
+        "_acknowledge",
+        "_answers",
+        "_block_size",
+        "_conn",
+        "_decoder",
+        "_encoder",
+        "_express",
+        "_express_first",
+        "_express_last",
+        "_frame_rates",
+        "_initial_window",
+        "_is_draining",
+        "_is_over",
+        "_last_stream_id",
+        "_limits",
+        "_max_streams",
+        "_output",
+        "_peer_is_going",
+        "_reader",
+        "_requests",
+        "_saw_settings",
+        "_streams",
+        "finished",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
@@ -128,8 +148,8 @@ class Http2:
         self._express_last = -1
         self._max_streams = max_streams
         self._reader = FrameReader()
-        self._patience = Patience()
-        self._requests = RequestReader(limits, self._patience)
+        self._frame_rates = FrameRateLimiter()
+        self._requests = RequestReader(limits, self._frame_rates)
         self._streams: dict[int, Stream] = {}
         self._acknowledge: dict[int, Stream] = {}  # have received something to acknowledge with the next output
         self.finished: list[int] = []  # streams whose answer is complete in the output; for the caller to take
@@ -141,7 +161,7 @@ class Http2:
         self._peer_is_going = False  # the peer sent GOAWAY
         self._is_draining = False
         self._last_stream_id: int | None = None  # the last stream that will be answered, once that is said
-        conn = self._conn = _Connection(_CONFIG)
+        conn = self._conn = _H2Connection(_CONFIG)
         conn.local_settings = _local_settings(max_streams)
         self._decoder = conn.decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
         self._encoder = FieldEncoder()
@@ -226,9 +246,9 @@ class Http2:
                 raise ConnectionFault(PROTOCOL_ERROR, "The first frame is not SETTINGS")
             self._saw_settings = True
         if kind == WINDOW_UPDATE and self._output.full_frames:
-            self._patience.earn(WINDOW_UPDATE, WINDOW_UPDATES_PER_FRAME * self._output.full_frames)
+            self._frame_rates.refill(WINDOW_UPDATE, WINDOW_UPDATES_PER_FRAME * self._output.full_frames)
             self._output.full_frames = 0
-        self._patience.spend(kind)
+        self._frame_rates.consume(kind)
         if kind == CONTINUATION:
             if not self._block_size:
                 raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION without a header block")
@@ -294,7 +314,7 @@ class Http2:
             return True
         if kind == DATA:
             # After the end of the request. h2 resets the stream for it, and gives the bytes back to the connection's window.
-            self._patience.spend(OUR_RESET)
+            self._frame_rates.consume(OUR_RESET)
             self._cancel(stream, events)
         return False
 
@@ -309,7 +329,7 @@ class Http2:
         if not self._refuses(stream_id):
             self._streams[stream_id] = self._requests.begin(stream_id, fields, is_ended, window, events)
             return
-        self._patience.spend(OUR_RESET)
+        self._frame_rates.consume(OUR_RESET)
         if window is None:
             self._conn.reset_stream(stream_id, REFUSED_STREAM)
         else:
@@ -329,7 +349,7 @@ class Http2:
     def _on_data(self, event: H2DataReceived, events: list[Event]) -> None:
         stream = self._streams.get(event.stream_id)
         if not event.data and event.stream_ended is None:
-            self._patience.spend(EMPTY_DATA)
+            self._frame_rates.consume(EMPTY_DATA)
         if stream is None:
             self._conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             return
@@ -353,7 +373,7 @@ class Http2:
     def _on_reset(self, event: StreamReset, events: list[Event]) -> None:
         """The peer gave the request up, or h2 reset it because of what the peer did."""
         if not event.remote_reset:
-            self._patience.spend(OUR_RESET)
+            self._frame_rates.consume(OUR_RESET)
         stream = self._streams.get(event.stream_id)
         if stream is not None:
             self._cancel(stream, events)
@@ -364,7 +384,7 @@ class Http2:
 
     def _lose(self, stream: Stream, code: int, events: list[Event]) -> None:
         """The peer broke a rule on this stream."""
-        self._patience.spend(OUR_RESET)
+        self._frame_rates.consume(OUR_RESET)
         self._output.reset(stream, code)
         self._cancel(stream, events)
 
@@ -646,9 +666,9 @@ class Http2:
         self._output.forget_all()
         self._output.from_h2 = True
 
-    def forgive(self, seconds: int) -> None:
+    def tick(self, seconds: int) -> None:
         """So much time has passed: what a peer may do only so often in some time it may do again."""
-        self._patience.forgive(seconds)
+        self._frame_rates.tick(seconds)
 
     @property
     def should_close(self) -> bool:

@@ -164,7 +164,7 @@ ALLOWANCES = {
 WINDOW_UPDATES_PER_FRAME = 2  # a simple client answers each DATA frame with one for the stream and one for the connection
 
 
-class Patience:
+class FrameRateLimiter:
     """How many frames of each kind the peer may still send. DATA with data and HEADERS are not counted here."""
 
     __slots__ = ("_left",)
@@ -172,16 +172,16 @@ class Patience:
     def __init__(self) -> None:
         self._left = [ALLOWANCES[kind].burst if kind in ALLOWANCES else 0 for kind in range(OUR_RESET + 1)]
 
-    def spend(self, kind: int) -> None:
+    def consume(self, kind: int) -> None:
         """One frame of this kind. Raises ConnectionFault if it is one too many."""
         left = self._left[kind] = self._left[kind] - 1
         if left < 0:
             raise ConnectionFault(ENHANCE_YOUR_CALM, f"Too many {ALLOWANCES[kind].name} frames")
 
-    def earn(self, kind: int, count: int) -> None:
+    def refill(self, kind: int, count: int) -> None:
         self._left[kind] = min(self._left[kind] + count, ALLOWANCES[kind].burst)
 
-    def forgive(self, seconds: int) -> None:
+    def tick(self, seconds: int) -> None:
         """Time has passed."""
         for kind, allowance in ALLOWANCES.items():
-            self.earn(kind, allowance.per_second * seconds)
+            self.refill(kind, allowance.per_second * seconds)

@@ -11,7 +11,7 @@ from svc.messages import HeaderPairs
 from svc.protocol.events import DataReceived, Event, RequestCancelled, RequestEnded, RequestFailed, RequestReceived
 from svc.protocol.http1 import Limits
 from svc.protocol.http2_fields import DecodedFields
-from svc.protocol.http2_frames import OUR_RESET, Patience
+from svc.protocol.http2_frames import OUR_RESET, FrameRateLimiter
 from svc.protocol.http2_head import ParsedHead, interpret_head, interpret_trailers
 from svc.protocol.http2_stream import Stream
 
@@ -22,11 +22,11 @@ _FIELD_OVERHEAD = 32
 class RequestReader:
     """Of all streams of a connection. Raises ConnectionFault if too many requests fail."""
 
-    __slots__ = ("_fresh", "_limits", "_patience")
+    __slots__ = ("_frame_rates", "_fresh", "_limits")
 
-    def __init__(self, limits: Limits, patience: Patience) -> None:
+    def __init__(self, limits: Limits, frame_rates: FrameRateLimiter) -> None:
         self._limits = limits
-        self._patience = patience
+        self._frame_rates = frame_rates
         self._fresh: list[Stream] = []
 
     def begin(self, stream_id: int, fields: DecodedFields, is_ended: bool, window: int | None, events: list[Event]) -> Stream:
@@ -127,7 +127,7 @@ class RequestReader:
             # It fails in the call that began it: nothing need be done for it, nor may it be answered before it is found to be malformed.
             events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
         stream.fresh = stream.pieces = None
-        self._patience.spend(OUR_RESET)
+        self._frame_rates.consume(OUR_RESET)
         events.append(RequestFailed(stream.id, error))
 
     def cancel(self, stream: Stream, events: list[Event]) -> None:

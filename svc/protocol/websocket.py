@@ -38,7 +38,7 @@ from svc.protocol.websocket_frames import (
     encode_frame,
     maybe_read_head,
 )
-from svc.protocol.websocket_states import TRANSITIONS, Input, State
+from svc.protocol.websocket_states import TRANSITIONS, WebSocketInput, WebSocketState
 
 __all__ = [
     "LOST",
@@ -51,8 +51,8 @@ __all__ = [
     "Failed",
     "PingReceived",
     "PongReceived",
-    "State",
     "WebSocketProtocol",
+    "WebSocketState",
     "encode_frame",
     "negotiate",
 ]
@@ -86,7 +86,7 @@ class WebSocketProtocol:
         self._deflater = None if deflate is None else Deflater(deflate)
         self._inflater = None if deflate is None else Inflater(deflate, max_payload)
         self._wsproto: Connection | None = None
-        self.state = State.OPEN
+        self.state = WebSocketState.OPEN
         self.is_behind = False  # `next_events` has something to say
         self.holds_pongs = False  # set by the owner: the peer does not take what it is sent
         self._held = b""  # input that waits for its turn, or for the rest of a header
@@ -117,7 +117,7 @@ class WebSocketProtocol:
         if self._held:
             data = self._held + data
             self._held = b""
-        elif not self._in_message and not self._in_frame and self.state is State.OPEN:
+        elif not self._in_message and not self._in_frame and self.state is WebSocketState.OPEN:
             # The express lane at its best: one message, and nothing else.
             found = recognise_message(data, 0, self._max_payload)
             if found is not None and found[1] == len(data):
@@ -131,7 +131,7 @@ class WebSocketProtocol:
 
     def receive_eof(self) -> None:
         """The peer will send nothing more, or the carrier is gone."""
-        self._advance(Input.END)
+        self._advance(WebSocketInput.END)
         self._forget()
 
     def _read(self, data: bytes) -> list[Event]:
@@ -139,7 +139,7 @@ class WebSocketProtocol:
         position, end = 0, len(data)
         frames = FRAMES_A_BATCH
         self.is_behind = False
-        while position < end and self.state < State.ENDING:
+        while position < end and self.state < WebSocketState.ENDING:
             if frames <= 0:
                 self.is_behind = True
                 break
@@ -147,7 +147,7 @@ class WebSocketProtocol:
             if not self._in_frame:
                 if not self._in_message and (message := recognise_message(data, position, self._max_payload)) is not None:
                     position = message[1]
-                    if self.state is State.OPEN:
+                    if self.state is WebSocketState.OPEN:
                         events.append(message[0])
                     continue
                 if (ping := recognise_ping(data, position)) is not None:
@@ -172,7 +172,7 @@ class WebSocketProtocol:
                 self._feed(data[position:stop], stop - payload, events)
                 frames -= (inflater.inflated - before) // INFLATED_A_FRAME
             position = stop
-        if self.state < State.ENDING and position < end:
+        if self.state < WebSocketState.ENDING and position < end:
             self._held = data[position:]
         return events
 
@@ -227,7 +227,7 @@ class WebSocketProtocol:
     # --- what wsproto found ----------------------------------------------------------------------------------------------------------
 
     def _on_piece(self, data: str | bytes, is_complete: bool, events: list[Event]) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not WebSocketState.OPEN:
             return
         collected = self._collected
         if is_complete and not collected:
@@ -244,7 +244,7 @@ class WebSocketProtocol:
 
     def _on_close(self, code: int, reason: str, events: list[Event]) -> None:
         self._end_code, self._end_reason = code, ""
-        self._advance(Input.HEAR_CLOSE)
+        self._advance(WebSocketInput.HEAR_CLOSE)
         self._forget()
         events.append(CloseReceived(code, reason))
 
@@ -268,9 +268,9 @@ class WebSocketProtocol:
         self._collected = bytearray()
         self.is_behind = False
 
-    def _advance(self, input: Input) -> None:
-        self.state = TRANSITIONS[self.state].get(input, State.ERROR)
-        assert self.state is not State.ERROR, input
+    def _advance(self, input: WebSocketInput) -> None:
+        self.state = TRANSITIONS[self.state].get(input, WebSocketState.ERROR)
+        assert self.state is not WebSocketState.ERROR, input
 
     # --- output --------------------------------------------------------------------------------------------------------------------
 
@@ -281,10 +281,10 @@ class WebSocketProtocol:
     @property
     def can_send(self) -> bool:
         """Whether messages may still be sent."""
-        return self.state is State.OPEN or self.state is State.ENDING
+        return self.state is WebSocketState.OPEN or self.state is WebSocketState.ENDING
 
     def ping(self) -> None:
-        if self.state is State.OPEN:
+        if self.state is WebSocketState.OPEN:
             self._out.append(_PING_FRAME)
 
     def release_pongs(self) -> None:
@@ -305,7 +305,7 @@ class WebSocketProtocol:
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Send a close frame. Only while the peer has sent none, and broke nothing. Raises ValueError for a code that is never sent."""
         frame = encode_close(code, reason)
-        self._advance(Input.SAY_CLOSE)
+        self._advance(WebSocketInput.SAY_CLOSE)
         self._out.append(frame)
         self._collected = bytearray()
 
@@ -316,13 +316,13 @@ class WebSocketProtocol:
             if self._end_code == NO_STATUS
             else encode_control(CLOSE, self._end_code.to_bytes(2) + cut(self._end_reason))
         )
-        self._advance(Input.SAY_CLOSE)
+        self._advance(WebSocketInput.SAY_CLOSE)
         self._out.append(frame)
 
     def fail(self, code: int, reason: str) -> None:
         """The peer broke the protocol, or a limit: it is not listened to any more."""
         self._end_code, self._end_reason = code, reason
-        self._advance(Input.FAULT)
+        self._advance(WebSocketInput.FAULT)
         self._forget()
 
     def data_to_send(self) -> bytes:
@@ -337,9 +337,9 @@ class WebSocketProtocol:
     def check(self) -> None:
         """Assert what is always true between two calls."""
         assert self._in_frame or self._payload == 0
-        assert self.state is State.OPEN or not self._collected
+        assert self.state is WebSocketState.OPEN or not self._collected
         assert len(self._collected) <= self._max_payload
-        if self.state >= State.ENDING:
+        if self.state >= WebSocketState.ENDING:
             assert not self._held and not self._in_frame and self._wsproto is None and not self.is_behind
         elif not self._in_frame and not self._in_message:
             assert self._wsproto is None and self._size == 0 and not self._collected

@@ -19,7 +19,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class State(IntEnum):
+class WebSocketState(IntEnum):
     OPEN = 0
     CLOSING = 1
     ENDING = 2
@@ -27,22 +27,26 @@ class State(IntEnum):
     ERROR = 4
 
 
-class Input(IntEnum):
+class WebSocketInput(IntEnum):
     SAY_CLOSE = 0
     HEAR_CLOSE = 1
     FAULT = 2  # the peer broke the protocol
     END = 3  # the peer will send nothing more, or the carrier is gone
 
 
-TRANSITIONS: dict[State, dict[Input, State]] = {
-    State.OPEN: {
-        Input.SAY_CLOSE: State.CLOSING,
-        Input.HEAR_CLOSE: State.ENDING,
-        Input.FAULT: State.ENDING,
-        Input.END: State.CLOSED,
+TRANSITIONS: dict[WebSocketState, dict[WebSocketInput, WebSocketState]] = {
+    WebSocketState.OPEN: {
+        WebSocketInput.SAY_CLOSE: WebSocketState.CLOSING,
+        WebSocketInput.HEAR_CLOSE: WebSocketState.ENDING,
+        WebSocketInput.FAULT: WebSocketState.ENDING,
+        WebSocketInput.END: WebSocketState.CLOSED,
     },
-    State.CLOSING: {Input.HEAR_CLOSE: State.CLOSED, Input.FAULT: State.CLOSED, Input.END: State.CLOSED},
-    State.ENDING: {Input.SAY_CLOSE: State.CLOSED, Input.END: State.CLOSED},
-    State.CLOSED: {Input.END: State.CLOSED},
-    State.ERROR: {},
+    WebSocketState.CLOSING: {
+        WebSocketInput.HEAR_CLOSE: WebSocketState.CLOSED,
+        WebSocketInput.FAULT: WebSocketState.CLOSED,
+        WebSocketInput.END: WebSocketState.CLOSED,
+    },
+    WebSocketState.ENDING: {WebSocketInput.SAY_CLOSE: WebSocketState.CLOSED, WebSocketInput.END: WebSocketState.CLOSED},
+    WebSocketState.CLOSED: {WebSocketInput.END: WebSocketState.CLOSED},
+    WebSocketState.ERROR: {},
 }

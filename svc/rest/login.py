@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from svc.errors import BadBody, ClientError, NotAcceptable, ValidationError
 from svc.http.bodies import Bodies
-from svc.http.responses import Answers
+from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.resources import RequestTarget
 
@@ -29,9 +29,9 @@ _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it i
 class Login:
     """Handles the two paths."""
 
-    def __init__(self, bodies: Bodies, answers: Answers) -> None:
+    def __init__(self, bodies: Bodies, responses: ResponseBuilder) -> None:
         self._bodies = bodies
-        self._answers = answers
+        self._responses = responses
 
     def receive(self, request: Request) -> None:
         """Have a body that is not here yet collected: anybody may send one, so it has to say how long it is. Raises Problem 411 or 413."""
@@ -75,14 +75,14 @@ class Login:
 
     def _require_writer(self, request: Request, location: str | None) -> None:
         """Refuse what could not be answered before anything happens."""
-        wishes = self._answers.wishes(request)
-        if location is None and wishes.writer is None:
-            raise NotAcceptable(wishes.refusal)
+        preferences = self._responses.preferences(request)
+        if location is None and preferences.writer is None:
+            raise NotAcceptable(preferences.refusal)
 
     async def _answer(self, request: Request, message: str, location: str | None) -> Response:
         if location is not None:
             return Response(status=302, pairs=[("Location", location), ("Cache-Control", "no-store")])
-        answer = self._answers.answer(request, RequestTarget(), {"message": message})
+        answer = self._responses.answer(request, RequestTarget(), {"message": message})
         response: Response = await answer if inspect.isawaitable(answer) else answer
         return response
 

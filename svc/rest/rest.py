@@ -21,7 +21,7 @@ from svc.http.decoding import RequestDecoder
 from svc.http.event_stream import EventStreams
 from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
-from svc.http.responses import Answers, RestOptions
+from svc.http.responses import ResponseBuilder, RestOptions
 from svc.messages import Request, Response
 from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed
 from svc.rest.login import PATHS as LOGIN_PATHS
@@ -58,12 +58,12 @@ class Rest:
         self.types = ContentTypes.built_in() if types is None else types
         self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
-        self._answers = Answers(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
+        self._responses = ResponseBuilder(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
         self._streams = EventStreams(loop, clock.monotonic, report)
         resources.reserved.add(ADDRESS)
         if login:
             resources.reserved |= set(LOGIN_PATHS)
-        self._login = Login(self._bodies, self._answers) if login else None
+        self._login = Login(self._bodies, self._responses) if login else None
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
             "HEAD": self._get,
@@ -85,12 +85,12 @@ class Rest:
         if method is None:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
         if request.pathname == ADDRESS:
-            return self._answers.answer(request, RequestTarget(), self._openapi.handle(request))
+            return self._responses.answer(request, RequestTarget(), self._openapi.handle(request))
         if self._login is not None and self._is_login(request):
             return self._login.handle(request)
         found = addressed(self._resources, request, "rest")
         if found is None:
-            if request.method in READS and self._answers.wishes(request).events:
+            if request.method in READS and self._responses.preferences(request).events:
                 stream = self._stream(request)  # an address may be one of events only
                 if stream is not None:
                     return stream
@@ -140,30 +140,30 @@ class Rest:
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def _get(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        answers = self._answers
-        wishes = answers.wishes(request)
-        if wishes.events:
+        responses = self._responses
+        preferences = responses.preferences(request)
+        if preferences.events:
             stream = self._stream(request)
             if stream is not None:
                 return stream
-        refused = wishes.writer is None and target.extension is None
+        refused = preferences.writer is None and target.extension is None
         if refused and (target.id_text is None or not issubclass(resource, TableResource)):
-            raise NotAcceptable(wishes.refusal)  # before any work is done
+            raise NotAcceptable(preferences.refusal)  # before any work is done
         result = resource.handle("get", target, None, request)
         if refused and type(result) is not StoredRecord:  # a record may be raw content, which is sent whatever is accepted
-            raise NotAcceptable(wishes.refusal)
+            raise NotAcceptable(preferences.refusal)
         kind = type(result)
         if kind is StoredRecord:
             if target.property is None:
                 if (target.query is None or "select" not in target.query) and not result.table.has_enumerable:
-                    return answers.record(request, target, result, wishes)
-                return answers.selected(request, cast(type[TableResource], resource), target, result, wishes)
-            return answers.property(request, cast(type[TableResource], resource), target, result, wishes)
+                    return responses.record(request, target, result, preferences)
+                return responses.selected(request, cast(type[TableResource], resource), target, result, preferences)
+            return responses.property(request, cast(type[TableResource], resource), target, result, preferences)
         if kind is Rows:
-            return answers.collection(request, target, result, wishes)
+            return responses.collection(request, target, result, preferences)
         if result is None and target.id_text is not None and issubclass(resource, TableResource):
             return self._uploaded_property(request, resource, target)
-        return answers.answer(request, target, result, missing="Record not found")
+        return responses.answer(request, target, result, missing="Record not found")
 
     def _stream(self, request: Request) -> Any:
         """The events of a resource, or an awaitable of that answer; None if it has none to show (realtime §3)."""
@@ -175,7 +175,7 @@ class Rest:
         return self._streams_later(request, target, result) if inspect.isawaitable(result) else self._streamed(request, target, result)
 
     def _streamed(self, request: Request, target: RequestTarget, result: Any) -> Any:
-        return self._streams.respond(result) or self._answers.answer(request, target, result)
+        return self._streams.respond(result) or self._responses.answer(request, target, result)
 
     async def _streams_later(self, request: Request, target: RequestTarget, result: Awaitable[Any]) -> Any:
         return self._streamed(request, target, await result)
@@ -192,14 +192,14 @@ class Rest:
         """GET of an upload's address, when no record has the full id. Raises NotFound if it is none, or there is nothing."""
         name = upload_name(resource, target)
         if name is None:
-            raise self._answers.no_record(resource.table, target.id)
+            raise self._responses.no_record(resource.table, target.id)
         record = uploaded_record(target)
         record.property = name
         resource.bind(record)
         result = resource.handle("get", record, None, request)
         if type(result) is not StoredRecord:
-            raise self._answers.no_record(resource.table, record.id)
-        return self._answers.property(request, resource, record, result, self._answers.wishes(request))
+            raise self._responses.no_record(resource.table, record.id)
+        return self._responses.property(request, resource, record, result, self._responses.preferences(request))
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@ class Rest:
         return self._with_body("patch", request, resource, target)
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        wishes = self._answers.wishes(request)
-        if wishes.writer is None:
-            raise NotAcceptable(wishes.refusal)
+        preferences = self._responses.preferences(request)
+        if preferences.writer is None:
+            raise NotAcceptable(preferences.refusal)
         if target.id_text is not None and issubclass(resource, TableResource):
             raise resource.not_allowed("post", target=target)
         return self._with_body("post", request, resource, target)
@@ -233,13 +233,13 @@ class Rest:
             raise resource.not_allowed("delete", target=target)
         if target.id_text is not None:
             request.precondition = write_precondition(request.block)
-        return self._answers.answer(request, target, resource.handle("delete", target, None, request))
+        return self._responses.answer(request, target, resource.handle("delete", target, None, request))
 
     def _other(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         verb = request.method.lower()
         if verb not in resource.verbs:
             raise resource.not_allowed(verb, request.method, target=target)
-        return self._answers.answer(request, target, resource.handle(verb, target, None, request))
+        return self._responses.answer(request, target, resource.handle(verb, target, None, request))
 
     def _with_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if verb not in resource.verbs:
@@ -252,13 +252,13 @@ class Rest:
             return self._with_awaited_body(verb, request, resource, target, data)
         if type(data) is list and target.id_text is not None:
             data = one_row(request, data, resource)
-        return self._answers.answer(request, target, _handled(verb, target, data, request, resource))
+        return self._responses.answer(request, target, _handled(verb, target, data, request, resource))
 
     async def _with_awaited_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
         data = await data
         if type(data) is list and target.id_text is not None:
             data = one_row(request, data, resource)
-        return self._answers.answer(request, target, _handled(verb, target, data, request, resource))
+        return self._responses.answer(request, target, _handled(verb, target, data, request, resource))
 
     # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
 
@@ -270,10 +270,10 @@ class Rest:
         value = self._bodies.read_property(request, resource.properties[name])
         if inspect.isawaitable(value):
             return self._upload_awaited(request, resource, record, name, value)
-        return self._answers.answer(request, target, resource.put_property(record, name, value, request))
+        return self._responses.answer(request, target, resource.put_property(record, name, value, request))
 
     async def _upload_awaited(self, request: Request, resource: type[TableResource], record: RequestTarget, name: str, value: Any) -> Any:
-        return self._answers.answer(request, record, resource.put_property(record, name, await value, request))
+        return self._responses.answer(request, record, resource.put_property(record, name, await value, request))
 
 
 def _handled(verb: str, target: RequestTarget, data: Any, request: Request, resource: type[Resource]) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection import Connections
-from svc.connection.handshake import TlsAcceptor, TlsPort
 from svc.connection.listener import Listener, listen_on
+from svc.connection.tls_handshake import TlsAcceptor, TlsPort
 from svc.logs import Logs
 from svc.tls.contexts import ServerContexts
 from svc.tls.entries import StoredCertificates, authorities_of_section, of_section

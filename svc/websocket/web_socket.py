@@ -25,7 +25,17 @@ from typing import TYPE_CHECKING, Any
 from svc.auth.origin_policy import explained
 from svc.errors import PeerError
 from svc.messages import Request
-from svc.protocol.websocket import LOST, Agreement, CloseReceived, Event, Failed, PingReceived, PongReceived, State, WebSocketProtocol
+from svc.protocol.websocket import (
+    LOST,
+    Agreement,
+    CloseReceived,
+    Event,
+    Failed,
+    PingReceived,
+    PongReceived,
+    WebSocketProtocol,
+    WebSocketState,
+)
 from svc.websocket.closing import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
 
 if TYPE_CHECKING:
@@ -174,7 +184,7 @@ class WebSocket:
 
     def close_soon(self, code: int = NORMAL, reason: str = "") -> None:
         state = self._driver.state
-        if state is State.OPEN:
+        if state is WebSocketState.OPEN:
             self._driver.close(code, reason)
             self.use()
             self.close_code, self.close_reason = code, reason
@@ -184,7 +194,7 @@ class WebSocket:
             self._write_control()
             self._read_on()  # the peer's answer is behind what was not read
             self._wake()
-        elif state is State.ENDING:
+        elif state is WebSocketState.ENDING:
             self._drop_incoming()
             self._answer_close()
 
@@ -253,7 +263,7 @@ class WebSocket:
         if self.serve is not None:
             service, self.serve = self.serve, None
             self.run(service)
-        shared.answered(self._driver.state is State.OPEN)  # one that is only told why not is none
+        shared.answered(self._driver.state is WebSocketState.OPEN)  # one that is only told why not is none
         shared.wake()
 
     def on_data(self, data: bytes) -> None:
@@ -277,7 +287,7 @@ class WebSocket:
             self._call(self._on_sent)
 
     def on_closed(self) -> None:
-        orderly = self._driver.state is State.ENDING and self._is_orderly
+        orderly = self._driver.state is WebSocketState.ENDING and self._is_orderly
         self._driver.receive_eof()
         self._tunnel = GONE
         self._end(LOST, "", orderly=orderly)
@@ -291,17 +301,17 @@ class WebSocket:
             self._cut_off(LOST, "")
             return
         state = self._driver.state
-        if state is State.OPEN:
+        if state is WebSocketState.OPEN:
             if now >= self._next_ping:
                 self._next_ping = now + PING_SECONDS
                 self._driver.ping()
                 self._write_control()
-        elif state is State.CLOSING:
+        elif state is WebSocketState.CLOSING:
             if self._tunnel.pending:  # our close frame is not even sent: the tunnel knows how long that may take
                 self._close_by = now + CLOSE_SECONDS
             elif now >= self._close_by:
                 self._cut_off(LOST, "")
-        elif state is State.ENDING and now >= self._close_by:
+        elif state is WebSocketState.ENDING and now >= self._close_by:
             self._drop_incoming()
             self._answer_close()
 
@@ -397,7 +407,7 @@ class WebSocket:
     def _on_end(self, event: CloseReceived | Failed) -> None:
         """The peer's close frame, or an offence. No event follows."""
         is_orderly = type(event) is CloseReceived
-        if self._driver.state is State.CLOSED:  # ours was sent before
+        if self._driver.state is WebSocketState.CLOSED:  # ours was sent before
             self._tunnel.close()
             self._end(event.code, event.reason, orderly=is_orderly)
             return
@@ -410,7 +420,7 @@ class WebSocket:
 
     def _answer_close(self) -> None:
         """Say the last word, if that is what remains to be done."""
-        if self._driver.state is not State.ENDING:
+        if self._driver.state is not WebSocketState.ENDING:
             return
         self._driver.answer_close()
         self._write_control()

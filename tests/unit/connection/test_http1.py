@@ -10,7 +10,7 @@ import pytest
 
 from svc.connection import Exchange
 from svc.connection.bodies import HIGH_WATER
-from svc.connection.http1 import State
+from svc.connection.http1 import ConnectionState
 from svc.connection.intake import READ_AHEAD
 from svc.errors import Problem
 from svc.messages import Feed, FeedWriter, Response
@@ -30,7 +30,7 @@ def test_a_request_is_answered_with_one_send_at_the_end_of_the_turn(world: World
     assert world.sock.sent == b""
     world.turn()
     assert world.bodies() == [b"/1"]
-    assert world.connection.state is State.IDLE
+    assert world.connection.state is ConnectionState.IDLE
     assert len(world.application.done) == 1
 
 
@@ -541,7 +541,7 @@ def test_a_sink_takes_the_body(world: World) -> None:
     sink = with_sink(world)
     world.receive(PUT % 6, b"ab", b"cdef")
     assert (sink.taken, world.sock.sent) == (b"abcdef", b"")
-    assert world.connection.state is State.HANDLING
+    assert world.connection.state is ConnectionState.HANDLING
     assert world.connections.bodies == 0
     assert sink.done is not None
     sink.done("what it made", None)

@@ -342,7 +342,7 @@ def test_a_socket_that_takes_little_holds_the_reading_back(world: World2) -> Non
     world.receive(world.client.data_to_send())
     unread = 0
     while world.sock in world.loop.readers and unread < 100:
-        world.http2.protocol.forgive(1000)
+        world.http2.protocol.tick(1000)
         world.receive(encode_frame(PING, 0, 0, bytes(8)) * 200)
         unread += 1
     assert world.http2.unsent_bytes < UNSENT_MAX + HIGH_WATER

@@ -15,7 +15,7 @@ from svc.http.compression import Compression
 from svc.http.event_blocks import KEEP_ALIVE, RETRY
 from svc.http.event_pump import HIGH_WATER
 from svc.http.event_stream import SILENCE, EventStreams
-from svc.http.preferences import Wishes, wishes_of
+from svc.http.preferences import Preferences, preferences_of
 from svc.messages import Feed, HeaderBlock, Response
 from svc.realtime.event import Ended
 from tests.support.events import FakeEvent, FakeSource, FakeWriter, parse_stream
@@ -266,9 +266,9 @@ def test_events_of_a_subscription_may_be_passed_on(streaming: Make) -> None:
 # --- who wants a stream ------------------------------------------------------------------------------------------------------------------
 
 
-def wishes(accept: str | None) -> Wishes:
+def preferences(accept: str | None) -> Preferences:
     block = HeaderBlock([] if accept is None else [("accept", accept)])
-    return wishes_of(block, ContentTypes.built_in(), Compression(1200))
+    return preferences_of(block, ContentTypes.built_in(), Compression(1200))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def wishes(accept: str | None) -> Wishes:
     ],
 )
 def test_who_wants_a_stream(accept: str | None, wanted: bool) -> None:
-    assert wishes(accept).events is wanted
+    assert preferences(accept).events is wanted
 
 
 def test_an_application_may_have_a_stream_of_its_own() -> None:

@@ -114,13 +114,13 @@ def test_queries_tell_where_their_time_went(node: Node) -> None:
 )
 def test_what_gives_way_is_answered_alike(node: Node, monkeypatch: pytest.MonkeyPatch, accept: str, query: str) -> None:
     status, fields, at_once = ask(node, "/Product/" + query, Accept=accept)
-    monkeypatch.setattr(node.rest._answers, "_now", count().__next__)
+    monkeypatch.setattr(node.rest._responses, "_now", count().__next__)
     hurried_status, hurried_fields, in_slices = ask(node, "/Product/" + query, Accept=accept)
     assert (hurried_status, hurried_fields.get("link"), in_slices) == (status, fields.get("link"), at_once)
 
 
 def test_an_answer_given_up_before_it_began_lets_go_of_its_snapshot(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.rest._answers, "_now", count().__next__)
+    monkeypatch.setattr(node.rest._responses, "_now", count().__next__)
     taken = []
     database = node.store.databases["data"]
     take = database.take_snapshot
@@ -211,7 +211,7 @@ def test_a_deleted_record_tells_when_it_was_deleted(tmp_path: Path) -> None:
         assert ask(node, f"/Product/{key}", "DELETE")[0] == 204
     node.clock.advance(100)
     assert "last-modified" not in ask(node, "/Product/gone")[1], "not asked for"
-    node.rest._answers._options = RestOptions(last_modified=True)
+    node.rest._responses._options = RestOptions(last_modified=True)
     assert ask(node, "/Product/here")[1]["last-modified"] == written
     for target in (
         "/Product/gone",

@@ -11,7 +11,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.connection.bodies import HIGH_WATER
-from svc.http.row_stream import Execution
+from svc.http.row_stream import QueryExecution
 from svc.store.schema import Attribute
 from svc.store.snapshots import IDLE
 from tests.support.fakes import TickingClock
@@ -227,14 +227,14 @@ def test_a_long_search_ends_with_its_client(tmp_path: Path) -> None:
 def test_many_long_searches_share_the_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten of them delay others no longer than one does."""
     node = make_node(tmp_path, TickingClock(looks_a_slice=4))
-    slices: list[Execution] = []
-    gather = Execution.gather
+    slices: list[QueryExecution] = []
+    gather = QueryExecution.gather
 
-    def gather_one(self: Execution) -> bool:
+    def gather_one(self: QueryExecution) -> bool:
         slices.append(self)
         return gather(self)
 
-    monkeypatch.setattr(Execution, "gather", gather_one)
+    monkeypatch.setattr(QueryExecution, "gather", gather_one)
     wires = [node.connect() for _ in range(10)]
     try:
         for wire in wires:

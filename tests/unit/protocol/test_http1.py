@@ -12,7 +12,7 @@ from svc.errors import PeerError
 from svc.messages import HeaderPairs
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.http1 import Http1, Limits
-from svc.protocol.http1_states import TRANSITIONS, Input, State
+from svc.protocol.http1_states import TRANSITIONS, Http1Input, Http1State
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 LIMITS = Limits(max_header_size=500, max_body_size=100)
@@ -755,28 +755,28 @@ def test_an_answer_begun_cannot_become_an_error() -> None:
 # --- every state, every input --------------------------------------------------------------------------------------------------------
 
 
-def in_state(state: State) -> Http1:
+def in_state(state: Http1State) -> Http1:
     """A driver brought there by the public methods; its request is number 1."""
     driver = Http1(LIMITS)
     match state:
-        case State.RECEIVING:
+        case Http1State.RECEIVING:
             feed(driver, PUT_HEAD)
-        case State.EARLY:
+        case Http1State.EARLY:
             feed(driver, CHUNKED_HEAD)
             driver.begin_response(1, 200, [], DATE)
-        case State.RECEIVED:
+        case Http1State.RECEIVED:
             feed(driver, UPGRADE)
-        case State.ANSWERING:
+        case Http1State.ANSWERING:
             feed(driver, GET)
             driver.begin_response(1, 200, [], DATE)
-        case State.FAILED:
+        case Http1State.FAILED:
             feed(driver, GET.replace(b"1.1", b"2.0"))
-        case State.CLOSED:
+        case Http1State.CLOSED:
             driver.receive_eof()
-        case State.SWITCHED:
+        case Http1State.SWITCHED:
             feed(driver, UPGRADE)
             driver.switch_protocol(1, [("Upgrade", "x")])
-        case State.ERROR:
+        case Http1State.ERROR:
             with pytest.raises(AssertionError):
                 driver.respond(1, 200, [], b"", DATE)
     driver.data_to_send()
@@ -785,9 +785,9 @@ def in_state(state: State) -> Http1:
     return driver
 
 
-N, R, E, D, A, F, C, S, X = State  # in the order of their definition; N is IDLE, X is ERROR
-ALL = tuple(State)
-INPUTS: dict[str, tuple[Callable[[Http1], object], tuple[State, ...]]] = {
+N, R, E, D, A, F, C, S, X = Http1State  # in the order of their definition; N is IDLE, X is ERROR
+ALL = tuple(Http1State)
+INPUTS: dict[str, tuple[Callable[[Http1], object], tuple[Http1State, ...]]] = {
     "a request": (lambda d: d.receive_data(PUT_HEAD.replace(b"5", b"0")), (D, D, C, D, A, F, C, X, X)),
     "a head": (lambda d: d.receive_data(PUT_HEAD), (R, D, C, D, A, F, C, X, X)),
     "junk": (lambda d: d.receive_data(b"\x16\r\n"), (F, R, C, D, A, F, C, X, X)),
@@ -800,31 +800,31 @@ INPUTS: dict[str, tuple[Callable[[Http1], object], tuple[State, ...]]] = {
     "data_to_send": (lambda d: d.data_to_send(), ALL),
     "fail": (lambda d: d.fail(PeerError("x"), [], b"", DATE), (C, C, C, C, C, C, C, S, X)),
 }
-ANSWERS: dict[str, tuple[Callable[[Http1, int], object], tuple[State, ...]]] = {
+ANSWERS: dict[str, tuple[Callable[[Http1, int], object], tuple[Http1State, ...]]] = {
     "respond": (lambda d, n: d.respond(n, 200, [], b"", DATE), (X, C, X, N, X, X, X, X, X)),
     "begin_response": (lambda d, n: d.begin_response(n, 200, [], DATE), (X, E, X, A, X, X, X, X, X)),
     "send_body": (lambda d, n: d.send_body(n, b"a"), (X, X, E, X, A, X, X, X, X)),
     "end_response": (lambda d, n: d.end_response(n), (X, X, C, X, N, X, X, X, X)),
     "switch_protocol": (lambda d, n: d.switch_protocol(n, [("Upgrade", "x")]), (X, X, X, S, X, X, X, X, X)),
 }
-each_state = pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+each_state = pytest.mark.parametrize("state", Http1State, ids=lambda state: state.name)
 
 
-def expect(driver: Http1, state: State) -> None:
+def expect(driver: Http1, state: Http1State) -> None:
     driver.check()
     assert driver._state is state
-    assert driver.should_close is (state in (State.CLOSED, State.ERROR))
-    assert driver.idle is (state is State.IDLE and not driver._buffer)
-    assert driver.reading_head is (state is State.IDLE and bool(driver._buffer))
+    assert driver.should_close is (state in (Http1State.CLOSED, Http1State.ERROR))
+    assert driver.idle is (state is Http1State.IDLE and not driver._buffer)
+    assert driver.reading_head is (state is Http1State.IDLE and bool(driver._buffer))
     assert state.name in repr(driver)
 
 
 @pytest.mark.parametrize("name", INPUTS)
 @each_state
-def test_every_state_with_every_input(name: str, state: State) -> None:
+def test_every_state_with_every_input(name: str, state: Http1State) -> None:
     give, outcomes = INPUTS[name]
     driver = in_state(state)
-    if state is State.SWITCHED and outcomes[state] is State.ERROR:
+    if state is Http1State.SWITCHED and outcomes[state] is Http1State.ERROR:
         with pytest.raises(AssertionError, match="SWITCHED"):
             give(driver)
     else:
@@ -834,10 +834,10 @@ def test_every_state_with_every_input(name: str, state: State) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 @each_state
-def test_every_state_with_every_answer(name: str, state: State) -> None:
+def test_every_state_with_every_answer(name: str, state: Http1State) -> None:
     give, outcomes = ANSWERS[name]
     driver = in_state(state)
-    if outcomes[state] is State.ERROR:
+    if outcomes[state] is Http1State.ERROR:
         with pytest.raises(AssertionError, match=state.name):
             give(driver, 1)
     else:
@@ -847,22 +847,22 @@ def test_every_state_with_every_answer(name: str, state: State) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 @each_state
-def test_an_answer_to_another_request(name: str, state: State) -> None:
+def test_an_answer_to_another_request(name: str, state: Http1State) -> None:
     driver = in_state(state)
     with pytest.raises(AssertionError, match=state.name):
         ANSWERS[name][0](driver, 2)
-    expect(driver, State.ERROR)
+    expect(driver, Http1State.ERROR)
 
 
-@pytest.mark.parametrize("input", Input, ids=lambda input: input.name)
+@pytest.mark.parametrize("input", Http1Input, ids=lambda input: input.name)
 @each_state
-def test_the_table(state: State, input: Input) -> None:
+def test_the_table(state: Http1State, input: Http1Input) -> None:
     driver = in_state(state)
     expected = TRANSITIONS[state].get(input)
     if expected is None:
         with pytest.raises(AssertionError):
             driver._move(input)
-        assert driver._state is State.ERROR
+        assert driver._state is Http1State.ERROR
     else:
         driver._move(input)
         assert driver._state is expected

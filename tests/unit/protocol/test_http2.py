@@ -686,11 +686,11 @@ def test_floods_of_frames_that_ask_for_nothing(kind: int) -> None:
     pair.ask()
     pair.answer(1)
     allowance = ALLOWANCES[kind]
-    pair.server.forgive(1000)  # what the beginning took
+    pair.server.tick(1000)  # what the beginning took
     for _ in range(allowance.burst):
         pair.receive(FLOODS[kind])
     assert not any(type(event) is ProtocolFailed for event in pair.events)
-    pair.server.forgive(1)
+    pair.server.tick(1)
     for _ in range(allowance.per_second + 1):
         assert not any(type(event) is ProtocolFailed for event in pair.events)
         pair.receive(FLOODS[kind])
@@ -734,7 +734,7 @@ def test_each_data_frame_earns_window_updates() -> None:
     pair = make_pair(True, window=1 << 30)
     pair.client.h2.increment_flow_control_window(1 << 30)
     pair.turn()
-    pair.server.forgive(1000)
+    pair.server.tick(1000)
     for _ in range(ALLOWANCES[WINDOW_UPDATE].burst // 2):
         stream_id, _ = pair.ask()
         pair.answer(stream_id, 200, b"x")

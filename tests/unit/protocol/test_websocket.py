@@ -18,11 +18,11 @@ from svc.protocol.websocket import (
     Failed,
     PingReceived,
     PongReceived,
-    State,
     WebSocketProtocol,
+    WebSocketState,
     negotiate,
 )
-from svc.protocol.websocket_states import TRANSITIONS, Input
+from svc.protocol.websocket_states import TRANSITIONS, WebSocketInput
 from tests.support.websocket_frames import binary, close, frame, more, parse, ping, pong, text
 
 INVALID = b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80\x65\x64\x69\x74\x65\x64"
@@ -118,7 +118,7 @@ def test_what_is_wrong_fails_with_its_code_and_nothing_follows(sent: bytes, code
         driver.answer_close()
         [(first, payload)] = parse(driver.data_to_send())
         assert first == 0x88 and struct.unpack("!H", payload[:2])[0] == code
-        assert driver.state is State.CLOSED and not driver.can_send
+        assert driver.state is WebSocketState.CLOSED and not driver.can_send
 
 
 def test_bad_utf8_is_found_before_the_message_is_complete() -> None:
@@ -153,7 +153,7 @@ def test_our_close_frame_is_the_last_thing_said() -> None:
     driver.ping()
     assert driver.data_to_send() == b""
     assert receive(driver, more("b") + close(3003)) == [CloseReceived(3003, "")]
-    assert driver.state is State.CLOSED
+    assert driver.state is WebSocketState.CLOSED
     assert driver.data_to_send() == b""
 
 
@@ -163,7 +163,7 @@ def test_what_is_wrong_while_closing_ends_it() -> None:
     driver.data_to_send()
     [failed] = receive(driver, frame(3))
     assert isinstance(failed, Failed)
-    assert driver.state is State.CLOSED
+    assert driver.state is WebSocketState.CLOSED
     assert driver.data_to_send() == b""
 
 
@@ -172,7 +172,7 @@ def test_codes_that_may_not_be_sent(code: int) -> None:
     driver = WebSocketProtocol()
     with pytest.raises(ValueError, match="is not a code"):
         driver.close(code)
-    assert driver.state is State.OPEN
+    assert driver.state is WebSocketState.OPEN
     assert driver.data_to_send() == b""
 
 
@@ -181,15 +181,15 @@ def test_end_of_input() -> None:
         driver = WebSocketProtocol()
         receive(driver, sent)
         driver.receive_eof()
-        assert driver.state is State.CLOSED
+        assert driver.state is WebSocketState.CLOSED
         driver.check()
         driver.receive_eof()
 
 
 def test_every_state_and_input() -> None:
     """What is not in the table is our own mistake and does not pass silently."""
-    for state in State:
-        for input in Input:
+    for state in WebSocketState:
+        for input in WebSocketInput:
             driver = WebSocketProtocol()
             driver.state = state
             expected = TRANSITIONS[state].get(input)
@@ -199,8 +199,8 @@ def test_every_state_and_input() -> None:
             else:
                 driver._advance(input)
                 assert driver.state is expected
-    reached = {State.OPEN} | {after for row in TRANSITIONS.values() for after in row.values()}
-    assert reached == set(State) - {State.ERROR}
+    reached = {WebSocketState.OPEN} | {after for row in TRANSITIONS.values() for after in row.values()}
+    assert reached == set(WebSocketState) - {WebSocketState.ERROR}
 
 
 # --- limits ------------------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from svc.connection.handshake import HANDSHAKE_SECONDS, HANDSHAKE_SLICE, LINGER_SECONDS, PLAIN_ANSWER, Handshake, TlsAcceptor, TlsPort
 from svc.connection.http1 import Http1Connection
+from svc.connection.tls_handshake import (
+    HANDSHAKE_SECONDS,
+    HANDSHAKE_SLICE,
+    LINGER_SECONDS,
+    PLAIN_ANSWER,
+    TlsAcceptor,
+    TlsHandshake,
+    TlsPort,
+)
 from svc.messages import Response
 from tests.support.certificates import TlsClient, client_context, server_context
 from tests.support.connections import World
@@ -85,7 +93,7 @@ class Wire:
         self.world = world
         self.client = client
         self.raw = FakeSocket()
-        self.handshake: Handshake = world.acceptor.accept(self.raw, "10.0.0.1")  # type: ignore[arg-type]
+        self.handshake: TlsHandshake = world.acceptor.accept(self.raw, "10.0.0.1")  # type: ignore[arg-type]
 
     @property
     def connection(self) -> Any:

@@ -38,7 +38,7 @@ PLAIN_ANSWER = (
 """What a client gets that speaks plain HTTP."""
 
 
-class Log(Protocol):
+class HandshakeLog(Protocol):
     def debug(self, *messages: object) -> None: ...
     def info(self, *messages: object) -> None: ...
 
@@ -54,7 +54,7 @@ class Contexts(Protocol):
         """That of the client, if it was asked for and has been verified."""
 
 
-class Revocations(Protocol):
+class RevocationCheck(Protocol):
     """Whether certificates of clients are revoked: `tls.revocation`."""
 
     @property
@@ -71,8 +71,8 @@ class TlsPort:
 
     contexts: Contexts
     record: Recorded
-    log: Log
-    revocations: Revocations | None = None
+    log: HandshakeLog
+    revocations: RevocationCheck | None = None
 
 
 class Recorded(Protocol):
@@ -90,13 +90,13 @@ class TlsAcceptor:
     def open(self) -> set[SocketConnection]:
         return self._connections.open
 
-    def accept(self, sock: socket.socket, peer: str, scheme: str = "https") -> Handshake:
-        handshake = Handshake(self._connections, sock, peer, self._port)
+    def accept(self, sock: socket.socket, peer: str, scheme: str = "https") -> TlsHandshake:
+        handshake = TlsHandshake(self._connections, sock, peer, self._port)
         handshake.open()
         return handshake
 
 
-class Handshake(SocketConnection):
+class TlsHandshake(SocketConnection):
     """See the module's text."""
 
     __slots__ = ("_accepted", "_is_done", "_is_queued", "_port", "_tls")
@@ -242,12 +242,12 @@ class Handshake(SocketConnection):
         self.close_now()
 
     def __repr__(self) -> str:
-        return f"<Handshake {self.peer} {self._tls!r}>"
+        return f"<TlsHandshake {self.peer} {self._tls!r}>"
 
 
 def run(shared: Connections) -> None:
     """Take steps of those that wait, in their order, for HANDSHAKE_SLICE."""
-    queue: deque[Handshake] = shared.handshakes
+    queue: deque[TlsHandshake] = shared.handshakes
     now = shared.now
     deadline = now() + HANDSHAKE_SLICE
     while queue:
