@@ -1,12 +1,143 @@
-"""What holds for all tests."""
+"""What holds for all tests: the examples of Hypothesis, cheap password hashes, the directory for files, and the order."""
 
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import argon2
+import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
-# The same examples at every run, however slow the machine: a test must not fail by chance. The fuzz targets look for what is new.
+from svc.auth import passwords
+from tests.support.profile import NIGHTLY, PROFILE, examples
+
+# -- examples of Hypothesis
+
+_CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+
+# The same examples at every run, however slow the machine: a test must not fail by chance. The profile `nightly` looks for what is new, as the
+# fuzz targets do.
+settings.register_profile("svc", deadline=None, derandomize=True, database=None, max_examples=100, suppress_health_check=_CHECKS)
 settings.register_profile(
-    "svc",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+    "nightly", settings.get_profile("svc"), derandomize=False, max_examples=examples(100), print_blob=True, stateful_step_count=50
 )
-settings.load_profile("svc")
+settings.load_profile(PROFILE)
+
+if not NIGHTLY and hasattr(providers, "_get_local_constants"):
+    # Hypothesis also draws constants which it finds in the source of the local modules loaded so far. Which modules these are depends on the
+    # tests that this worker has run, so examples would differ from run to run. Releases without this function have nothing to turn off.
+    _NO_CONSTANTS = providers.Constants()
+    providers._get_local_constants = lambda: _NO_CONSTANTS
+
+
+# -- password hashes
+
+# A hash of the real cost takes 25 ms, and thousands of tests create the first super user. test_passwords.py has the real cost.
+_REAL_ARGON2 = passwords._ARGON2
+passwords._ARGON2 = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=32, salt_len=16, type=argon2.Type.ID)
+
+
+@pytest.fixture
+def real_argon2() -> argon2.PasswordHasher:
+    """What the server hashes with."""
+    return _REAL_ARGON2
+
+
+# -- the directory for files
+
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30  # bytes that must be free there
+PREFIX = "svc-tests-"
+_directory: tuple[Path, int] | None = None  # and the descriptor of its lock
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Put temporary files into memory: most of the time of a test with a database would be spent on fsync."""
+    global _directory
+    if hasattr(config, "workerinput"):  # a worker: its directory is inside that of the controller
+        return
+    if config.option.basetemp is None and _has_room():
+        _remove_abandoned()
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY))
+        _directory = path, _lock(path)
+        (path / "other").mkdir()
+        config.option.basetemp = str(path / "base")
+        os.environ["TMPDIR"] = tempfile.tempdir = str(path / "other")  # also for child processes, which the workers are
+
+
+def _has_room() -> bool:
+    try:
+        return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM
+    except OSError:
+        return False
+
+
+def _lock(path: Path) -> int:
+    """A descriptor that is locked as long as this process lives. Raises OSError if another process has it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_abandoned() -> None:
+    """Directories of runs that were killed."""
+    for path in MEMORY.glob(PREFIX + "*"):
+        try:
+            descriptor = _lock(path)
+        except OSError:
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    global _directory
+    if _directory is not None:
+        path, descriptor = _directory
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+        _directory = None
+
+
+# -- order
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The slowest tests first, divided among the workers: else one of them may run on alone at the end.
+
+    A mark `slow(seconds)` has the time. `--dist worksteal` gives each worker a run of tests of equal length.
+    """
+    slow = sorted((item for item in items if item.get_closest_marker("slow")), key=_seconds, reverse=True)
+    rest = [item for item in items if not item.get_closest_marker("slow")]
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    share = len(items) / workers
+    placed: list[pytest.Item] = []
+    for worker in range(workers):
+        placed += slow[worker::workers]
+        upto = round((worker + 1) * share)
+        count = upto - len(placed)
+        placed += rest[:count]
+        del rest[:count]
+    items[:] = placed + rest
+
+
+def _seconds(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("slow")
+    return float(marker.args[0]) if marker and marker.args else 0.0
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from svc.resources.target import id_path, parse_target
@@ -61,7 +61,6 @@ def address(table: str, *, slash: bool) -> str:
     return f"/{quote(table)}/" if slash and table else f"/{quote(table)}"
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(KEYS)).flatmap(lambda table: st.tuples(st.just(table), KEYS[table])), st.booleans())
 @example(("Text", "x.csv"), False)
 @example(("Text", "a.json"), True)
@@ -113,7 +112,6 @@ def test_location_leads_to_the_new_record(node: Node, made: tuple[str, Any], sla
     assert owner.record_count() == 0
 
 
-@settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_a_path_and_its_reading_are_inverse(key: str) -> None:
     properties: dict[str, Any] = {"price": 1, "specs": 1, "csv": 1}

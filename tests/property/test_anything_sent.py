@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.node import Node
@@ -98,10 +98,6 @@ def check(node: Node, answered: bytes) -> None:
     assert not re.search(rb"(?:^|\r\n)HTTP/1\.1 500 ", answered), answered
 
 
-SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-
-
-@SETTINGS
 @given(method=METHODS, table=TABLES, segment=SEGMENTS, query=QUERIES, fields=FIELDS, body=BODIES)
 def test_any_request_gets_a_clear_answer(
     node: Node, method: str, table: str, segment: str, query: str | None, fields: dict[str, str], body: bytes
@@ -121,7 +117,6 @@ def test_any_request_gets_a_clear_answer(
     assert wire.sock.closed
 
 
-@SETTINGS
 @given(
     st.lists(
         st.one_of(

@@ -1,7 +1,6 @@
 """Records with blobs beside a dict, in every sequence of events: what is referred to is there, what is not is gone after the background work."""
 
 import gc
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from svc.store.env import Environment
 from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
 from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.profile import examples
 
 RETENTION = 100.0  # seconds
 KEYS = ("a", "b", "c")
@@ -256,9 +256,7 @@ class BlobMachine(RuleBasedStateMachine):
             assert report.findings == []
 
 
-# The same examples at every run; others, and as many as asked, with SVC_MACHINE_EXAMPLES=1000.
-EXAMPLES = os.environ.get("SVC_MACHINE_EXAMPLES")
 TestBlobMachine: Callable[..., Any] = BlobMachine.TestCase
 TestBlobMachine.settings = settings(  # type: ignore[attr-defined]
-    max_examples=int(EXAMPLES or 40), stateful_step_count=30, deadline=None, report_multiple_bugs=False, derandomize=EXAMPLES is None
+    max_examples=examples(40), stateful_step_count=30, report_multiple_bugs=False
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.store import Store, Table, bulk_write, writes
@@ -145,7 +145,6 @@ def run(table: Table, load: list[Any], mode: Any, largest: int, pieces: int) -> 
         loop.close()
 
 
-@settings(deadline=None, max_examples=150)
 @given(loads, st.integers(1, 30), st.integers(1, 30))
 @example([("upsert", [{"id": "k1", "n": 1}, {"id": "k1", "must": "a"}, {"id": "k1", "n": {"__op__": "add", "value": 3}}])], 30, 30)
 def test_bulk_writes_do_what_one_by_one_would(todo: list[tuple[str, list[Any]]], largest: int, pieces: int) -> None:

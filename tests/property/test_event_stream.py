@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from svc.http import event_pump
 from tests.support.node import Node, Wire
+from tests.support.profile import examples
 
 SCHEMA = "type Note @table @export { id: ID @primaryKey  n: Int  text: String }"
 TARGETS = ("/Note/a/", "/Note/a/3", "/Note/a/?n=gt=-1&select(n)")
@@ -170,4 +171,4 @@ class Streaming(RuleBasedStateMachine):
 
 
 TestStreaming = Streaming.TestCase
-TestStreaming.settings = settings(max_examples=40, stateful_step_count=40)
+TestStreaming.settings = settings(max_examples=examples(40), stateful_step_count=40)

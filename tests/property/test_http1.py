@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuzz.fuzz_http1 import CORPUS, TOKENS, check_cut
@@ -35,7 +35,6 @@ requests = st.builds(
 @given(st.lists(requests, min_size=1, max_size=3).map(b"".join), cuts)
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\nrest", [60, 61])
 @example(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", [2])
-@settings(max_examples=300, deadline=None)
 def test_requests(data: bytes, cuts: list[int]) -> None:
     check_cut(data, cuts)
 
@@ -43,7 +42,6 @@ def test_requests(data: bytes, cuts: list[int]) -> None:
 @given(st.binary(max_size=200), cuts)
 @example(b"\r", [])
 @example(b"\r\n\r\n", [1, 2, 3])
-@settings(max_examples=200, deadline=None)
 def test_any_bytes(data: bytes, cuts: list[int]) -> None:
     check_cut(data, cuts)
 

@@ -10,7 +10,7 @@ import h11
 import hpack
 import pytest
 from h2.exceptions import ProtocolError
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuzz.fuzz_http2 import AGAIN, CORPUS, INDEXED, SETTINGS, TOKENS, block, check_cut, conversations, cut_frames, frame, literal, renumber
@@ -32,13 +32,11 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=12), st.booleans(), cuts)
 @example([frame(1, 5, 1, INDEXED), frame(1, 5, 3, AGAIN), frame(3, 0, 3, bytes(4))], False, [70])
 @example([frame(1, 4, 1, block(method="PUT")), frame(1, 5, 1, literal([("connection", "x")]))], False, [])
-@settings(max_examples=400, deadline=None)
 def test_frames(frames: list[bytes], anew: bool, cuts: list[int]) -> None:
     check_cut(SETTINGS + b"".join(renumber(frames) if anew else frames), cuts)
 
 
 @given(st.binary(max_size=120), cuts)
-@settings(max_examples=150, deadline=None)
 def test_any_bytes(data: bytes, cuts: list[int]) -> None:
     check_cut(data, cuts)
 
@@ -69,7 +67,6 @@ table_sizes = st.sampled_from((0, 30, 100, 500, 4096, 65536))
 
 @given(st.lists(st.one_of(blocks, table_sizes), max_size=30))
 @example([(200, [("a", "1")]), 0, 4096, (200, [("a", "1")]), (200, [("a", "1")])])
-@settings(max_examples=300, deadline=None)
 def test_hpack_reads_what_we_encode(steps: list[tuple[int, HeaderPairs] | int]) -> None:
     encoder, decoder = FieldEncoder(), hpack.Decoder(1 << 20)
     for step in steps:
@@ -99,7 +96,6 @@ coded_steps = st.one_of(
 
 @given(st.lists(coded_steps, max_size=12), st.booleans())
 @example([[(b"a", b"1", False)], [(b"a", b"1", False)], b"\xbe", b"\xbe", 0, [(b"a", b"1", False)], b"\xbe"], True)
-@settings(max_examples=400, deadline=None)
 def test_we_decode_as_hpack_does(steps: list[object], huffman: bool) -> None:
     ours, theirs, encoder = FieldDecoder(3000), hpack.Decoder(3000), hpack.Encoder()
     for step in steps:
@@ -165,7 +161,6 @@ methods = st.sampled_from(("GET", "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE
 
 @given(st.lists(st.tuples(methods, targets, request_fields, bodies), min_size=1, max_size=6))
 @example([("PUT", "/Product/1", {"Content-Type": "application/json"}, b"long"), ("GET", "/Product/", {}, b"")])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_protocols_answer_alike(node: Node, requests: list[tuple[str, str, dict[str, str], bytes]]) -> None:
     client = Client(node)
     told = []

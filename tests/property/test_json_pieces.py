@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.content import json_pieces
@@ -65,7 +65,6 @@ def test_any_document(document: Any, style: dict[str, Any], escaped: bool, space
     agree(text.encode(), size)
 
 
-@settings(max_examples=300)
 @given(
     document=st.lists(records, min_size=2, max_size=10),
     style=styles,
@@ -133,14 +132,12 @@ bodies = st.lists(st.tuples(member_names, st.one_of(st.lists(records, max_size=1
 
 
 @given(bodies, styles, st.integers(1, 60))
-@settings(max_examples=300)
 def test_members_decode_as_whole(pairs: list[tuple[str, Any]], style: dict[str, Any], size: int) -> None:
     text = "{" + ",".join(f"{json.dumps(name)}: {json.dumps(value, **style)}" for name, value in pairs) + "}"
     members_agree(text.encode(), size)
 
 
 @given(bodies, st.integers(1, 60), st.data())
-@settings(max_examples=300)
 def test_faults_in_members_are_told_as_for_the_whole(pairs: list[tuple[str, Any]], size: int, data: st.DataObject) -> None:
     body = bytearray(("{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}").encode())
     place = data.draw(st.integers(0, len(body) - 1))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.content import json_split
@@ -54,7 +54,6 @@ def test_any_document(document: Any, style: dict[str, Any], escaped: bool, space
     agree((space + json.dumps(document, ensure_ascii=escaped, **style) + space).encode(), window)
 
 
-@settings(max_examples=500)
 @given(
     document=values,
     style=styles,

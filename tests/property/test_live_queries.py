@@ -20,6 +20,7 @@ from svc.store.records import MISSING, encode
 from tests.support import plans
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases
+from tests.support.profile import examples
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import FakeTable
 
@@ -36,14 +37,12 @@ def cases(tmp_path_factory):
         made.close()
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 @example(0)
 def test_events_make_the_result(cases, seed):
     cases.run(random.Random(seed))
 
 
-@settings(max_examples=100)
 @given(SEEDS)
 def test_events_make_the_result_of_slow_clients_with_short_queues(cases, seed):
     source = random.Random(seed)
@@ -53,7 +52,6 @@ def test_events_make_the_result_of_slow_clients_with_short_queues(cases, seed):
         cases.run(source, slow=source.random() < 0.5)
 
 
-@settings(max_examples=100)
 @given(SEEDS)
 def test_events_make_the_result_in_tiny_slices(cases, seed):
     source = random.Random(seed)
@@ -70,7 +68,7 @@ def test_events_make_the_result_in_tiny_slices(cases, seed):
         cases.made.clock.tick = 0.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_events_make_the_result_when_changes_are_too_many(cases, seed):
     source = random.Random(seed)
@@ -84,7 +82,6 @@ def test_events_make_the_result_when_changes_are_too_many(cases, seed):
         cases.made.clock.tick = 0.0
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     """... and once what was filed is taken out again, nothing."""
@@ -119,7 +116,6 @@ def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     assert not found and not len(filing)
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_a_single_condition_is_found_where_it_matches_and_hardly_elsewhere(seed):
     """One condition on an attribute that has keys: what is found and does not match are only texts that a key cuts."""

@@ -8,7 +8,6 @@ be among them, and what failed, or was cancelled before its commit began, must n
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -28,6 +27,7 @@ from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
 from tests.support.fakes import HeldBack, TickingClock
+from tests.support.profile import examples
 
 NOTE = TableDefinition(
     "Note",
@@ -288,9 +288,7 @@ class LongWrites(RuleBasedStateMachine):
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-# The same examples at every run; others, and as many as asked, with SVC_MACHINE_EXAMPLES=1000.
-EXAMPLES = os.environ.get("SVC_MACHINE_EXAMPLES")
 TestLongWrites: Callable[..., Any] = LongWrites.TestCase
 TestLongWrites.settings = settings(  # type: ignore[attr-defined]
-    max_examples=int(EXAMPLES or 60), stateful_step_count=30, deadline=None, report_multiple_bugs=False, derandomize=EXAMPLES is None
+    max_examples=examples(60), stateful_step_count=30, report_multiple_bugs=False
 )

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import Problem
@@ -254,7 +254,6 @@ def spelt(condition: dict[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(case=cases(), number=st.integers(0, 11))
 def test_a_search_finds_what_a_filter_in_python_finds(node: OperationsNode, case: Any, number: int) -> None:
     records, body = case
@@ -270,7 +269,6 @@ def test_a_search_finds_what_a_filter_in_python_finds(node: OperationsNode, case
             assert turned == expected[::-1]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(case=cases())
 def test_a_search_finds_what_the_same_query_text_finds(node: OperationsNode, case: Any) -> None:
     records, body = case
@@ -285,7 +283,6 @@ def test_a_search_finds_what_the_same_query_text_finds(node: OperationsNode, cas
     assert found == of_text
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases(), names=st.lists(st.sampled_from((*NAMES, "s", "t", "id")), min_size=1, max_size=4, unique=True))
 def test_names_are_filled_with_null(node: OperationsNode, case: Any, names: list[str]) -> None:
     records, _ = case
@@ -330,7 +327,6 @@ FIELDS = (
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     operation=st.sampled_from(["search_by_id", "search_by_value", "search_by_conditions"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5),

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.apps import load_app
@@ -308,7 +308,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     made.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(permissions, st.lists(st.sampled_from(NAMES[1:]), min_size=1, max_size=3, unique=True))
 def test_rest_and_operations_agree(both: Both, permission: dict[str, Any], names: list[str]) -> None:
     both.become(permission)

@@ -22,6 +22,7 @@ from svc.store import Store
 from svc.store.index import IndexCache
 from svc.store.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
+from tests.support.profile import examples
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import FakeTable
 
@@ -73,7 +74,6 @@ def same_rows(query, found, expected, everything):
         assert len(found) == len(expected) and set(found) <= set(everything) and len(set(found)) == len(found)
 
 
-@settings(max_examples=250)
 @given(SEEDS)
 def test_a_plan_finds_what_brute_force_finds(seed):
     source = random.Random(seed)
@@ -86,7 +86,6 @@ def test_a_plan_finds_what_brute_force_finds(seed):
     same_rows(query, ids(execute(plan, None)), expected, everything)
 
 
-@settings(max_examples=250)
 @given(SEEDS)
 def test_a_selection_shows_what_brute_force_shows(seed):
     source = random.Random(seed)
@@ -102,7 +101,6 @@ def test_a_selection_shows_what_brute_force_shows(seed):
     assert drain(execute(plan, None, json=True)) == [decode_payload_json(encode_payload(row)) for row in expected]
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_an_aggregate_counts_what_brute_force_counts(seed):
     source = random.Random(seed)
@@ -131,7 +129,6 @@ def pages(query, table, source, change=None) -> Iterator[list[str]]:
             table = change()
 
 
-@settings(max_examples=200)
 @given(SEEDS)
 def test_all_pages_together_are_the_whole(seed):
     source = random.Random(seed)
@@ -148,7 +145,6 @@ def test_all_pages_together_are_the_whole(seed):
         assert len(set(found)) == len(found) and set(found) <= set(expected)
 
 
-@settings(max_examples=200)
 @given(SEEDS)
 def test_without_a_sort_the_next_page_keeps_the_order_of_the_first(seed):
     source = random.Random(seed)
@@ -169,7 +165,6 @@ def test_without_a_sort_the_next_page_keeps_the_order_of_the_first(seed):
     assert found == whole
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_pages_are_stable_while_records_come_and_go(seed):
     source = random.Random(seed)
@@ -219,7 +214,6 @@ def small_slices():
         yield
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_a_result_goes_on_with_another_snapshot(small_slices, seed):
     """Where it can: nothing is missing, nothing comes twice, and the order is the same."""
@@ -315,7 +309,7 @@ def set_caches(tables, txn, mode, source):
 
 
 @pytest.mark.parametrize("mode", ["off", "on", "half"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=SEEDS)
 @example(seed=0)
 def test_the_store_finds_what_brute_force_finds(stored, mode, seed):
@@ -347,7 +341,6 @@ def test_the_store_finds_what_brute_force_finds(stored, mode, seed):
             index.drop_cache()
 
 
-@settings(max_examples=100)
 @given(seed=SEEDS)
 def test_a_result_goes_on_while_records_come_and_go(small_slices, stored, seed):
     """Each record that stays is there once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import QueryError
@@ -347,7 +347,6 @@ def nearly_queries(draw):
     )
 
 
-@settings(max_examples=300)
 @given(JSON | nearly_queries())
 def test_any_object_is_a_query_or_a_query_fault(data):
     products, _ = shop([{"id": "a", "price": 5, "tags": ["b"], "any": [1, "a"], "brandId": "x"}], [{"id": "x", "name": "b"}])
@@ -484,21 +483,18 @@ def brute_of(products, brands):
     return Brute({"Product": product_definition(), "Brand": brand_definition()}, {"Product": products, "Brand": brands})
 
 
-@settings(max_examples=400)
 @given(PRODUCTS, typed_queries(PRODUCT_PATHS, OWN))
 def test_a_plan_finds_what_brute_force_finds(products, query):
     table, _ = shop(products)
     check(query, table, brute_of(products, []))
 
 
-@settings(max_examples=200)
 @given(PRODUCTS, BRANDS, typed_queries(PRODUCT_PATHS[:5] + THROUGH_BRAND, OWN, SOME_BRAND))
 def test_a_plan_with_a_join_to_one_finds_what_brute_force_finds(products, brands, query):
     table, _ = shop(products, brands)
     check(query, table, brute_of(products, brands))
 
 
-@settings(max_examples=200)
 @given(PRODUCTS, BRANDS, typed_queries(BRAND_PATHS + THROUGH_PRODUCTS, ["id", "name"]))
 def test_a_plan_with_a_join_to_many_finds_what_brute_force_finds(products, brands, query):
     _, table = shop(products, brands)

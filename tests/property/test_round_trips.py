@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from svc.messages import HeaderBlock, Request
@@ -207,8 +207,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 every_record = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-    deadline=None,
 )
 
 

@@ -7,7 +7,6 @@ end `check_database` reads the files.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from svc.store.log import DELETE, EXPIRE, KINDS, PATCH, PUT
 from svc.store.records import decode, encode_payload, etag_of_version, expiry_of, lsn_of, version_of
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.validation import Add
+from tests.support.profile import examples
 
 PLAIN = TableDefinition(
     "Plain",
@@ -661,9 +661,7 @@ def decode_model(record: dict[str, Any]) -> dict[str, Any]:
     return decode(bytes(17).replace(b"\0", b"\x10", 1) + encode_payload(record))
 
 
-# The same examples at every run; others, and as many as asked, with SVC_MACHINE_EXAMPLES=1000.
-EXAMPLES = os.environ.get("SVC_MACHINE_EXAMPLES")
 TestStoreMachine: Callable[..., Any] = StoreMachine.TestCase
 TestStoreMachine.settings = settings(  # type: ignore[attr-defined]
-    max_examples=int(EXAMPLES or 60), stateful_step_count=30, deadline=None, report_multiple_bugs=False, derandomize=EXAMPLES is None
+    max_examples=examples(60), stateful_step_count=30, report_multiple_bugs=False
 )

@@ -6,7 +6,6 @@ get the last of several events of a record for all of them, and then says for ho
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from svc.store.keys import encode_key, storage_key
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
 from tests.support.hub import Sibling, StillLoop, carry_out
+from tests.support.profile import examples
 
 _ATTRIBUTES = (Attribute("id", primary_key=True), Attribute("a", "Int", indexed=True), Attribute("n", "Int"))
 PLAIN = TableDefinition("Plain", attributes=_ATTRIBUTES)
@@ -41,7 +41,6 @@ SPLIT = TableDefinition("Split", attributes=_ATTRIBUTES, split_segments=True)
 QUIET = TableDefinition("Quiet", database="more", attributes=_ATTRIBUTES, audit=False)
 DEFINITIONS = {definition.name: definition for definition in (PLAIN, SPLIT, QUIET)}
 MOST_BEHIND = 60
-EXAMPLES = os.environ.get("SVC_MACHINE_EXAMPLES")
 
 long_key = "k" * 600
 text_keys = st.sampled_from(("a", "b", "a/1", "a/2", "a/1/x", "b/1", 5, long_key))
@@ -711,10 +710,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 TestSubscriptions = SubscriptionMachine.TestCase
 TestSubscriptions.settings = settings(
-    max_examples=int(EXAMPLES or 30),
+    max_examples=examples(30),
     stateful_step_count=40,
-    deadline=None,
     report_multiple_bugs=False,
-    derandomize=EXAMPLES is None,
     suppress_health_check=list(HealthCheck),
 )

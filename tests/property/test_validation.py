@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError, ValidationError
@@ -99,14 +99,12 @@ def test_nesting_that_python_could_not_follow() -> None:
 
 @given(st.sampled_from(VALIDATORS), json_records)
 @example(VALIDATORS[0], {"Floats": [1e308, 1e308, 2.0]})
-@settings(max_examples=300)
 def test_json(validator: Validator, data: dict[str, Any]) -> None:
     check(validator, data, "json")
 
 
 @given(st.sampled_from(VALIDATORS), native_records)
 @example(VALIDATORS[0], {"Any": {1: {True: 2}}})
-@settings(max_examples=300)
 def test_native(validator: Validator, data: dict[Any, Any]) -> None:
     check(validator, data, "native")
 

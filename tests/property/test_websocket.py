@@ -6,7 +6,7 @@ import zlib
 from itertools import pairwise
 
 import wsproto.events
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 
@@ -122,13 +122,11 @@ def without_reasons(events: list[Event]) -> list[Event]:
 
 
 @given(streams)
-@settings(max_examples=400)
 def test_both_lanes_together_say_what_wsproto_alone_says(data: bytes) -> None:
     assert without_reasons(received(WebSocketProtocol(), [data])) == wsproto_alone(data)
 
 
 @given(any_frame(), st.binary(max_size=5))
-@settings(max_examples=400)
 def test_the_express_lane_declines_or_agrees(data: bytes, after: bytes) -> None:
     found = recognise_message(data + after, 0, 1000)
     if found is not None:
@@ -143,13 +141,11 @@ def test_the_express_lane_declines_or_agrees(data: bytes, after: bytes) -> None:
 
 
 @given(streams, cuts)
-@settings(max_examples=300)
 def test_however_the_bytes_are_cut(data: bytes, places: list[int]) -> None:
     assert received(WebSocketProtocol(LIMIT), pieces_of(data, places)) == received(WebSocketProtocol(LIMIT), [data])
 
 
 @given(compressed_streams, cuts)
-@settings(max_examples=200)
 def test_however_compressed_bytes_are_cut(data: bytes, places: list[int]) -> None:
     assert received(WebSocketProtocol(LIMIT, AGREEMENT), pieces_of(data, places)) == received(WebSocketProtocol(LIMIT, AGREEMENT), [data])
 

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from svc.clock import FakeClock
 from svc.store.write_queue import QueueLimits, State, WriteQueue
+from tests.support.profile import examples
 
 
 class Door:
@@ -126,4 +127,4 @@ class Writers(RuleBasedStateMachine):
 
 
 TestWriters = Writers.TestCase
-TestWriters.settings = settings(max_examples=60, stateful_step_count=40)
+TestWriters.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -4,6 +4,7 @@ from base64 import b64encode
 from hashlib import md5, pbkdf2_hmac
 
 import pytest
+from argon2 import PasswordHasher
 
 from svc.auth import passwords
 from svc.auth.passwords import NO_MATCH, hash_function_of, hash_password, is_acceptable, verify_password
@@ -12,7 +13,8 @@ REAL_ROUNDS = passwords._PBKDF2_ROUNDS
 
 
 @pytest.fixture(autouse=True)
-def cheap_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def costs(monkeypatch: pytest.MonkeyPatch, real_argon2: PasswordHasher) -> None:
+    monkeypatch.setattr(passwords, "_ARGON2", real_argon2)
     monkeypatch.setattr(passwords, "_PBKDF2_ROUNDS", 1000)
     monkeypatch.setitem(passwords._DUMMIES, "sha256", passwords._dummy_pbkdf2())
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from svc.connection.tls import MOST_AT_ONCE, PIECE, RECORD, TlsSocket
 from tests.support.certificates import TlsClient, client_context, server_context
 from tests.support.fakes import FakeSocket
+from tests.support.profile import examples
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 OVERHEAD = 64  # bytes that a record of ciphertext is longer than its plaintext, at most
@@ -86,7 +87,7 @@ def test_the_handshake_cut_into_bytes(version: ssl.TLSVersion) -> None:
     assert done and client.done
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(VERSIONS),
     st.lists(st.binary(max_size=300), max_size=8),
@@ -162,7 +163,7 @@ def pump(ends: Ends, data: bytes, rooms: list[int]) -> list[int]:
     return held
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(VERSIONS), st.integers(1, 400_000), st.lists(st.integers(0, 150_000), max_size=20))
 def test_what_is_sent_arrives_however_full_the_socket_is(version: ssl.TLSVersion, size: int, rooms: list[int]) -> None:
     ends = Ends(version)
@@ -287,7 +288,7 @@ def test_close_before_and_during_the_handshake() -> None:
 # --- what is wrong ---------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 200))
 def test_garbage_is_an_oserror_or_nothing_yet(garbage: bytes, place: int) -> None:
     ends = Ends()

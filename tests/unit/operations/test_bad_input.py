@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import Problem
@@ -156,7 +156,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_any_combination_of_values(node: OperationsNode, data: st.DataObject) -> None:
     row = data.draw(st.sampled_from(ROWS))

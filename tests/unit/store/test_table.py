@@ -7,7 +7,7 @@ from uuid import UUID
 
 import lmdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.clock import FakeClock
@@ -16,6 +16,7 @@ from svc.store import Store, Table
 from svc.store.keys import after, decode_key, encode_key, prefix_range, storage_key
 from svc.store.records import decode, version_of
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.profile import examples
 
 
 def put(table: Table, key: object, expires_at: float | None = None, **record: object) -> None:
@@ -320,7 +321,7 @@ def test_two_such_keys_in_one_load_are_refused(seats: Table) -> None:
     assert seats.record_count() == 0
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from(["j", "k", "kk"]), st.integers(485, 515), st.text("\0ab\U0010ffff", max_size=30)), max_size=12))
 def test_any_keys_come_in_order(seats: Table, drawn: list[tuple[str, int, str]]) -> None:
     transaction = seats.database.store.begin()
