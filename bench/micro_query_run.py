@@ -24,7 +24,7 @@ from servers import fill_svc, price_of
 from svc.query import QueryCache, parse_query, plan_query
 from svc.query.execution import execute
 from svc.store import Store
-from svc.store.records import decode_json_many
+from svc.store.values.records import decode_json_many
 
 QUERIES = 500
 MAX_ROWS = 128

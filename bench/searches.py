@@ -33,7 +33,7 @@ from svc.query.execution import execute
 from svc.query.nodes import Query
 from svc.resources import Rows
 from svc.store import Store
-from svc.store.records import decode_json_many
+from svc.store.values.records import decode_json_many
 
 SEARCHES = 300
 MAX_ROWS = 128

@@ -16,7 +16,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-with atheris.instrument_imports(include=["svc.content", "svc.query", "svc.store.conversion", "svc.store.records"]):
+with atheris.instrument_imports(include=["svc.content", "svc.query", "svc.store.values.conversion", "svc.store.values.records"]):
     from fuzz import fuzz_content, fuzz_query
 
 TARGETS = {"content": fuzz_content, "query": fuzz_query}

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import mutate, run
 from svc.errors import SchemaError
-from svc.store.computed import computed_attributes
-from svc.store.expression import _ENVIRONMENT, Expression, compile_expression
-from svc.store.expression_values import BUDGET
-from svc.store.keys import index_keys
-from svc.store.records import encode_payload
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.computed import computed_attributes
+from svc.store.values.expression import _ENVIRONMENT, Expression, compile_expression
+from svc.store.values.expression_functions import BUDGET
+from svc.store.values.keys import index_keys
+from svc.store.values.records import encode_payload
 
 CORPUS = Path(__file__).parent / "corpus" / "computed"
 

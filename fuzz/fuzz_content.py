@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.runner import mutate, run
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError, NotAcceptable
-from svc.store.records import encode as encode_record
 from svc.store.schema import Attribute
+from svc.store.values.records import encode as encode_record
 
 CORPUS = Path(__file__).parent / "corpus" / "content"
 

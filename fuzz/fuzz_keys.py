@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import mutate, run
 from svc.errors import BadValue
-from svc.store.keys import KEPT_BYTES, MAX_STORED, decode_key, encode_key, index_key, is_cut, is_hashed, split, storage_key
+from svc.store.values.keys import KEPT_BYTES, MAX_STORED, decode_key, encode_key, index_key, is_cut, is_hashed, split, storage_key
 
 CORPUS = Path(__file__).parent / "corpus" / "keys"
 SEPARATOR = b"\xfe\xfe"

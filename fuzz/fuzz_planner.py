@@ -28,7 +28,7 @@ from svc.query import cursor, plan_query
 from svc.query.execution import execute
 from svc.query.explain import Explanation
 from svc.query.nodes import Query, SortKey
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support import plans
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import FakeTable

@@ -28,7 +28,7 @@ from svc.query import parse_query, plan_query, print_query, query_from_mapping, 
 from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Comparator, Query
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.unit.query.fakes import FakeTable, product_definition, shop
 
 CORPUS = Path(__file__).parent / "corpus" / "query"

@@ -26,7 +26,7 @@ from svc.apps.schema_files import load_schema_files
 from svc.apps.schema_syntax import TypeDeclaration, parse_schema, untyped_fields
 from svc.errors import ClientError, SchemaError
 from svc.store.schema import SCALAR_TYPES, DefinitionChange, compare, definition_from_bytes, definition_to_bytes, may_be_key
-from svc.store.validation import Validator
+from svc.store.values.validation import Validator
 
 CORPUS = Path(__file__).parent / "corpus" / "schema"
 FILE_MARK = "# file\n"

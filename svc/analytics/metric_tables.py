@@ -9,9 +9,9 @@ from typing import Any
 from svc.analytics.statistics import whole
 from svc.errors import Problem
 from svc.store import Store, Table
-from svc.store.keys import encode_key
-from svc.store.records import decode
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
+from svc.store.values.keys import encode_key
+from svc.store.values.records import decode
 
 # Ids of one moment differ by this fraction of a millisecond: exact in a double until the year 2248.
 ID_STEP = 1 / 1024

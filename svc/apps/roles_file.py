@@ -27,10 +27,10 @@ import yaml
 from svc.auth.permission_check import check_permission
 from svc.errors import Problem
 from svc.store import Store
-from svc.store.conversion import printable
 from svc.store.env import Txn
-from svc.store.records import decode
 from svc.store.system import ROLE_TABLE, SYSTEM
+from svc.store.values.conversion import printable
+from svc.store.values.records import decode
 
 DEFAULT_FILE = "roles.yaml"
 

@@ -22,10 +22,10 @@ from svc.apps.schema_directives import (
 )
 from svc.apps.schema_syntax import FieldDeclaration, Position, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
-from svc.store.computed import fault_of
-from svc.store.conversion import printable
-from svc.store.expression import Expression, compile_expression
 from svc.store.schema import SCALAR_TYPES, Attribute, Embed, Export, Relationship, Structure, TableDefinition, may_be_key, unite
+from svc.store.values.computed import fault_of
+from svc.store.values.conversion import printable
+from svc.store.values.expression import Expression, compile_expression
 
 KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 """Database -> type name -> definition, of the applications loaded before."""

@@ -37,8 +37,8 @@ from graphql.language import (
 )
 
 from svc.errors import SchemaError
-from svc.store.conversion import printable
 from svc.store.schema import SCALAR_TYPES
+from svc.store.values.conversion import printable
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 """A directive's argument. Names in the manner of an enum are text."""

@@ -12,8 +12,8 @@ from svc.auth.passwords import DEFAULT_HASH_FUNCTION, is_acceptable
 from svc.auth.users import SUPER_USER_ROLE, new_user_record
 from svc.errors import ConfigError, Problem
 from svc.store import Store, Table
-from svc.store.records import decode
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.store.values.records import decode
 
 DEFAULT_ADMIN = "admin"
 INITIAL_PASSWORD_FILE = "initial-admin-password"

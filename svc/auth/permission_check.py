@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from svc.store.conversion import printable, shown
 from svc.store.schema import TableDefinition
 from svc.store.system import SYSTEM
+from svc.store.values.conversion import printable, shown
 
 if TYPE_CHECKING:
     from svc.store import Database

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import AccessViolation, Problem
-from svc.store.records import decode
 from svc.store.schema import TableDefinition
 from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
+from svc.store.values.records import decode
 
 if TYPE_CHECKING:
     from svc.auth.users import User

@@ -32,8 +32,8 @@ from svc.config import Config
 from svc.errors import ClientError, PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
 from svc.store import Store, Table, WriterBusy
-from svc.store.records import decode, expiry_of
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
+from svc.store.values.records import decode, expiry_of
 
 DAY = 86_400.0  # seconds
 DEFAULT_LIFE = 30 * DAY

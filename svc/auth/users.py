@@ -16,11 +16,11 @@ from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_pas
 from svc.auth.roles import Role
 from svc.errors import Overloaded, PreconditionFailed, Problem
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
-from svc.store.conversion import is_encodable
 from svc.store.env import Txn
-from svc.store.log import PATCH
-from svc.store.records import decode, projection
+from svc.store.log.transaction_log import PATCH
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.store.values.conversion import is_encodable
+from svc.store.values.records import decode, projection
 
 SUPER_USER_ROLE = "super_user"
 _ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})

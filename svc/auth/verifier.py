@@ -31,7 +31,7 @@ from svc.auth.users import User, UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Overloaded, Problem
 from svc.messages import Request
-from svc.store.conversion import is_encodable
+from svc.store.values.conversion import is_encodable
 
 if TYPE_CHECKING:
     from svc.auth.events import AuthEvents

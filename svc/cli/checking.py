@@ -10,12 +10,12 @@ from svc.cli.arguments import FAILED, Arguments, UsageError, installation_of, na
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from svc.store.check import CheckReport
+    from svc.store.integrity.check import CheckReport
 
 
 def check(arguments: Arguments) -> int:
     from svc.errors import ConfigError
-    from svc.store.check import check_database
+    from svc.store.integrity.check import check_database
 
     if len(arguments.words) > 1:
         raise UsageError("svc check takes one directory.")

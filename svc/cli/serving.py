@@ -200,7 +200,7 @@ def _compact_on_start(config: Config) -> Config:
     from svc.config.editing import edit_file
     from svc.errors import ConfigError
     from svc.logs import Logs, capture_logging
-    from svc.store.compaction import compact_databases
+    from svc.store.disk.compaction import compact_databases
     from svc.store.system import SYSTEM
 
     name = "storage.compactOnStart"

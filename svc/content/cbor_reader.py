@@ -33,7 +33,7 @@ from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_key, as_set, check_number
 from svc.content.values import moment_of, number
 from svc.errors import BadBody
-from svc.store.conversion import MAX_BITS, MAX_DATE_MS, MIN_DATE_MS, date_from_ms, date_from_text, whole
+from svc.store.values.conversion import MAX_BITS, MAX_DATE_MS, MIN_DATE_MS, date_from_ms, date_from_text, whole
 
 SMALL = SLICE_BYTES
 MAX_DEPTH = 400

@@ -14,8 +14,8 @@ from svc.content.cbor_reader import decode_cbor, decode_cbor_slices
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices
 from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
-from svc.store import records
 from svc.store.schema import Attribute
+from svc.store.values import records
 
 TAG_SECONDS = 1
 TAG_SET = 258

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 from svc.content.heavy_rows import ContainerStyle
 from svc.messages import HeaderPairs
-from svc.store.records import decode, decode_json
 from svc.store.schema import Attribute
+from svc.store.values.records import decode, decode_json
 
 Slices = Generator[None, None, Any]
 SLICE_BYTES = 32 << 10  # of a body that are read between two turns of others
@@ -72,7 +72,7 @@ class RowWriter(Protocol):
         """Values that a handler made, of any type that `ContentType.encode` takes. `batch` is not empty."""
 
     def raw(self, batch: list[bytes]) -> bytes:
-        """Stored records (svc.store.records), undecoded: the fast path. `batch` is not empty."""
+        """Stored records (svc.store.values.records), undecoded: the fast path. `batch` is not empty."""
 
     def pieces(self, row: Any, weight: Callable[[object], int]) -> Iterator[bytes] | None:
         """`rows` of one row that holds very many related records, in pieces (`heavy_rows`); None: this format writes it as a whole."""
@@ -87,7 +87,7 @@ class ContentType:
     """One type under one name. Objects are shared by all requests and never change.
 
     `q`: our quality, 0 to 1. `native`: its values have types of their own (dates, bytes, sets), so values are given and decoded as Python values;
-    else in JSON form (`svc.store.records.decode_json`). `text_bodies`: native only in what it writes; bodies are in JSON form. `needs_count`:
+    else in JSON form (`svc.store.values.records.decode_json`). `text_bodies`: native only in what it writes; bodies are in JSON form. `needs_count`:
     `row_writer` must know the number of rows. `reads`: it is a structured type of request bodies. `writes`: negotiation may choose it.
     """
 
@@ -120,7 +120,7 @@ class ContentType:
         raise NotImplementedError
 
     def encode_stored(self, raw: bytes) -> bytes:
-        """One stored record (svc.store.records), undecoded: the fast path of `encode`."""
+        """One stored record (svc.store.values.records), undecoded: the fast path of `encode`."""
         return self.encode(decode(raw) if self.native else decode_json(raw))
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:

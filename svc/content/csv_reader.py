@@ -13,8 +13,8 @@ from typing import Final
 from svc.content.content_type import Slices
 from svc.content.texts import converter, in_line
 from svc.errors import BadBody, BadValue
-from svc.store.conversion import autoconvert, printable
 from svc.store.schema import Attribute
+from svc.store.values.conversion import autoconvert, printable
 
 QUOTE: Final = '"'
 SLICE_CELLS = 2000  # read between two turns of others

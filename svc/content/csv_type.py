@@ -24,9 +24,9 @@ from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
 from svc.content.values import json_form, text_key, to_plain, whole_text
 from svc.messages import HeaderPairs
-from svc.store import records
 from svc.store.blobs import Blob
 from svc.store.schema import Attribute
+from svc.store.values import records
 
 VALUE_COLUMN = "value"  # of values that are no objects, when nobody named it
 

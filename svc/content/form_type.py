@@ -17,8 +17,8 @@ from svc.content.json_type import decode_json, encode_json
 from svc.content.texts import charset_of, converter
 from svc.content.values import json_form, whole_text
 from svc.errors import BadBody
-from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import SCALAR_TYPES, Attribute
+from svc.store.values.records import decode_json_many as decode_stored_many
 
 SLICE_FIELDS = 1000  # read between two turns of others
 MAX_FIELD = 1 << 16  # bytes of a field, beyond which its escapes are counted

@@ -14,9 +14,9 @@ from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
 from svc.content.values import json_form, unencodable, with_whole_text
 from svc.errors import BadBody
-from svc.store.records import decode_json as decode_stored
-from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import Attribute
+from svc.store.values.records import decode_json as decode_stored
+from svc.store.values.records import decode_json_many as decode_stored_many
 
 MAX_EXACT = 2**53  # beyond it a whole float is not one integer
 

@@ -25,7 +25,7 @@ from msgspec.msgpack import Decoder
 from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_set
 from svc.errors import BadBody
-from svc.store.conversion import MAX_BITS
+from svc.store.values.conversion import MAX_BITS
 
 EXT_INTEGER = 0x42
 EXT_SET = 0x73

@@ -1,7 +1,7 @@
 """`application/x-msgpack`, `application/msgpack` (contract: http §7.1, §7.2).
 
 A collection is one array, so its length must be known first; `;sequence=true` makes it the concatenation of its values instead. Stored records
-are MessagePack already (svc.store.records): what has no extension in it goes out as it is, the rest is decoded and encoded.
+are MessagePack already (svc.store.values.records): what has no extension in it goes out as it is, the rest is decoded and encoded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
 from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_msgpack_slices, decode_sequence
 from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
-from svc.store import records
 from svc.store.schema import Attribute
+from svc.store.values import records
 
 EXT_TIMESTAMP = -1
 

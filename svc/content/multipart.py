@@ -18,8 +18,8 @@ from svc.content.json_type import decode_json
 from svc.content.texts import convert, decode_text
 from svc.errors import BadBody, ClientError
 from svc.store.blobs import Blob
-from svc.store.conversion import printable
 from svc.store.schema import Attribute
+from svc.store.values.conversion import printable
 
 MAX_PARTS = 500
 MAX_FIELDS = 4 << 20  # bytes of all parts that are no files, which are kept in memory

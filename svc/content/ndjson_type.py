@@ -13,8 +13,8 @@ from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.json_split import MAX_VALUES
 from svc.content.json_type import JSON_STYLE, decode_json_slices, encode_json
 from svc.errors import BadBody
-from svc.store.records import decode_json_many as decode_stored_many
 from svc.store.schema import Attribute
+from svc.store.values.records import decode_json_many as decode_stored_many
 
 _LINE_BYTES = 20  # that take as long as the line itself
 

@@ -8,8 +8,8 @@ from encodings.aliases import aliases
 
 from svc.content.json_type import decode_json
 from svc.errors import BadBody, BadValue
-from svc.store.conversion import autoconvert, bad_text, printable, text_to_value
 from svc.store.schema import SCALAR_TYPES, Attribute
+from svc.store.values.conversion import autoconvert, bad_text, printable, text_to_value
 
 _SHOWN = 40  # characters of a charset's name in a message
 # Of the codecs those that decode bytes to text, in linear time and without half surrogate pairs. Names are looked up here and not by

@@ -25,10 +25,10 @@ from svc.content.json_type import encode_json
 from svc.content.values import json_form, text_key
 from svc.errors import ValidationError
 from svc.store.blobs import Blob, BlobDescription
-from svc.store.conversion import printable
-from svc.store.records import MISSING, iso_text, to_ms
 from svc.store.schema import Attribute
-from svc.store.writes import Decide
+from svc.store.values.conversion import printable
+from svc.store.values.records import MISSING, iso_text, to_ms
+from svc.store.writing.write_set import Decide
 
 Record = dict[str, Any]
 Restore = Callable[[Mapping[str, Any], Record], Record]

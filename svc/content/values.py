@@ -32,7 +32,7 @@ import msgspec
 
 from svc.errors import BadValue, NotAcceptable
 from svc.store.blobs import Blob
-from svc.store.records import encode_payload, iso_text, to_ms
+from svc.store.values.records import encode_payload, iso_text, to_ms
 
 Form = Callable[[Any], Any]
 

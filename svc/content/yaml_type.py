@@ -9,7 +9,7 @@ import yaml
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.heavy_rows import Weight
 from svc.content.values import json_form, unencodable, with_whole_text
-from svc.store.records import decode_json_many as decode_stored_many
+from svc.store.values.records import decode_json_many as decode_stored_many
 
 # libyaml's emitter is in all wheels of PyYAML; without it the same is slower.
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -20,9 +20,9 @@ from svc.http.raw_content import is_raw_content
 from svc.messages import Request
 from svc.resources import Resource, TableResource
 from svc.store.blobs import create_blob
-from svc.store.records import decode_payload_json, encode_payload
 from svc.store.schema import Attribute
 from svc.store.slices import Slices
+from svc.store.values.records import decode_payload_json, encode_payload
 
 if TYPE_CHECKING:
     from svc.http.forms import AttributeOf, Form

@@ -29,7 +29,7 @@ from svc.query.explain import Explanation
 from svc.query.select import joins
 from svc.resources import Created, RequestTarget, Resources, Rows, StoredRecord, TableResource
 from svc.store import Table
-from svc.store.records import COMPRESSED, MISSING, decode, decode_json, etag_of, etag_of_version, projection, version_of
+from svc.store.values.records import COMPRESSED, MISSING, decode, decode_json, etag_of, etag_of_version, projection, version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 PRIVATE = ("Cache-Control", "private, no-cache")

@@ -22,8 +22,8 @@ from svc.messages import Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
 from svc.resources import Rows
-from svc.store.records import decode, decode_json
 from svc.store.snapshots import HeldSnapshot
+from svc.store.values.records import decode, decode_json
 
 logger = logging.getLogger("svc.rest")
 

@@ -14,7 +14,7 @@ from svc.operations.searching import reader_for, rows_of
 from svc.query import plan_query
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
 from svc.resources import Rows
-from svc.store.records import decode
+from svc.store.values.records import decode
 
 BUILTIN = ("table-size", "database-size", "storage-volume", "main-thread-utilization", "resource-usage", "utilization")
 _KINDS = ("builtin", "custom")

@@ -17,8 +17,8 @@ from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.threads import in_thread, watch_for
 from svc.store.backup import BackupInfo, Backups, BadBackup, InUse, Source, Stopped, UnknownBackup, Watch, archive_pieces, spool
 from svc.store.backup.archive import Spool
-from svc.store.backup.online import swap_online
 from svc.store.backup.restore import Restore
+from svc.store.backup.restore_online import swap_online
 from svc.store.system import SYSTEM
 
 CONTENT_TYPE = "application/octet-stream"

@@ -18,8 +18,8 @@ from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.store import Table
-from svc.store.records import decode
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
+from svc.store.values.records import decode
 
 NO_KEY = "A suitable key was not found for this certificate"
 ALL_USES = ("https", "operations", "mqtt")

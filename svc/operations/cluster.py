@@ -29,9 +29,9 @@ from svc.operations.fields import Field, bad_request, read_fields
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store import Table, Transaction
-from svc.store.records import decode
 from svc.store.system import NODE_TABLE, SYSTEM
-from svc.store.writes import Decide
+from svc.store.values.records import decode
+from svc.store.writing.write_set import Decide
 
 _UPSERT = 3  # of `store.log.OPERATIONS`
 MAX_NODES = 1000  # of the registry

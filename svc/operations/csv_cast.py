@@ -17,9 +17,9 @@ from svc.content.json_type import decode_json
 from svc.content.texts import converter
 from svc.errors import BadBody, BadValue
 from svc.operations.fields import attribute_name_fault
-from svc.store.bulk_write import Refused
-from svc.store.conversion import autoconvert
 from svc.store.schema import Attribute
+from svc.store.values.conversion import autoconvert
+from svc.store.writing.bulk_write import Refused
 
 _WORDS: Mapping[str, object] = {
     "true": True, "TRUE": True, "false": False, "FALSE": False, "null": None, "NULL": None, "undefined": None,

@@ -15,10 +15,10 @@ from svc.operations.record_writes import CREATED, UPDATED
 from svc.operations.system_records import is_system, refuse_system
 from svc.operations.table_fields import CREATE_FIELDS, new_definition
 from svc.store import Database, WriterBusy, drops
-from svc.store.conversion import is_encodable
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
 from svc.store.system import SYSTEM
+from svc.store.values.conversion import is_encodable
 
 T = TypeVar("T")
 

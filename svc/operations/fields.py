@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from svc.errors import ClientError, ValidationError
-from svc.store.conversion import is_encodable
+from svc.store.values.conversion import is_encodable
 
 MAX_NAME = 250  # characters
 

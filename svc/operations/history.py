@@ -18,12 +18,12 @@ from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_records import refuse_system
 from svc.operations.value_stream import Steps, answer_list, answer_lists
 from svc.store import LogEntry, Table
-from svc.store.conversion import check_key
 from svc.store.env import Txn
-from svc.store.keys import encode_primary
-from svc.store.log_removal import remove_log_entries
-from svc.store.record_age import remove_records_before
+from svc.store.log.removal import remove_log_entries
 from svc.store.system import SYSTEM
+from svc.store.values.conversion import check_key
+from svc.store.values.keys import encode_primary
+from svc.store.writing.delete_records_before import remove_records_before
 
 SEARCH_TYPES = ("timestamp", "username", "hash_value")
 LOG_OFF = "To use this operation audit log must be enabled in svc-config.yaml"

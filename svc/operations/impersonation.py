@@ -20,7 +20,7 @@ from svc.operations.fields import MAX_NAME
 from svc.operations.node import Node
 from svc.operations.operation_lists import known_entries
 from svc.operations.registry import by_name
-from svc.store.conversion import printable
+from svc.store.values.conversion import printable
 
 _FORCED = {"super_user": False, "cluster_user": False}
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from svc.errors import BadValue, NotFound, Overloaded, Problem, Refusal
 from svc.operations.job_requests import kept_request
 from svc.store import Table, Transaction, WriterBusy
-from svc.store.keys import encode_key, index_key
-from svc.store.records import decode, iso_text
 from svc.store.system import JOB_TABLE, SYSTEM
 from svc.store.table import new_uuid
+from svc.store.values.keys import encode_key, index_key
+from svc.store.values.records import decode, iso_text
 
 if TYPE_CHECKING:
     from svc.operations.call import Call

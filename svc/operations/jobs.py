@@ -10,7 +10,7 @@ from svc.errors import NotFound
 from svc.operations.fields import Field, bad_request
 from svc.operations.job_runs import COMPLETE, KEPT_JOBS, KEPT_SECONDS, Job, JobFailed, Jobs
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
-from svc.store.records import to_ms
+from svc.store.values.records import to_ms
 
 if TYPE_CHECKING:
     from svc.operations.call import Call

@@ -24,7 +24,7 @@ from svc.errors import ClientError, Overloaded, ValidationError
 from svc.operations.fields import bad_request
 from svc.operations.outbound import PORTS, HostRules, connect
 from svc.operations.refusals import refused
-from svc.store.conversion import printable
+from svc.store.values.conversion import printable
 
 PIECE = 1 << 17  # bytes or characters: rows of a piece take about 1 ms to read
 TIMEOUT = 30.0  # seconds to connect, and without a byte

@@ -24,8 +24,8 @@ from svc.operations.operation import UPSERT, Operation
 from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
-from svc.store.bulk_write import BulkResult, Mode, Refused, bulk_write
 from svc.store.system import SYSTEM
+from svc.store.writing.bulk_write import BulkResult, Mode, Refused, bulk_write
 
 logger = logging.getLogger("svc.operations")
 

@@ -8,12 +8,12 @@ from operator import attrgetter
 from typing import Any
 
 from svc.store import LogEntry, Table
-from svc.store.keys import encode_primary
-from svc.store.log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
-from svc.store.merging import logged_changes
-from svc.store.records import decode, decode_payload, lsn_of, raw_payload
+from svc.store.log.transaction_log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
 from svc.store.system import SYSTEM, USER_SECRETS
-from svc.store.validation import Add
+from svc.store.values.keys import encode_primary
+from svc.store.values.records import decode, decode_payload, lsn_of, raw_payload
+from svc.store.values.validation import Add
+from svc.store.writing.merge_rules import logged_changes
 
 TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load's there are several, each made in some milliseconds
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from svc.store import Store, Table
-from svc.store.records import projection
 from svc.store.system import ANALYTICS_TABLE, SYSTEM
+from svc.store.values.records import projection
 
 _STEP = 64  # rows read between two looks at the clock
 

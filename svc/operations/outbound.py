@@ -21,7 +21,7 @@ from svc.config.hosts import HostPattern, canonical, is_public, read_address
 from svc.errors import ClientError
 from svc.operations.call import Call
 from svc.operations.refusals import refused
-from svc.store.conversion import printable
+from svc.store.values.conversion import printable
 
 PORTS = {"http": 80, "https": 443}
 

@@ -24,8 +24,8 @@ from svc.operations.operation_lists import expanded
 from svc.operations.read_rights import check_reads
 from svc.operations.refusals import SYSTEM_WRITE, Violations, refused, super_users_only, without_role
 from svc.operations.registry import by_name
-from svc.store.conversion import printable
 from svc.store.system import SYSTEM
+from svc.store.values.conversion import printable
 
 Body = Mapping[str, Any]
 

@@ -21,10 +21,10 @@ from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
 from svc.operations.refusals import check_written_attributes
 from svc.store import Table, Transaction
-from svc.store.conversion import INT_MAX, INT_MIN, LONG_MAX
-from svc.store.keys import Key
 from svc.store.schema import TableDefinition, key_type
-from svc.store.validation import EMPTY_KEYS, check_key
+from svc.store.values.conversion import INT_MAX, INT_MIN, LONG_MAX
+from svc.store.values.keys import Key
+from svc.store.values.validation import EMPTY_KEYS, check_key
 
 STEP = 32  # records between two looks at the clock
 SPLIT_STEP = 1024  # keys, the same

@@ -17,9 +17,9 @@ from svc.operations.operation import Operation
 from svc.operations.record_writes import INSERT, SPLIT_STEP, STEP, UPDATE, UPSERT, RecordWrites, key_reader, split_keys
 from svc.operations.system_records import is_system, prepare_system_records, refuse_system_write
 from svc.store import WriterBusy
-from svc.store.keys import Key
 from svc.store.system import USER_TABLE
-from svc.store.transaction import LONG_WRITES
+from svc.store.values.keys import Key
+from svc.store.writing.transaction import LONG_WRITES
 
 RECORDS = Field("records", "objects", "Records: objects with any attributes.", required=True)
 IDS = Field(

@@ -8,7 +8,7 @@ from typing import Any
 from svc.auth.roles import TableRights
 from svc.auth.users import User
 from svc.errors import Refusal
-from svc.store.conversion import printable
+from svc.store.values.conversion import printable
 
 REFUSED = "This operation is not authorized due to role restrictions and/or invalid database items"
 SYSTEM_WRITE = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."

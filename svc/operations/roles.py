@@ -14,9 +14,9 @@ from svc.operations.fields import IMPERSONATE, REPLICATED, Field
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.operation_lists import known_entries
 from svc.store import Table, Transaction
-from svc.store.conversion import printable
 from svc.store.env import Txn
 from svc.store.system import ROLE_TABLE, SYSTEM
+from svc.store.values.conversion import printable
 
 _NAME = re.compile(r"[\w\-]+", re.ASCII)
 _SHOWN = ("id", "role", "permission", "access", "__createdtime__", "__updatedtime__")

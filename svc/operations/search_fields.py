@@ -23,8 +23,8 @@ from svc.query.matching import CLOSED_RANGES
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem, SortKey
 from svc.query.resolve import related_table
 from svc.query.tables import AnyTable
-from svc.store.conversion import is_encodable, printable
 from svc.store.schema import Attribute
+from svc.store.values.conversion import is_encodable, printable
 
 LISTED_COMPARATORS = (
     Comparator.EQUALS,

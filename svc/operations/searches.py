@@ -21,8 +21,8 @@ from svc.query.plan import KeyLookup
 from svc.query.select import validate_select
 from svc.resources import Rows
 from svc.store import Table
-from svc.store.conversion import check_key
-from svc.store.keys import encode_key, storage_key
+from svc.store.values.conversion import check_key
+from svc.store.values.keys import encode_key, storage_key
 
 NOT_BESIDE_QUERY = ("conditions", "operator", "get_attributes", "sort", "limit", "offset", "reverse")
 

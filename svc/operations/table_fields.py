@@ -8,8 +8,8 @@ from typing import Any
 from svc.errors import ClientError, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import Field, attribute_name_fault
-from svc.store.conversion import is_encodable
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition, may_be_key
+from svc.store.values.conversion import is_encodable
 
 RESIDENCE_TEXT = "Clustering does not appear to be enabled. Cannot insert table with property 'residence'."
 DEFAULT_KEY = "id"

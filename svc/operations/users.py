@@ -26,8 +26,8 @@ from svc.operations.operation import ANYONE, SUPER_USER, Operation
 from svc.operations.roles import is_role_name
 from svc.store import Table, Transaction
 from svc.store.env import Txn
-from svc.store.records import decode
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
+from svc.store.values.records import decode
 
 STEP = 32  # users between two looks at the clock
 _TIMES = ("__createdtime__", "__updatedtime__")

@@ -9,7 +9,7 @@ from svc.query.matching import CLOSED_RANGES
 from svc.query.nodes import Comparator
 from svc.query.plan import Access, Comparison, IndexRange, KeyLookup, KeyRange, Nothing, Predicate
 from svc.query.tables import AnyTable
-from svc.store.keys import (
+from svc.store.values.keys import (
     FALSE_KEY,
     INDEX_CHARACTERS,
     MAX_STORED,

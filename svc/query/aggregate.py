@@ -37,8 +37,8 @@ from svc.query.resolve import is_many, related_table, required_attribute
 from svc.query.sorting import Collector
 from svc.query.sources import Pair
 from svc.query.tables import AnyIndex, AnyTable
-from svc.store.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
-from svc.store.records import MISSING
+from svc.store.values.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
+from svc.store.values.records import MISSING
 
 MAX_EXPIRED = 512  # entries counted off; with more of them the records are read
 SLICE = 1024  # records in one step

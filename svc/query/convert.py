@@ -14,8 +14,8 @@ from math import isfinite
 from svc.errors import BadValue, QueryError
 from svc.query.hints import for_value
 from svc.query.nodes import Bound, Conversion
-from svc.store.conversion import autoconvert, printable, shown, text_to_value
 from svc.store.schema import Attribute
+from svc.store.values.conversion import autoconvert, printable, shown, text_to_value
 
 _NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 302  # of a number of 1000 bits (schema-and-store §5)

@@ -24,7 +24,7 @@ from msgspec.msgpack import Decoder, encode
 from svc.errors import QueryError
 from svc.query.nodes import SortKey
 from svc.query.plan import Order, Position
-from svc.store.keys import MAX_STORED, decode_key
+from svc.store.values.keys import MAX_STORED, decode_key
 
 MAX_CHARACTERS = 2048  # a cursor is part of a URL
 

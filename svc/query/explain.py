@@ -36,8 +36,8 @@ from svc.query.plan import (
 )
 from svc.query.planner import estimated_cost, estimated_matches
 from svc.query.tables import AnyTable
-from svc.store.keys import NULL_KEY, TEXT, after, decode_key
-from svc.store.records import decode_payload_json, encode_payload
+from svc.store.values.keys import NULL_KEY, TEXT, after, decode_key
+from svc.store.values.records import decode_payload_json, encode_payload
 
 AT_ONCE = 256  # rows in one step
 _LONGEST = 60  # characters of a value in the description of an access

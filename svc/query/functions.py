@@ -20,8 +20,8 @@ from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Plan, Predicate, Related, iter_members
 from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chunks, in_steps, memo_key
 from svc.query.tables import AnyTable
-from svc.store.keys import encode_key, index_keys
-from svc.store.records import MISSING, decode_payload_json, encode_payload, projection
+from svc.store.values.keys import encode_key, index_keys
+from svc.store.values.records import MISSING, decode_payload_json, encode_payload, projection
 
 Filter = Callable[[list[Pair], Lookups], list[Pair]]
 Encoded = Callable[[list[Pair], Lookups], list[bytes]]

@@ -19,8 +19,8 @@ from svc.query.functions import INVERTED, Column
 from svc.query.matching import sort_bytes
 from svc.query.nodes import Aggregate, SortKey
 from svc.query.numbers import Accumulator, Average, Extreme, Sum
-from svc.store.keys import NUMBER, decode_key
-from svc.store.records import decode_payload_json, encode_payload, from_ms
+from svc.store.values.keys import NUMBER, decode_key
+from svc.store.values.records import decode_payload_json, encode_payload, from_ms
 
 MAX_GROUPS = 100_000
 _WAITING = 65_536  # values that wait with their groups, in all

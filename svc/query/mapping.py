@@ -40,7 +40,7 @@ from svc.query.nodes import (
     SortKey,
     grouped,
 )
-from svc.store.conversion import MAX_BITS, is_encodable, printable, shown, to_date
+from svc.store.values.conversion import MAX_BITS, is_encodable, printable, shown, to_date
 
 MAX_NODES = 10_000  # conditions, groups, names and elements of values in one query
 MAX_SORT_KEYS = 32

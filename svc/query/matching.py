@@ -22,8 +22,8 @@ from svc.errors import BadValue
 from svc.query.convert import text_form
 from svc.query.nodes import Comparator
 from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related
-from svc.store.keys import encode_key
-from svc.store.records import MISSING
+from svc.store.values.keys import encode_key
+from svc.store.values.records import MISSING
 
 Values = tuple[object, ...]
 _MANY = frozenset((list, set))  # types of values that are several

@@ -12,7 +12,7 @@ from math import fsum
 from typing import Any, Protocol
 
 from svc.query.matching import sort_bytes
-from svc.store.records import MISSING
+from svc.store.values.records import MISSING
 
 _FLOATS = 512  # summands, after which they become a few
 _EXACT = 1 << 53

@@ -61,7 +61,7 @@ from svc.query.resolve import resolve_sort_key, resolve_where
 from svc.query.seek import begins_behind, ordered_behind, range_behind
 from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
-from svc.store.keys import NULL_KEY, after
+from svc.store.values.keys import NULL_KEY, after
 
 PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
 USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed

@@ -26,10 +26,10 @@ from svc.query.matching import sort_bytes
 from svc.query.plan import Related
 from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
-from svc.store.conversion import key_from_text
-from svc.store.keys import after, encode_key, index_key, is_cut, storage_key
-from svc.store.records import MISSING, projection
 from svc.store.schema import Attribute, Relationship
+from svc.store.values.conversion import key_from_text
+from svc.store.values.keys import after, encode_key, index_key, is_cut, storage_key
+from svc.store.values.records import MISSING, projection
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
 

@@ -14,8 +14,8 @@ from svc.query.matching import CLOSED_RANGES, kind_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, SortKey
 from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related, iter_members
 from svc.query.tables import AnyTable
-from svc.store.conversion import key_from_text, printable
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.values.conversion import key_from_text, printable
 
 _TEXT_COMPARATORS = frozenset((Comparator.STARTS_WITH, Comparator.ENDS_WITH, Comparator.CONTAINS))
 _OPEN_RANGES = frozenset(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from svc.query.nodes import SortKey
 from svc.query.plan import Access, IndexRange, KeyLookup, KeyRange, Nothing, OrderedIndex, Plan, Position
-from svc.store.keys import after, decode_key, index_key, is_cut
+from svc.store.values.keys import after, decode_key, index_key, is_cut
 
 
 def plan_behind(plan: Plan, position: Position) -> Plan | None:

@@ -19,7 +19,8 @@ from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chun
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.sorting import Collector
 from svc.query.tables import AnyTable
-from svc.store.records import (
+from svc.store.schema import Attribute
+from svc.store.values.records import (
     MISSING,
     decode,
     decode_json_many,
@@ -28,7 +29,6 @@ from svc.store.records import (
     projection,
     version_of,
 )
-from svc.store.schema import Attribute
 
 SHAPED_AT_ONCE = 256  # related records
 SORTED_AT_ONCE = 1024

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from svc.query.sorting import Collector
 from svc.query.tables import AnyIndex, AnyTable
-from svc.store.keys import after, is_cut
+from svc.store.values.keys import after, is_cut
 
 Pair = tuple[bytes, bytes]  # stored primary key, raw record
 SortKeys = Callable[[list[Pair]], list[bytes]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from svc.store.computed import ComputedAttribute
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.computed import ComputedAttribute
 
 COUNTED = 10_000  # entries of a range, which nobody need count further to know that they are many
 

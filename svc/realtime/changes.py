@@ -25,10 +25,9 @@ from svc.query.relations import Links, Lookups
 from svc.query.select import compile_select
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.keys import decode_key, storage_key
-from svc.store.log import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
-from svc.store.merging import logged_changes, merge
-from svc.store.records import (
+from svc.store.log.transaction_log import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.values.keys import decode_key, storage_key
+from svc.store.values.records import (
     PAYLOAD_AT,
     decode,
     decode_json,
@@ -41,7 +40,8 @@ from svc.store.records import (
     raw_payload,
     version_of,
 )
-from svc.store.validation import Add
+from svc.store.values.validation import Add
+from svc.store.writing.merge_rules import logged_changes, merge
 
 EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
 FORMS = 3  # copies of the value that are kept: as stored, decoded, encoded for one kind of client

@@ -32,10 +32,10 @@ from svc.realtime.changes import Change
 from svc.realtime.event import Ended
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.keys import encode_key, is_hashed, storage_key
-from svc.store.log import NOTES
-from svc.store.records import lsn_of, version_of
+from svc.store.log.transaction_log import NOTES
 from svc.store.snapshots import HeldSnapshot
+from svc.store.values.keys import encode_key, is_hashed, storage_key
+from svc.store.values.records import lsn_of, version_of
 
 if TYPE_CHECKING:
     from svc.query.plan import AnyRows

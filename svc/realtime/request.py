@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from svc.auth.users import User
 from svc.query.nodes import Filter, Select
 from svc.store import Table
-from svc.store.keys import Key
+from svc.store.values.keys import Key
 
 
 @dataclass(slots=True)

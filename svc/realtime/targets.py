@@ -22,7 +22,7 @@ from svc.query.access_paths import collection_below
 from svc.query.plan import Comparison
 from svc.realtime.request import SubscriptionRequest
 from svc.store import Table
-from svc.store.keys import after, decode_key, encode_primary, list_prefix_range, prefix_range
+from svc.store.values.keys import after, decode_key, encode_primary, list_prefix_range, prefix_range
 
 T = TypeVar("T")
 

@@ -28,9 +28,9 @@ from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
 from svc.store.system import SYSTEM
-from svc.store.transaction import LONG_WRITES
-from svc.store.validation import EMPTY_KEYS, check_key, key_from_text
-from svc.store.writes import Decide, Found
+from svc.store.values.validation import EMPTY_KEYS, check_key, key_from_text
+from svc.store.writing.transaction import LONG_WRITES
+from svc.store.writing.write_set import Decide, Found
 
 if TYPE_CHECKING:
     from svc.auth.users import User

@@ -12,8 +12,8 @@ from svc import __version__
 from svc.clock import Clock
 from svc.errors import ConfigError, Problem
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.system import INFO_TABLE, SYSTEM
+from svc.store.values.records import decode
 
 
 def parsed(version: str) -> tuple[int, ...]:

@@ -45,11 +45,11 @@ from svc.server.operations_port import OperationsPort
 from svc.server.secure_port import HTTP, OPERATIONS, SecurePort
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
-from svc.store.reclamation import ReclamationSettings
+from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.schema import TableDefinition
 from svc.store.snapshots import SnapshotLimits
 from svc.store.system import SYSTEM, ensure_system
-from svc.store.write_queue import QueueLimits
+from svc.store.writing.writer_queue import QueueLimits
 from svc.tls.entries import StoredCertificates
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)

@@ -3,12 +3,12 @@
 from svc.store.blobs import Blob, create_blob
 from svc.store.database import Database
 from svc.store.env import WriterBusy
-from svc.store.index import Index
-from svc.store.log import LogEntry
-from svc.store.records import MISSING
+from svc.store.indexes.index import Index
+from svc.store.log.transaction_log import LogEntry
 from svc.store.store import Store
 from svc.store.table import Table
-from svc.store.transaction import Transaction
-from svc.store.writes import Precondition
+from svc.store.values.records import MISSING
+from svc.store.writing.transaction import Transaction
+from svc.store.writing.write_set import Precondition
 
 __all__ = ["MISSING", "Blob", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction", "WriterBusy", "create_blob"]

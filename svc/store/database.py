@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from svc.clock import Clock
 from svc.errors import ClientError, NoSpace, NotFound, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
-from svc.store.build import build_slice
 from svc.store.definitions import (
     BLOBS_KEY,
     DEFINITIONS_STORE,
@@ -41,18 +40,19 @@ from svc.store.definitions import (
     table_key,
 )
 from svc.store.env import MAX_STORES, Environment, Handle, LmdbError, Txn, store_problem
-from svc.store.index import Index, IndexCaches
-from svc.store.last_writes import LastWrites
-from svc.store.log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
-from svc.store.names import RECORDS, NamePool, StoreNames, default_name, forget_names
-from svc.store.records import decode, has_files
+from svc.store.indexes.build import build_slice
+from svc.store.indexes.index import Index, IndexCaches
+from svc.store.key_sequence import KeySequence
+from svc.store.log.last_writes import LastWrites
+from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
 from svc.store.schema import Attribute, TableDefinition, compare
-from svc.store.sequence import KeySequence
+from svc.store.store_names import RECORDS, NamePool, StoreNames, default_name, forget_names
 from svc.store.table import Table
+from svc.store.values.records import decode, has_files
 
 if TYPE_CHECKING:
     from svc.store.store import Store
-    from svc.store.writes import IndexChange
+    from svc.store.writing.write_set import IndexChange
 
 logger = logging.getLogger("svc.store")
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from struct import Struct as Layout
 
 from svc.errors import SchemaError
-from svc.store.computed import check_computed
-from svc.store.conversion import is_encodable
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
+from svc.store.values.computed import check_computed
+from svc.store.values.conversion import is_encodable
 
 DEFINITIONS_STORE = "$definitions"
 EXPIRY_STORE = "$expiry"

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING
 from svc.errors import NotFound
 from svc.store.definitions import StoredTable, build_key, store_key, table_key
 from svc.store.env import LmdbError, Txn
-from svc.store.keys import after
-from svc.store.long_change import LmdbCall, LongChange
-from svc.store.records import MISSING, decode, projection
-from svc.store.writes import WriteSet
+from svc.store.values.keys import after
+from svc.store.values.records import MISSING, decode, projection
+from svc.store.writing.long_task import LmdbCall, LongChange
+from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database

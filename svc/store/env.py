@@ -48,9 +48,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import lmdb
 
 from svc.errors import NoSpace, Problem, StoreFailure
-from svc.store.copying import RawCopy
-from svc.store.gate import Gate
-from svc.store.occupancy import Occupancy, Occupied
+from svc.store.disk.database_copy import RawCopy
+from svc.store.disk.database_locks import Occupancy, Occupied
+from svc.store.disk.writer_gate import Gate
 
 if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from svc.errors import Problem
 from svc.store.blobs import Sweep
-from svc.store.build import build_slice
 from svc.store.definitions import build_key
+from svc.store.disk.database_locks import KeepFiles
 from svc.store.env import LmdbError, WriterBusy, store_problem
-from svc.store.occupancy import KeepFiles
-from svc.store.writes import WriteSet
+from svc.store.indexes.build import build_slice
+from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database

@@ -28,19 +28,19 @@ from svc.store.backup.restore import InterruptedRestore, interrupted_restore, ma
 from svc.store.blobs import Helper
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
+from svc.store.disk.reclamation import Reclamation, ReclamationSettings
 from svc.store.drops import Closing, Remover, leftovers, move_away
 from svc.store.env import MAP_BYTES, Holder, WriterBusy, new_helper
-from svc.store.index import IndexCaches
-from svc.store.log import LogEntry
+from svc.store.indexes.index import IndexCaches
+from svc.store.log.transaction_log import LogEntry
 from svc.store.maintenance import Maintenance
-from svc.store.reclamation import Reclamation, ReclamationSettings
-from svc.store.records import COMPRESS_ABOVE, NEVER
 from svc.store.schema import TableDefinition
 from svc.store.slices import Slices
 from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
 from svc.store.table import Table
-from svc.store.transaction import Transaction
-from svc.store.write_queue import FOREIGN_PAUSE, QueueLimits, WriteQueue
+from svc.store.values.records import COMPRESS_ABOVE, NEVER
+from svc.store.writing.transaction import Transaction
+from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriteQueue
 
 logger = logging.getLogger("svc.store")
 

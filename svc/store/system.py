@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from svc.errors import Problem
 from svc.store import Database, Store
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 
 SYSTEM = "system"
 USER_TABLE = "svc_user"

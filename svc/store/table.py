@@ -18,11 +18,13 @@ from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
-from svc.store.computed import ComputedAttribute, ComputeFunction, computed_attributes
 from svc.store.definitions import StoredTable, indexed_attributes
 from svc.store.env import Handle, LmdbError, Txn, store_bytes, store_problem
-from svc.store.index import Index
-from svc.store.keys import (
+from svc.store.indexes.index import Index
+from svc.store.key_sequence import KeySequence
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.computed import ComputedAttribute, ComputeFunction, computed_attributes
+from svc.store.values.keys import (
     MAX_STORED,
     Key,
     decode_key,
@@ -34,10 +36,8 @@ from svc.store.keys import (
     storage_key,
     storage_low,
 )
-from svc.store.records import FORMAT, MISSING, decode, expiry_of, projection
-from svc.store.schema import Attribute, TableDefinition
-from svc.store.sequence import KeySequence
-from svc.store.validation import Validator
+from svc.store.values.records import FORMAT, MISSING, decode, expiry_of, projection
+from svc.store.values.validation import Validator
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -382,7 +382,7 @@ class Table:
         validate: bool = True,
     ) -> Iterator[int]:
         """Store many records; see `load.load`."""
-        from svc.store.load import load
+        from svc.store.writing.batch_load import load
 
         return load(self, records, batch=batch, progress=progress, validate=validate)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from svc.config import Section
 from svc.store import Store
-from svc.store.log import LogEntry
-from svc.store.records import decode
+from svc.store.log.transaction_log import LogEntry
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
+from svc.store.values.records import decode
 
 Stamp = tuple[int, int, int] | None
 

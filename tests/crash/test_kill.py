@@ -25,10 +25,10 @@ from typing import Any
 
 from svc.errors import Problem
 from svc.store import Precondition, Store, Table, database
-from svc.store.check import check_database
-from svc.store.keys import encode_key
-from svc.store.records import decode
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import encode_key
+from svc.store.values.records import decode
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "4"))

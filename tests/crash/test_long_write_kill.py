@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 from svc.store import Store, Transaction
-from svc.store.check import check_database
-from svc.store.records import decode
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "6"))

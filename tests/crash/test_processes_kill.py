@@ -35,12 +35,12 @@ from svc.clock import SYSTEM_CLOCK
 from svc.errors import Problem
 from svc.loop import new_loop
 from svc.store import Store, Table
-from svc.store.check import check_database
-from svc.store.keys import decode_key
-from svc.store.log import DELETE
-from svc.store.records import decode
+from svc.store.integrity.check import check_database
+from svc.store.log.transaction_log import DELETE
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.validation import Add
+from svc.store.values.keys import decode_key
+from svc.store.values.records import decode
+from svc.store.values.validation import Add
 
 ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "60"))

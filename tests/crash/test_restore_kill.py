@@ -19,11 +19,11 @@ import pytest
 from svc.errors import Problem
 from svc.store import Store, create_blob
 from svc.store.backup import Backups, Source, interrupted_restore, restore_offline
-from svc.store.backup.online import swap_online
 from svc.store.backup.restore import Restore
+from svc.store.backup.restore_online import swap_online
 from svc.store.blobs import Blob
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 
 ROOT = Path(__file__).parents[2]
 MAP_BYTES = 1 << 30

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.store import Store
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.integration.conftest import Process
 
 

@@ -20,7 +20,7 @@ import pytest
 from websockets.sync.client import connect
 
 from svc.store import Store
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.integration.conftest import PASSWORD, Process, free_port
 from tests.support.certificates import Authority, Pair, authority, client_context, localhost
 from tests.support.revocation import Responder, make_answer, make_list

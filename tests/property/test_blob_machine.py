@@ -16,11 +16,11 @@ from svc.clock import FakeClock
 from svc.errors import ClientError, StoreFailure
 from svc.store import Store, Table
 from svc.store.blobs import Blob, blobs_in, create_blob
-from svc.store.check import check_database
 from svc.store.env import Environment
+from svc.store.integrity.check import check_database
 from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 from tests.support.profile import examples
 
 RETENTION = 100.0  # seconds

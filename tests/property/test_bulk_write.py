@@ -18,11 +18,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from svc.store import Store, Table, bulk_write, writes
-from svc.store.bulk_write import BulkResult, Refused
-from svc.store.check import check_database
-from svc.store.records import decode
+from svc.store import Store, Table
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
+from svc.store.writing import bulk_write, write_set
+from svc.store.writing.bulk_write import BulkResult, Refused
 from tests.support.fakes import AtOnce, TickingClock
 
 NOTE = TableDefinition(
@@ -107,9 +108,9 @@ def opened() -> Iterator[Table]:
     patch = pytest.MonkeyPatch()
     try:
         for module, name, value in (
-            (writes, "MANY", 3),
-            (writes, "_ENTRIES", 2),
-            (writes, "_RUN", 4),
+            (write_set, "MANY", 3),
+            (write_set, "_ENTRIES", 2),
+            (write_set, "_RUN", 4),
             (bulk_write, "_PREPARED", 2),
             (bulk_write, "_RUN", 3),
         ):

@@ -14,8 +14,8 @@ from svc.content.content_type import ContentType, Shape, run
 from svc.content.csv_reader import CsvRecord
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError
-from svc.store.records import encode as encode_record
 from svc.store.schema import Attribute
+from svc.store.values.records import encode as encode_record
 
 TYPES = ContentTypes.built_in()
 JSON: ContentType = TYPES["application/json"]

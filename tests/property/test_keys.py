@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import BadValue
-from svc.store.keys import (
+from svc.store.values.keys import (
     KEPT_BYTES,
     MAX_STORED,
     after,

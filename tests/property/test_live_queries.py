@@ -15,8 +15,8 @@ from svc.query.plan import AllOf
 from svc.query.resolve import resolve_where
 from svc.realtime.live import kept, queries, snapshots, subscription, worked, workers
 from svc.realtime.live.filing import Filing
-from svc.store.keys import encode_key
-from svc.store.records import MISSING, encode
+from svc.store.values.keys import encode_key
+from svc.store.values.records import MISSING, encode
 from tests.support import plans
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from svc.errors import Overloaded, Problem, RecordExists, ServerError
-from svc.store import Database, LogEntry, Store, Table, Transaction, WriterBusy, long_write, transaction
-from svc.store.check import check_database
-from svc.store.records import decode
+from svc.store import Database, LogEntry, Store, Table, Transaction, WriterBusy
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.validation import Add
+from svc.store.values.records import decode
+from svc.store.values.validation import Add
+from svc.store.writing import long_write, transaction
 from tests.support.fakes import HeldBack, TickingClock
 from tests.support.profile import examples
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from svc.errors import Problem
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 from tests.support.profile import examples
 

@@ -13,7 +13,7 @@ from svc.query import parse_query, plan_query, print_query, query_from_mapping, 
 from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import brand_definition, product_definition, shop
 

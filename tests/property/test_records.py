@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import StoreFailure
-from svc.store.records import MISSING, NEVER, decode, decode_json, encode, expiry_of, iso_text, lsn_of, projection, to_ms, version_of
+from svc.store.values.records import MISSING, NEVER, decode, decode_json, encode, expiry_of, iso_text, lsn_of, projection, to_ms, version_of
 
 moments = st.datetimes(timezones=st.just(UTC)) | st.datetimes()
 integers = st.integers() | st.integers(-(2**1000), 2**1000) | st.sampled_from((2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from svc.messages import HeaderBlock, Request
 from svc.store.blobs import Blob, create_blob
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.node import Node, Wire
 from tests.support.operations import OperationsNode
 

@@ -29,9 +29,9 @@ from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
 from svc.realtime.targets import is_child
 from svc.store import Database, Store, Table
-from svc.store.keys import encode_key, storage_key
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
+from svc.store.values.keys import encode_key, storage_key
 from tests.support.hub import Sibling, StillLoop, carry_out
 from tests.support.profile import examples
 

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError, ValidationError
-from svc.store.conversion import autoconvert, date_from_ms, key_from_text, ms_from_date, text_to_value
-from svc.store.records import decode, encode
 from svc.store.schema import SCALAR_TYPES, Attribute, Relationship, Structure, TableDefinition
-from svc.store.validation import Add, Validator, check_key
+from svc.store.values.conversion import autoconvert, date_from_ms, key_from_text, ms_from_date, text_to_value
+from svc.store.values.records import decode, encode
+from svc.store.values.validation import Add, Validator, check_key
 
 INNER = Structure(
     "Inner",

@@ -1,4 +1,4 @@
-"""svc.store.write_queue: every interleaving of short and long writers, of those who give up, and of another process.
+"""svc.store.writing.writer_queue: every interleaving of short and long writers, of those who give up, and of another process.
 
 The loop is stepped by hand, so that anything may happen while a writer has been called and has not come in. What must hold after each step: what
 `verify` asserts; one long write inside at most, and nobody else comes in meanwhile; one timer if another process is waited for, else none. And when
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from svc.clock import FakeClock
-from svc.store.write_queue import QueueLimits, State, WriteQueue
+from svc.store.writing.writer_queue import QueueLimits, State, WriteQueue
 from tests.support.profile import examples
 
 

@@ -110,7 +110,7 @@ class Sibling:
 
 def carry_out(transaction: Any, table: Any, kind: str, key: Any, data: Any) -> None:
     """One write as tests note it down."""
-    from svc.store.validation import Add
+    from svc.store.values.validation import Add
 
     key = tuple(key) if isinstance(key, list) else key
     if kind == "put":

@@ -16,7 +16,7 @@ from svc.realtime.event import Ended
 from svc.realtime.feed import CommitFeed
 from svc.realtime.live import LiveQueries, LiveSubscription
 from svc.store import Store, Table
-from svc.store.records import decode, encode_payload
+from svc.store.values.records import decode, encode_payload
 
 TURNS = 100_000  # of the loop, after which something never comes to rest
 

@@ -118,7 +118,7 @@ class OperationsNode:
             while not run.done:
                 found += run.step(1000)
             run.close()
-            from svc.store.records import decode_json
+            from svc.store.values.records import decode_json
 
             visible = result.visible
             records = [decode_json(row) if isinstance(row, bytes) else row for row in found]

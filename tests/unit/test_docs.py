@@ -11,9 +11,9 @@ import pytest
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
 from svc.operations.reference import reference
-from svc.store.computed import computed_attributes
-from svc.store.expression_values import FUNCTIONS
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
+from svc.store.values.computed import computed_attributes
+from svc.store.values.expression_functions import FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -19,7 +19,7 @@ from svc.realtime.live.record_change import RecordChange
 from svc.realtime.live.snapshots import ListSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
 from svc.realtime.live.worked import TOO_MUCH, WorkedResult
-from svc.store.records import encode_payload
+from svc.store.values.records import encode_payload
 
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from svc.store.keys import Key, decode_key
-from svc.store.records import decode, decode_json, decode_payload, decode_payload_json
+from svc.store.values.keys import Key, decode_key
+from svc.store.values.records import decode, decode_json, decode_payload, decode_payload_json
 
 Read = Callable[[bytes, bool], Any]  # (content, native) -> value: see `Event.members`
 

@@ -21,8 +21,8 @@ from svc.query.nodes import Comparator
 from svc.query.plan import AllOf, AnyOf, Comparison, KeyRange, Never, Nothing, Predicate
 from svc.query.tables import AnyTable
 from svc.realtime.live.ranges import Ranges
-from svc.store.keys import NULL_KEY, NUMBER, encode_key, index_key, index_keys, index_prefix_range
-from svc.store.records import MISSING
+from svc.store.values.keys import NULL_KEY, NUMBER, encode_key, index_key, index_keys, index_prefix_range
+from svc.store.values.records import MISSING
 
 Item = TypeVar("Item")
 

@@ -30,8 +30,8 @@ from svc.realtime.live.snapshots import KeptSnapshot, ListSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
 from svc.realtime.live.worked import TOO_MUCH, WorkedResult
 from svc.store.env import Txn
-from svc.store.keys import is_hashed
-from svc.store.records import encode_payload, expiry_of
+from svc.store.values.keys import is_hashed
+from svc.store.values.records import encode_payload, expiry_of
 
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries

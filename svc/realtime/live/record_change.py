@@ -5,9 +5,9 @@ from __future__ import annotations
 from svc.realtime.changes import after_of
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.keys import storage_key
-from svc.store.log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
-from svc.store.records import expiry_of
+from svc.store.log.transaction_log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
+from svc.store.values.keys import storage_key
+from svc.store.values.records import expiry_of
 
 WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))  # kinds of entries that may change what a query finds
 

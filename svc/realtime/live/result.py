@@ -12,7 +12,7 @@ from svc.realtime.live.events import Read, RowEvent, id_of, read_record
 from svc.realtime.live.record_change import RecordChange
 from svc.realtime.live.snapshots import RunSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
-from svc.store.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
+from svc.store.values.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
 
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries

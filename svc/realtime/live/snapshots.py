@@ -8,8 +8,8 @@ from typing import Any
 from svc.query.plan import AnyRows
 from svc.realtime.live.events import LiveEvent, Read, RowEvent, shown_key
 from svc.store.env import Txn
-from svc.store.keys import Key, decode_key, is_hashed
 from svc.store.snapshots import HeldSnapshot
+from svc.store.values.keys import Key, decode_key, is_hashed
 
 ROWS_AT_ONCE = 64  # made between two looks at the clock
 SECONDS = 0.002  # of work for one `take`

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from svc.store.conversion import INT_MAX, INT_MIN, KEY_LIMIT, LONG_MAX, MAX_DATE_MS, MIN_DATE_MS
-from svc.store.keys import MAX_KEY_CHARACTERS
 from svc.store.schema import Attribute, Structure, TableDefinition, key_type
+from svc.store.values.conversion import INT_MAX, INT_MIN, KEY_LIMIT, LONG_MAX, MAX_DATE_MS, MIN_DATE_MS
+from svc.store.values.keys import MAX_KEY_CHARACTERS
 
 Schema = dict[str, Any]
 

@@ -26,10 +26,10 @@ from svc.errors import BadValue, Problem
 from svc.store.backup.files import copy_file, hash_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.source import DATA_FILE, Source, open_readonly, stored_tables
 from svc.store.backup.watch import Watch
-from svc.store.copying import META, META_MAGIC
 from svc.store.definitions import DEFINITIONS_STORE, check_database_name
+from svc.store.disk.database_copy import META, META_MAGIC
 from svc.store.env import store_problem
-from svc.store.records import iso_text
+from svc.store.values.records import iso_text
 
 logger = logging.getLogger("svc.store")
 

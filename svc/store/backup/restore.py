@@ -26,8 +26,8 @@ from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadB
 from svc.store.backup.source import DATA_FILE
 from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
+from svc.store.disk.database_locks import KeepFiles, Occupancy, Occupied
 from svc.store.env import store_problem
-from svc.store.occupancy import KeepFiles, Occupancy, Occupied
 
 _STAGED, _MARK = ".restore-", ".restoring-"
 _AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start

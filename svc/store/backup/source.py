@@ -23,10 +23,10 @@ from svc.store.backup.files import write_file
 from svc.store.backup.watch import Watch
 from svc.store.blobs import BLOBS_STORE, Ledger
 from svc.store.blobs.files import ERROR, PART, relative_name
-from svc.store.copying import Copy, RawCopy
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
+from svc.store.disk.database_copy import Copy, RawCopy
+from svc.store.disk.database_locks import KeepFiles
 from svc.store.env import MAP_BYTES, MAX_READERS, MAX_STORES, Handle, Txn, store_problem
-from svc.store.occupancy import KeepFiles
 
 if TYPE_CHECKING:
     from svc.store.database import Database

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svc.store.copying import Stopped
+from svc.store.disk.database_copy import Stopped
 
 __all__ = ["Stopped", "Watch"]
 

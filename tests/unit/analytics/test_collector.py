@@ -11,8 +11,8 @@ from svc.analytics import Analytics
 from svc.analytics.metric_tables import ID_STEP
 from svc.clock import FakeClock
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, ensure_system
+from svc.store.values.records import decode
 
 
 class ImmediateExecutor(Executor):

@@ -10,8 +10,8 @@ from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.users import UserDirectory
 from svc.errors import ConfigError, NoSpace, Problem
 from svc.store import Database, Store
-from svc.store.records import decode
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
+from svc.store.values.records import decode
 
 
 @pytest.fixture

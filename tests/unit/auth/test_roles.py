@@ -7,8 +7,8 @@ import pytest
 from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, AttributeRights, TableRights, evaluate, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, Problem
-from svc.store.records import encode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import encode
 
 World = Any  # tests/unit/auth/conftest.py
 

@@ -16,9 +16,9 @@ from svc.config import Config
 from svc.errors import Problem, StoreFailure
 from svc.messages import HeaderBlock, Request
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import SESSION_TABLE, SYSTEM, USER_TABLE, ensure_system
+from svc.store.values.records import decode
 
 World = Any  # tests/unit/auth/conftest.py
 HOST = "localhost:9926"

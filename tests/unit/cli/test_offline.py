@@ -14,8 +14,8 @@ from svc.config.document import write_document
 from svc.operations.registry import by_name
 from svc.root.installation import RootLock
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 
 DOG = TableDefinition("Dog", attributes=(Attribute("id", primary_key=True), Attribute("name", indexed=True)))
 

@@ -11,7 +11,7 @@ from svc.content.cbor_type import CborType
 from svc.content.content_type import Shape
 from svc.errors import NotAcceptable, StoreFailure
 from svc.store.blobs import create_blob
-from svc.store.records import encode
+from svc.store.values.records import encode
 
 CBOR = CborType()
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)

@@ -6,8 +6,8 @@ from svc.content import csv_reader
 from svc.content.content_type import run
 from svc.content.csv_reader import SLICE_CELLS, Quoted, iter_rows
 from svc.errors import BadBody, BadValue
-from svc.store.conversion import date_from_text
 from svc.store.schema import Attribute
+from svc.store.values.conversion import date_from_text
 
 
 def decode_csv(text: str, attributes: Any) -> Any:

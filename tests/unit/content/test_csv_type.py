@@ -9,8 +9,8 @@ from svc.content.csv_type import CsvType
 from svc.errors import BadBody
 from svc.store.blobs import create_blob
 from svc.store.blobs.blob import DESCRIPTION
-from svc.store.records import encode
 from svc.store.schema import Attribute
+from svc.store.values.records import encode
 
 CSV = CsvType()
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)

@@ -6,8 +6,8 @@ from svc.content import form_type
 from svc.content.content_type import Shape, run
 from svc.content.form_type import SLICE_FIELDS, FormType
 from svc.errors import BadBody, BadValue
-from svc.store.records import encode
 from svc.store.schema import Attribute
+from svc.store.values.records import encode
 
 FORM = FormType()
 

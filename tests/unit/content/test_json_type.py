@@ -6,7 +6,7 @@ import pytest
 from svc.content.content_type import Shape
 from svc.content.json_type import JsonType, decode_json, encode_json
 from svc.errors import BadBody
-from svc.store.records import encode
+from svc.store.values.records import encode
 
 JSON = JsonType()
 

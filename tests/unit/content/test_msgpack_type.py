@@ -12,7 +12,7 @@ from svc.content.msgpack_reader import decode_msgpack
 from svc.content.msgpack_type import MsgpackType
 from svc.errors import NotAcceptable, StoreFailure
 from svc.store.blobs import create_blob
-from svc.store.records import encode
+from svc.store.values.records import encode
 
 
 def decode_sequence(body: bytes) -> Any:

@@ -2,7 +2,7 @@ import pytest
 
 from svc.content.ndjson_type import NdjsonType
 from svc.errors import BadBody
-from svc.store.records import encode
+from svc.store.values.records import encode
 
 NDJSON = NdjsonType()
 

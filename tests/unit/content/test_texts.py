@@ -4,8 +4,8 @@ import pytest
 
 from svc.content.texts import convert, converter, decode_text
 from svc.errors import BadBody, BadValue
-from svc.store.conversion import date_from_text
 from svc.store.schema import Attribute, Relationship
+from svc.store.values.conversion import date_from_text
 
 
 @pytest.mark.parametrize(

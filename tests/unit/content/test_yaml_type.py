@@ -6,7 +6,7 @@ import yaml
 
 from svc.content.yaml_type import YamlType
 from svc.errors import NotAcceptable
-from svc.store.records import encode
+from svc.store.values.records import encode
 
 YAML = YamlType()
 RECORD = {

@@ -13,7 +13,7 @@ import pytest
 from svc.content import multipart
 from svc.errors import NoSpace
 from svc.store.blobs import BlobFile
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.node import Node, Wire
 
 SCHEMA = """

@@ -9,7 +9,7 @@ import pytest
 
 from svc.content.cbor_type import encode_cbor
 from svc.content.msgpack_type import encode_msgpack
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.node import Node, Wire
 
 SCHEMA = """

@@ -19,8 +19,8 @@ from svc.errors import Problem, SnapshotLost, StoreFailure
 from svc.messages import Response
 from svc.store import Store, Table, Transaction, create_blob
 from svc.store.backup.restore import Restore
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
 DOG = TableDefinition(

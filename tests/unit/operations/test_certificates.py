@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from svc.errors import Problem
-from svc.store.records import decode
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
+from svc.store.values.records import decode
 from svc.tls.certificates import ensure_certificates, fits, key_to_pem, make_request, read_certificate, read_key, to_pem
 from tests.support.operations import OperationsNode
 

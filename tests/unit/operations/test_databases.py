@@ -13,7 +13,7 @@ from svc.operations.table_fields import RESIDENCE_TEXT
 from svc.query import QueryCache
 from svc.resources.table_resource import table_resource
 from svc.store.blobs import create_blob
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
 SYSTEM_TEXT = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."

@@ -10,7 +10,7 @@ import pytest
 
 from svc.auth.users import User
 from svc.operations import descriptions
-from svc.store import last_writes
+from svc.store.log import last_writes
 from svc.store.schema import Attribute, Relationship, Structure, TableDefinition
 from tests.support.fakes import TickingClock
 from tests.support.operations import OperationsNode

@@ -19,7 +19,7 @@ from svc.messages import HeaderBlock, Request, Response
 from svc.operations import log_entries, value_stream
 from svc.store import Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.validation import Add
+from svc.store.values.validation import Add
 from tests.support.faults import Volume
 from tests.support.operations import OperationsNode
 
@@ -372,7 +372,7 @@ def test_removing_needs_a_time(node: OperationsNode, dogs: Table) -> None:
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("kind", ["Float", "Date"])
 def test_old_records_are_deleted(node: OperationsNode, monkeypatch: pytest.MonkeyPatch, indexed: bool, kind: str) -> None:
-    monkeypatch.setattr("svc.store.record_age.BATCH", 7)
+    monkeypatch.setattr("svc.store.writing.delete_records_before.BATCH", 7)
     made = Attribute("made", kind, created_time=True, indexed=indexed)
     table = node.store.open_database("data").define_table(
         TableDefinition("dog", "data", attributes=(Attribute("id", primary_key=True), made))

@@ -15,8 +15,8 @@ from svc.operations.call import Call
 from svc.operations.fields import Field
 from svc.operations.job_runs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
 from svc.operations.operation import SUPER_USER, Operation
-from svc.store.records import decode
 from svc.store.system import JOB_TABLE
+from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
 ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "text", "", secret=True),))

@@ -20,8 +20,8 @@ from svc.operations import csv_cast, load_sources, loads, outbound, s3
 from svc.operations.json_records import JsonRecords
 from svc.operations.outbound import Endpoint
 from svc.store import Table
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
 PLANT = TableDefinition(

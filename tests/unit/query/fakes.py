@@ -7,10 +7,10 @@ from itertools import groupby, islice
 from operator import itemgetter
 from types import SimpleNamespace
 
-from svc.store.computed import computed_attributes
-from svc.store.keys import encode_key, index_keys, storage_key
-from svc.store.records import encode
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.values.computed import computed_attributes
+from svc.store.values.keys import encode_key, index_keys, storage_key
+from svc.store.values.records import encode
 
 
 class FakeIndex:

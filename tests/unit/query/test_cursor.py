@@ -14,8 +14,8 @@ from svc.query.execution import execute
 from svc.query.nodes import Query, SortKey
 from svc.query.plan import Order, Position
 from svc.store import Store
-from svc.store.keys import encode_key
-from svc.store.records import decode
+from svc.store.values.keys import encode_key
+from svc.store.values.records import decode
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 PRODUCTS = [

@@ -4,8 +4,8 @@ import pytest
 
 from svc.query import QueryCache, execute, parse_query, plan_query
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from svc.query import parse_query, plan_query
 from svc.query.execution import execute
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.unit.query.fakes import shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)

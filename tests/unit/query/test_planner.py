@@ -5,7 +5,7 @@ from svc.query import parse_query, plan_query
 from svc.query.execution import result_columns
 from svc.query.nodes import Comparator, Condition, Group, Query, SortKey
 from svc.query.plan import AllOf, AnyOf, Comparison, IndexRange, KeyLookup, KeyRange, Nothing, OrderedIndex, ThroughRelated, Union
-from svc.store.keys import after, encode_key, index_key, prefix_range
+from svc.store.values.keys import after, encode_key, index_key, prefix_range
 from tests.unit.query.fakes import product_definition, shop
 
 RECORDS = [

@@ -7,8 +7,8 @@ from svc.query import parse_query, plan_query, relations
 from svc.query.execution import execute
 from svc.query.plan import KeyRange, ThroughRelated
 from svc.store import Store
-from svc.store.records import decode
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.values.records import decode
 from tests.unit.query.fakes import FakeTable, shop
 
 SEAT = TableDefinition(

@@ -8,10 +8,10 @@ import pytest
 from svc.query.nodes import Select, SelectItem
 from svc.realtime.changes import Change, LogEvent, View, after_of
 from svc.store import LogEntry, Table
-from svc.store.log import EXPIRE, RELOCATE
-from svc.store.records import decode
+from svc.store.log.transaction_log import EXPIRE, RELOCATE
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.validation import Add
+from svc.store.values.records import decode
+from svc.store.values.validation import Add
 from tests.support.scene import Scene
 
 QUIET = TableDefinition("Quiet", attributes=(Attribute("id", primary_key=True), Attribute("a"), Attribute("n", "Int")), audit=False)

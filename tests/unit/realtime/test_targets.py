@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from svc.errors import ClientError, Problem
 from svc.realtime.request import SubscriptionRequest
 from svc.realtime.targets import Target, TargetIndex, target_of
-from svc.store.keys import encode_key
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import encode_key
 from tests.support.scene import Scene
 
 KEYS: list[Any] = ["", "a", "a/", "a/1", "a/1/x", "ab", "b", "b/1", 5, ("a", "1"), ("a", "1", "x"), ("a", 1), ("b", "1"), None]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from svc.auth.users import Role, User
-from svc.store import write_queue
+from svc.store.writing import writer_queue
 from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
 
@@ -199,7 +199,7 @@ def test_a_large_record_is_committed_beside_the_turn(client: Client) -> None:
 @pytest.mark.parametrize("number", [1, 60])
 def test_blobs_are_saved_before_they_are_committed(node: Node, client: Client, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
-    monkeypatch.setattr("svc.store.transaction.save_now", lambda blob, files: saved.append(1))  # would hold the loop
+    monkeypatch.setattr("svc.store.writing.transaction.save_now", lambda blob, files: saved.append(1))  # would hold the loop
     papers = [{"id": f"p{n}", "content": "x" * 12_000} for n in range(number)]
     answer = client.ask("PUT", "/Paper/", papers) if number > 1 else client.ask("PUT", "/Paper/p0", papers[0])
     assert answer[0] == 204 and not saved
@@ -235,7 +235,7 @@ def test_readers_and_writers_beside_a_long_write(node: Node, client: Client) -> 
 
 def test_writers_that_would_wait_for_too_long_are_refused(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writers only, and before anything of theirs is done (http §14)."""
-    monkeypatch.setattr(write_queue, "FIRST_PACE", 1.0)  # seconds for each record
+    monkeypatch.setattr(writer_queue, "FIRST_PACE", 1.0)  # seconds for each record
     client.send("PUT", "/Note/", notes(300))
     while not node.store.databases["data"].env.has_long:
         node.turn()

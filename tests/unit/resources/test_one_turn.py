@@ -11,7 +11,7 @@ import pytest
 
 from svc.auth.roles import Role
 from svc.auth.users import User
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.support.fakes import TickingClock
 from tests.support.node import Node
 

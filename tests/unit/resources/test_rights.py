@@ -13,7 +13,7 @@ from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import AccessViolation
 from svc.messages import HeaderBlock, Request
-from svc.store.records import decode
+from svc.store.values.records import decode
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.node import Node, Wire
 

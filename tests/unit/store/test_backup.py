@@ -33,8 +33,8 @@ from svc.store.backup import (
     unpack,
 )
 from svc.store.backup.managed import decode_manifest
-from svc.store.records import decode
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 
 NOTE = TableDefinition(
     "Note", attributes=(Attribute("id", primary_key=True), Attribute("n", indexed=True), Attribute("text"), Attribute("file", "Blob"))
@@ -136,7 +136,7 @@ def test_writers_go_on_while_it_is_copied(
     seed: int,
 ) -> None:
     """Between any two pieces that are read others commit at random, tables and indexes come and go; the copy does not see it."""
-    monkeypatch.setattr("svc.store.copying.PIECE", 4096)
+    monkeypatch.setattr("svc.store.disk.database_copy.PIECE", 4096)
     data = open_store(write_async=True).open_database("data")
     for definition in (NOTE, OTHER):
         write(data.define_table(definition), *range(200), text="x" * 100)

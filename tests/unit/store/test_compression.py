@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from svc.store import Store, Table
-from svc.store.check import check_database
-from svc.store.records import COMPRESSED, decode
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import COMPRESSED, decode
 
 TABLE = TableDefinition(
     "T", attributes=(Attribute("id", "ID", primary_key=True), Attribute("a", indexed=True), Attribute("text", "String"))

@@ -8,7 +8,7 @@ import pytest
 from svc.errors import Problem
 from svc.store import Store
 from svc.store.backup import copy_database
-from svc.store.check import check_database
+from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 
 DOG = TableDefinition("Dog", attributes=(Attribute("id", primary_key=True), Attribute("name", indexed=True)))

@@ -11,9 +11,9 @@ from svc.errors import IndexRebuilding, SchemaError, StoreFailure
 from svc.store import Store, Table
 from svc.store.database import BUILD_AT_ONCE
 from svc.store.definitions import FORMAT_KEY
-from svc.store.keys import after, decode_key, index_key
-from svc.store.records import decode
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.values.keys import after, decode_key, index_key
+from svc.store.values.records import decode
 
 
 def fill(table: Table, count: int) -> None:

@@ -11,8 +11,8 @@ from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
 from svc.store import Store, Table
 from svc.store.env import RESERVE_BYTES, RESERVE_FILE, Environment
-from svc.store.keys import index_key
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import index_key
 from tests.support.faults import Volume, refuse_meta_pages
 
 BLOB = "x" * 3000

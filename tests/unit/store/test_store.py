@@ -11,7 +11,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import Problem, SchemaError, StoreFailure
 from svc.store import Database, LogEntry, Store, Table
-from svc.store.records import version_of
+from svc.store.values.records import version_of
 
 
 def put(store: Store, table: Table, key: str, **record: object) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from svc.clock import FakeClock
 from svc.errors import BadValue, ClientError, StoreFailure
 from svc.store import Store, Table
-from svc.store.keys import after, decode_key, encode_key, prefix_range, storage_key
-from svc.store.records import decode, version_of
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import after, decode_key, encode_key, prefix_range, storage_key
+from svc.store.values.records import decode, version_of
 from tests.support.profile import examples
 
 

@@ -5,8 +5,8 @@ import pytest
 from svc.query import parse_query
 from svc.query.resolve import resolve_where
 from svc.realtime.live.filing import CLOSED, COARSE, EQUAL, KEY, OPEN, Filing, keys_of, places_of
-from svc.store.keys import encode_key
-from svc.store.records import encode
+from svc.store.values.keys import encode_key
+from svc.store.values.records import encode
 from tests.unit.query.fakes import shop
 
 PRODUCTS, _ = shop([], [])

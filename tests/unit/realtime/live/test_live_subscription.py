@@ -10,7 +10,7 @@ from svc.realtime.event import Ended
 from svc.realtime.live import subscription as module
 from svc.realtime.live.events import RowEvent, read_payload
 from svc.realtime.live.subscription import LiveSubscription, squeeze
-from svc.store.records import encode_payload
+from svc.store.values.records import encode_payload
 
 
 def row(type_, id_, value=None, index=None, lsn=1, was_at=None):

@@ -10,9 +10,9 @@ import jsonschema_rs
 import pytest
 
 from svc.rest.openapi.schemas import BASE64_SHOWN, BASE64_TAKEN, DATE_SHOWN, DATE_TAKEN
-from svc.store.conversion import date_from_text
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.validation import Validator
+from svc.store.values.conversion import date_from_text
+from svc.store.values.validation import Validator
 
 Documents = Callable[..., dict[str, Any]]
 

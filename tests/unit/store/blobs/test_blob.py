@@ -11,7 +11,7 @@ import pytest
 from svc.errors import BadValue, ServerError
 from svc.store.blobs import INLINE_BELOW, Blob, BlobFiles, Helper, Unsaved, blobs_in, create_blob, save, save_now
 from svc.store.blobs import blob as blob_module
-from svc.store.records import decode, decode_json, encode, has_files, lsn_of, projection, raw_payload
+from svc.store.values.records import decode, decode_json, encode, has_files, lsn_of, projection, raw_payload
 
 LARGE = bytes(range(256)) * 512  # 128 KiB
 

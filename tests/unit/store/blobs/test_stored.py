@@ -14,9 +14,9 @@ from svc.clock import FakeClock
 from svc.errors import ClientError, NoSpace, StoreFailure
 from svc.store import Store, Table
 from svc.store.blobs import Blob, BlobFile, create_blob
-from svc.store.check import check_database
+from svc.store.integrity.check import check_database
 from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
-from svc.store.records import decode
+from svc.store.values.records import decode
 from tests.unit.store.blobs.conftest import PHOTO
 
 LARGE = b"0123456789abcdef" * 1000

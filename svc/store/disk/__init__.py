@@ -1,0 +1,1 @@
+"""The files of a database on disk: locks, faults, copies, free space."""

@@ -1,0 +1,1 @@
+"""Secondary indexes: what they store, how one is built."""

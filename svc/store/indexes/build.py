@@ -1,0 +1,61 @@
+"""Building an index from the records that are there, a slice at a time (contract: schema-and-store §7).
+
+Every write maintains the index meanwhile, for records before and behind the point reached alike. Entering a record again changes
+nothing, so the index is right when the last record has been passed. How far it is, is stored with each slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from svc.store.definitions import build_key
+from svc.store.env import Txn
+from svc.store.values.keys import after, index_keys
+from svc.store.values.records import projection
+
+if TYPE_CHECKING:
+    from svc.store.indexes.index import Index
+    from svc.store.table import Table
+
+SLICE = 100  # records
+
+
+def build_slice(txn: Txn, table: Table, index: Index) -> bool:
+    """Enter the next records into the index; True when there are none left, and the index is built.
+
+    The caller commits, and sets `index.progress` when that has succeeded. Another process may have gone on, or finished, since.
+    """
+    definitions = table.database.definitions
+    note = build_key(table.number, index.attribute)
+    done = txn.get(note, None, definitions)
+    if done is None:
+        return True
+    if index.computed is not None and not done:
+        # There may be entries from before a time in which nobody knew the values (`computed`).
+        txn.drop(index.handle, False)
+    value_of = _value_reader(index)
+    cursor = txn.cursor(table.primary)
+    pairs: list[tuple[bytes, bytes]] = []
+    last = done
+    seen = 0
+    if cursor.set_range(after(done)) if done else cursor.first():
+        for stored, raw in islice(cursor.iternext(), SLICE):
+            pairs += [(key, stored) for key in index_keys(value_of(raw))]
+            last = stored
+            seen += 1
+    pairs.sort()
+    txn.cursor(index.handle).putmulti(pairs)
+    if seen < SLICE:
+        txn.delete(note, b"", definitions)
+        return True
+    txn.put(note, last, True, True, False, definitions)
+    return False
+
+
+def _value_reader(index: Index) -> Callable[[bytes], Any]:
+    if index.computed is not None:
+        return index.computed.reader()
+    values_of = projection((index.attribute,), default=None)
+    return lambda raw: values_of(raw)[0]

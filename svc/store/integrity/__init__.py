@@ -1,0 +1,1 @@
+"""`svc check`: whether the files of a database agree with each other."""

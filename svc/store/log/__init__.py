@@ -1,0 +1,1 @@
+"""The transaction log of a database and what is read from it."""

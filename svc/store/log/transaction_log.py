@@ -1,0 +1,602 @@
+"""The transaction log: every change of a record, in commit order (design §4; contract: schema-and-store §13).
+
+It is written in the transaction that makes the change, and it is the outbox for subscriptions, for the caches of sibling instances, for
+replication and for history. Two stores per database:
+
+`$log`: LSN (8 bytes, big-endian) -> entry. LSNs are given out one after the other, and none twice, because the place of the newest entry is always
+held: retention leaves it, and where it is removed on demand, or left out of a backup, a placeholder keeps its LSN, version and time. That is a
+message about no table, number 0. The log begins where retention has come to; behind that, LSNs are missing only where the entries of one table
+were removed on demand.
+
+One record's history is a chain: the record's header has the LSN of the entry that wrote it, and each entry the LSN of the entry before it.
+What is removed of a table are its oldest entries, so a chain only ever ends earlier.
+`$deleted` has the end of the chain of records that are not there: number of the table (4 bytes), record key -> LSN (8 bytes). The key is
+the encoded primary key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash.
+
+What is said of a record without changing it (message, invalidate) is in a chain of its own, which goes on whether the record is there or not.
+`$deleted` has its end too, under the number of the table plus 2**31. The key may be empty: the whole table is spoken of.
+
+A second store (table, key, LSN) would give the same entries for the same number of look-ups, but costs every write one more random page:
+measured, 15 % of a PUT with its share of the commit and a quarter of a bulk load.
+
+An entry is one byte of format and what that format says. Format 1, numbers big-endian:
+
+    offset  size
+    0       1     format: 1
+    1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
+    2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given
+    3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
+    4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
+    8       8     transaction: LSN of the first entry of the same transaction
+    16      8     LSN of the entry before it in the same chain, 0 if none is known
+    24      8     wall time of the commit, double, ms since the epoch
+    32      8     version, double, ms since the epoch; the same for all entries of a transaction
+    40      1     length of the table's name
+    41      1     length of the node's name
+    42      2     length of the user's name
+    44      2     length of the key
+    46      4     length of the names
+    50      4     length of the value
+    54            name of the table, name of the origin node, name of the user: UTF-8
+                  key: the primary key as `keys` encodes it, whole
+                  names: MessagePack array of the attributes that changed
+                  value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
+                  {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
+                  image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
+
+A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
+all properties of the record, the key among them; what was incremented is an increment there too, not what it resulted in.
+`expire` removes what its expiry had made invisible before; nobody asked for it, so it has no user.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from struct import Struct as Layout
+
+import msgspec
+
+from svc.errors import StoreFailure
+from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
+from svc.store.log.counts import EntryCounts
+from svc.store.values.keys import Key, decode_key, encode_key
+
+logger = logging.getLogger("svc.store")
+
+PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
+KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
+_REMOVALS = frozenset((DELETE, EXPIRE))
+NOTES = frozenset((MESSAGE, INVALIDATE))  # change no record
+OPERATIONS = ("", "insert", "update", "upsert")
+
+LOG_STORE = "$log"
+DELETED_STORE = "$deleted"
+
+FORMAT = 1
+_USER, _VALUE, _IMAGE = 1, 2, 4
+
+_HEADER = Layout(">BBBBIQQddBBHHII")
+_LSN = Layout(">Q")
+_TABLE = Layout(">I")
+_pack_header, _unpack_header, _HEADER_SIZE = _HEADER.pack, _HEADER.unpack_from, _HEADER.size
+_pack_lsn = _LSN.pack
+_DOUBLE = Layout(">d")
+_WALL_OFFSET = 24
+_VERSION_OFFSET = 32
+_TABLE_OFFSET = 4
+_READ_BYTES = 1 << 20  # of entries that are read in one go
+_LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
+_SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
+
+_NO_TABLE = bytes(4)  # number of the table of a placeholder
+_NOTED = 1 << 31  # in the number of a table: see `note_key`
+_WHOLE_KEY = 495
+_KEPT_KEY = 483
+
+_SIZES = Layout(">HII")  # of key, names and value: the end of the header
+_SIZES_OFFSET = 44
+_LENGTHS = Layout(">BBHH")  # of table, node, user and key
+_LENGTHS_OFFSET = 40
+_pack_sizes = _SIZES.pack
+_NAMES = 1000  # lists of changed attributes that an encoder of a batch remembers
+
+_encode_names = msgspec.msgpack.Encoder().encode
+_decode_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
+
+
+class LogEntry(msgspec.Struct, gc=False):
+    """One change of one record. `key`, `value` and `image` are as stored: `keys.decode_key`, `records.decode`."""
+
+    lsn: int
+    transaction: int  # LSN of the first entry of the same transaction
+    wall_ms: float
+    version: float
+    table: str
+    table_number: int
+    key: bytes
+    kind: int
+    user: str | None
+    node: str
+    previous: int  # LSN, 0 = none known
+    value: bytes | None
+    changed: tuple[str, ...]
+    image: bytes | None
+    operation: int = 0
+
+    @property
+    def id(self) -> Key | None:
+        """The primary key; None: the whole table is meant."""
+        return decode_key(self.key) if self.key else None  # type: ignore[return-value]
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """The bytes of format 1; the LSN is not among them, it is the entry's key."""
+    table, node, key, user, value, image = entry.table.encode(), entry.node.encode(), entry.key, entry.user, entry.value, entry.image
+    names = _encode_names(entry.changed)
+    flags = 0
+    if user is None:
+        user_name = b""
+    else:
+        flags = _USER
+        user_name = user.encode()
+    if value is None:
+        value = b""
+    else:
+        flags |= _VALUE
+    if image is None:
+        image = b""
+    else:
+        flags |= _IMAGE
+    header = _pack_header(
+        FORMAT,
+        entry.kind,
+        flags,
+        entry.operation,
+        entry.table_number,
+        entry.transaction,
+        entry.previous,
+        entry.wall_ms,
+        entry.version,
+        len(table),
+        len(node),
+        len(user_name),
+        len(key),
+        len(names),
+        len(value),
+    )
+    return b"".join((header, table, node, user_name, key, names, value, image))
+
+
+def entry_encoder(
+    *,
+    kind: int,
+    operation: int,
+    table: str,
+    table_number: int,
+    transaction: int,
+    wall_ms: float,
+    version: float,
+    node: str,
+    user: str | None,
+) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
+    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
+    table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
+    flags = _VALUE | (0 if user is None else _USER)
+    names_between = table_name + node_name + user_name
+    sizes = len(table_name), len(node_name), len(user_name)
+    names_of: dict[tuple[str, ...], bytes] = {}
+
+    def head(flags: int, previous: int) -> bytes:
+        return _HEADER.pack(FORMAT, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
+            :_SIZES_OFFSET
+        ]
+
+    new = head(flags, 0)
+
+    def encode(key: bytes, previous: int, value: bytes, changed: tuple[str, ...], image: bytes | None) -> bytes:
+        names = names_of.get(changed)
+        if names is None:
+            if len(names_of) >= _NAMES:
+                names_of.clear()
+            names = names_of[changed] = _encode_names(changed)
+        lengths = _pack_sizes(len(key), len(names), len(value))
+        if image is None:
+            return b"".join((head(flags, previous) if previous else new, lengths, names_between, key, names, value))
+        return b"".join((head(flags | _IMAGE, previous), lengths, names_between, key, names, value, image))
+
+    return encode
+
+
+def decode_entry(lsn: int, data: bytes) -> LogEntry:
+    """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know."""
+    if data[0] != FORMAT:
+        raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
+    (
+        _,
+        kind,
+        flags,
+        operation,
+        table_number,
+        transaction,
+        previous,
+        wall_ms,
+        version,
+        table_size,
+        node_size,
+        user_size,
+        key_size,
+        names_size,
+        value_size,
+    ) = _unpack_header(data)
+    node_at = _HEADER_SIZE + table_size
+    user_at = node_at + node_size
+    key_at = user_at + user_size
+    names_at = key_at + key_size
+    value_at = names_at + names_size
+    image_at = value_at + value_size
+    return LogEntry(
+        lsn,
+        transaction,
+        wall_ms,
+        version,
+        data[_HEADER_SIZE:node_at].decode(),
+        table_number,
+        data[key_at:names_at],
+        kind,
+        data[user_at:key_at].decode() if flags & _USER else None,
+        data[node_at:user_at].decode(),
+        previous,
+        data[value_at:image_at] if flags & _VALUE else None,
+        _decode_names(data[names_at:value_at]),
+        data[image_at:] if flags & _IMAGE else None,
+        operation,
+    )
+
+
+def placeholder(entry: LogEntry) -> LogEntry:
+    """What holds the place of the newest entry when that is removed: nothing of its content is left."""
+    return LogEntry(entry.lsn, entry.lsn, entry.wall_ms, entry.version, "", 0, encode_key(""), MESSAGE, None, entry.node, 0, None, (), None)
+
+
+def table_number_of(data: bytes) -> int | None:
+    """The number of the table in an encoded entry; None if that is too short to be one."""
+    return None if len(data) < _HEADER_SIZE else int.from_bytes(data[_TABLE_OFFSET : _TABLE_OFFSET + 4], "big")
+
+
+def record_key(table_number: int, key: bytes) -> bytes:
+    """The key of a record in `$deleted`."""
+    if len(key) > _WHOLE_KEY:
+        key = key[:_KEPT_KEY] + blake2b(key, digest_size=16).digest()
+    return _TABLE.pack(table_number) + key
+
+
+def note_key(table_number: int, key: bytes) -> bytes:
+    """The key in `$deleted` of what was said of a record."""
+    return record_key(table_number | _NOTED, key)
+
+
+class TransactionLog:
+    """The log of one database.
+
+    `last_lsn`, `last_version`: of the newest entry, as far as this process knows. The writer of the turn must be open before they are
+    relied upon: then nobody else can append. Whoever undoes a transaction puts back the `last_lsn` it found.
+    """
+
+    __slots__ = ("_deleted", "_entries", "_env", "counts", "last_lsn", "last_version")
+
+    def __init__(self, env: Environment, entries: Handle, deleted: Handle) -> None:
+        self._env = env
+        self._entries = entries
+        self._deleted = deleted
+        self.counts = EntryCounts(env, entries)
+        self.last_lsn = 0
+        self.last_version = 0.0
+
+    def catch_up(self, txn: Txn) -> None:
+        """Read the newest entry again, because another process or a failed commit may have changed which it is."""
+        newest = self.newest(txn)
+        self.last_lsn, self.last_version = (newest.lsn, newest.version) if newest is not None else (0, 0.0)
+
+    def append(self, txn: Txn, entry: LogEntry) -> None:
+        """Write an entry whose LSN is the next one, and count it. Raises StoreFailure if it is not."""
+        lsn = entry.lsn
+        assert lsn == self.last_lsn + 1, "log sequence numbers must be dense"
+        if not txn.put(_pack_lsn(lsn), encode_entry(entry), True, True, True, self._entries):
+            raise self._not_the_end(lsn)
+        self.last_lsn = lsn
+
+    def append_encoded(self, txn: Txn, entries: list[bytes]) -> None:
+        """Write entries that `entry_encoder` has made: their LSNs are the next ones, in this order. Raises as `append`."""
+        if entries:
+            first = self.last_lsn + 1
+            rows = [(_pack_lsn(lsn), entry) for lsn, entry in enumerate(entries, first)]
+            if txn.cursor(self._entries).putmulti(rows, append=True)[1] != len(rows):
+                raise self._not_the_end(first)
+            self.last_lsn += len(entries)
+
+    def _not_the_end(self, lsn: int) -> StoreFailure:
+        """LMDB refuses to append an entry because there are newer ones. Nothing of a write may stay that is not in the log."""
+        logger.critical("database %s: log entry %d cannot be appended, the log goes further; the write is undone", self._env.path, lsn)
+        self._env.forget_position()
+        return StoreFailure("The end of the transaction log was not known, nothing was written: try again")
+
+    def end_chain(self, txn: Txn, table_number: int, key: bytes, lsn: int) -> None:
+        """A record is no longer there to know its newest entry: keep its LSN here."""
+        txn.put(record_key(table_number, key), _pack_lsn(lsn), True, True, False, self._deleted)
+
+    def resume_chain(self, txn: Txn, table_number: int, key: bytes) -> int:
+        """LSN of the newest entry of a record that was not there and is about to be; 0 if the log has none."""
+        lsn = txn.pop(record_key(table_number, key), self._deleted)
+        return 0 if lsn is None else int.from_bytes(lsn, "big")
+
+    def extend_notes(self, txn: Txn, table_number: int, key: bytes, lsn: int) -> int:
+        """The next entry is a message, or the like, about this record; returns the LSN of the one before it, 0 if the log has none."""
+        place = note_key(table_number, key)
+        before = txn.get(place, None, self._deleted)
+        txn.put(place, _pack_lsn(lsn), True, True, False, self._deleted)
+        return 0 if before is None else int.from_bytes(before, "big")
+
+    def has_deleted(self, txn: Txn) -> bool:
+        """Whether the log has the history of any record that is not there."""
+        return txn.stat(self._deleted)["entries"] > 0
+
+    # -- reading
+
+    def newest(self, txn: Txn) -> LogEntry | None:
+        cursor = txn.cursor(self._entries)
+        return _entry_at(cursor) if cursor.last() else None
+
+    def oldest(self, txn: Txn) -> LogEntry | None:
+        cursor = txn.cursor(self._entries)
+        return _entry_at(cursor) if cursor.first() else None
+
+    def get(self, txn: Txn, lsn: int) -> LogEntry | None:
+        """The entry with this LSN, None if it is not there (any more)."""
+        data = txn.get(_pack_lsn(lsn), None, self._entries)
+        return None if data is None or data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == _NO_TABLE else decode_entry(lsn, data)
+
+    def read(self, txn: Txn, first: int = 0, end: int | None = None, *, reverse: bool = False) -> Iterator[LogEntry]:
+        """The entries with first <= LSN < end, oldest first, or newest first with `reverse`."""
+        cursor = txn.cursor(self._entries)
+        low, high = _pack_lsn(first), _pack_lsn((1 << 64) - 1 if end is None else end)
+        if reverse:
+            found = cursor.prev() if cursor.set_range(high) else cursor.last()
+            while found and cursor.key() >= low:
+                yield _entry_at(cursor)
+                found = cursor.prev()
+        else:
+            found = cursor.set_range(low)
+            while found and cursor.key() < high:
+                yield _entry_at(cursor)
+                found = cursor.next()
+
+    def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
+        """The entries of one table with this LSN or a later one, oldest first. None stands for some entries of others: a moment to give way."""
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        passed = 0
+        found = cursor.set_range(_pack_lsn(first))
+        while found:
+            key, data = cursor.item()
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+                yield decode_entry(_LSN.unpack(key)[0], data)
+                passed = 0
+            else:
+                passed += 1
+                if passed == _LOOK:
+                    passed = 0
+                    yield None
+            found = cursor.next()
+
+    def read_some(
+        self, txn: Txn, table_number: int, lsn: int, look: int, *, key: bytes | None = None, reverse: bool = False
+    ) -> tuple[list[LogEntry], int, bool]:
+        """Among the next `look` entries from this LSN on, or with `reverse` before it, those of the table, or of one record in it.
+
+        And the LSN to go on with, and whether that were all. Ends earlier when what was found is large. 0.3 us for each that is passed.
+        """
+        found: list[LogEntry] = []
+        room = _READ_BYTES
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        step = cursor.prev if reverse else cursor.next
+        here = cursor.set_range(_pack_lsn(lsn))
+        if reverse:
+            here = cursor.prev() if here else cursor.last()
+        for _ in range(look):
+            if not here:
+                return found, lsn, True
+            packed, data = cursor.item()
+            at: int = _LSN.unpack(packed)[0]
+            lsn = at if reverse else at + 1
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table and (key is None or _has_key(data, key)):
+                found.append(decode_entry(at, data))
+                room -= len(data)
+            here = step()
+            if room < 0:
+                break
+        return found, lsn, not here
+
+    def first_lsn(self, txn: Txn) -> int:
+        """The LSN with which the log begins, 0 if it is empty."""
+        cursor = txn.cursor(self._entries)
+        return _LSN.unpack(cursor.key())[0] if cursor.first() else 0
+
+    def newest_lsn(self, txn: Txn) -> int:
+        """The LSN of the newest entry as this transaction sees it, 0 if there is none."""
+        cursor = txn.cursor(self._entries)
+        return _LSN.unpack(cursor.key())[0] if cursor.last() else 0
+
+    def first_since(self, txn: Txn, version: float, node: str) -> int:
+        """An LSN before which there is no entry of this version or a later one. O(log n). `node`: our name in the log.
+
+        Versions of this node grow with their LSN. Those of others come when they come, so their entries are passed over in the search, and
+        it ends an hour early: no clock is that wrong.
+        """
+        cursor = txn.cursor(self._entries)
+        if not cursor.first():
+            return 0
+        low: int = _LSN.unpack(cursor.key())[0]
+        high = self.last_lsn + 1
+        version -= _SKEW_MS
+        while low < high:
+            middle = (low + high) // 2
+            found = cursor.set_range(_pack_lsn(middle))
+            for _ in range(_LOOK):
+                if not found or decode_entry(0, cursor.value()).node == node:
+                    break
+                found = cursor.next()
+            else:
+                found = False
+            if not found:
+                high = middle  # too many of others, or the end: look before it
+            elif _DOUBLE.unpack_from(cursor.value(), _VERSION_OFFSET)[0] >= version:
+                high = middle
+            else:
+                low = _LSN.unpack(cursor.key())[0] + 1
+        return low
+
+    def read_versions(self, txn: Txn, lsn: int, limit: int, *, reverse: bool = False) -> Iterator[tuple[int, int, float]]:
+        """(LSN, number of the table, version) of up to `limit` entries from `lsn` on, or before it with `reverse`: newest first.
+
+        The number is 0 if no record was changed.
+        """
+        cursor = txn.cursor(self._entries)
+        found = cursor.set_range(_pack_lsn(lsn))
+        if reverse:
+            found = cursor.prev() if found else cursor.last()
+        while found and limit:
+            data = cursor.value()
+            number = 0 if data[1] in NOTES else _TABLE.unpack_from(data, _TABLE_OFFSET)[0]
+            yield _LSN.unpack(cursor.key())[0], number, _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0]
+            limit -= 1
+            found = cursor.prev() if reverse else cursor.next()
+
+    def read_record_history(self, txn: Txn, table_number: int, key: bytes, newest: int | None) -> Iterator[LogEntry]:
+        """The entries of one record that are still in the log, newest first; one look-up each.
+
+        `newest`: LSN in the header of the record (`records.lsn_of`), None if there is no record.
+        """
+        lsn = self._end(txn, record_key(table_number, key)) if newest is None else newest
+        return self._back(txn, lsn)
+
+    def read_notes(self, txn: Txn, table_number: int, key: bytes) -> Iterator[LogEntry]:
+        """The messages and the like about one record that are still in the log, newest first. `key` b"": about the whole table."""
+        return self._back(txn, self._end(txn, note_key(table_number, key)))
+
+    def chain_ends(self, txn: Txn, table_number: int, key: bytes, newest: int | None) -> tuple[int, int]:
+        """The LSNs of the newest entry that changed a record, and of the newest that is about it otherwise; 0 if there is none. `newest`: as above."""
+        changed = self._end(txn, record_key(table_number, key)) if newest is None else newest
+        return changed, self._end(txn, note_key(table_number, key))
+
+    def _end(self, txn: Txn, place: bytes) -> int:
+        """LSN of the end of a chain, 0 if there is none."""
+        ended = txn.get(place, None, self._deleted)
+        return 0 if ended is None else int.from_bytes(ended, "big")
+
+    def _back(self, txn: Txn, lsn: int) -> Iterator[LogEntry]:
+        while lsn:
+            entry = self.get(txn, lsn)
+            if entry is None:
+                return
+            yield entry
+            lsn = entry.previous
+
+    def count(self, txn: Txn) -> int:
+        return txn.stat(self._entries)["entries"]
+
+    def size(self, txn: Txn) -> int:
+        """Bytes of the pages that hold entries and history."""
+        return store_bytes(txn, self._entries) + store_bytes(txn, self._deleted)
+
+    # -- retention
+
+    def prune(self, txn: Txn, before_ms: float, limit: int) -> int:
+        """Remove up to `limit` of the oldest entries whose wall time is before `before_ms`; returns how many.
+
+        Stops at the first entry that is young enough, and always leaves the newest one.
+        """
+        removed = 0
+        cursor = txn.cursor(self._entries)
+        while removed < limit and cursor.first():
+            lsn, data = _LSN.unpack(cursor.key())[0], cursor.value()
+            if lsn >= self.last_lsn or _DOUBLE.unpack_from(data, _WALL_OFFSET)[0] >= before_ms:
+                break
+            cursor.delete()
+            self._removed(txn, lsn, data)
+            removed += 1
+        return removed
+
+    def old_entries(self, txn: Txn, table_number: int, before: float, first: int, look: int) -> tuple[list[int], int | None]:
+        """Among the next `look` entries with this LSN or a later one: the LSNs of the table's whose version is before `before`.
+
+        And the LSN to go on with, None when there are no more: at the first that is young enough.
+        """
+        found: list[int] = []
+        cursor = txn.cursor(self._entries)
+        table = _TABLE.pack(table_number)
+        here = cursor.set_range(_pack_lsn(first))
+        for _ in range(look):
+            if not here:
+                return found, None
+            key, data = cursor.item()
+            lsn = _LSN.unpack(key)[0]
+            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+                if _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0] >= before:
+                    return found, None
+                found.append(lsn)
+            first = lsn + 1
+            here = cursor.next()
+        return found, first
+
+    def remove(self, txn: Txn, lsns: Iterable[int]) -> int:
+        """Remove these entries, the oldest ones of a table, where they still are; returns how many. A placeholder follows the newest of the log."""
+        removed = 0
+        for lsn in lsns:
+            data = txn.pop(_pack_lsn(lsn), self._entries)
+            if data is not None:
+                if lsn >= self.last_lsn:
+                    txn.put(_pack_lsn(lsn), encode_entry(placeholder(decode_entry(lsn, data))), True, True, False, self._entries)
+                self._removed(txn, lsn, data)
+                removed += 1
+        return removed
+
+    def _removed(self, txn: Txn, lsn: int, data: bytes) -> None:
+        """An entry is gone: if it was the end of a chain that no record leads to, nothing is left of that."""
+        if data[1] in _REMOVALS or data[1] in NOTES:
+            entry = decode_entry(lsn, data)
+            ended = (note_key if data[1] in NOTES else record_key)(entry.table_number, entry.key)
+            if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
+                txn.delete(ended, b"", self._deleted)
+
+    def check(self, txn: Txn) -> None:
+        """Assert that the newest entry is the one known as such, and that each entry's chain leads to older entries of its record. Reads it all."""
+        newest: int | None = None
+        last: dict[bytes, LogEntry] = {}
+        for entry in self.read(txn):
+            newest = entry.lsn
+            assert entry.transaction <= entry.lsn, f"entry {entry.lsn} is older than its transaction"
+            if not entry.table_number:
+                continue  # a placeholder
+            key = (note_key if entry.kind in NOTES else record_key)(entry.table_number, entry.key)
+            before = last.get(key)
+            if before is not None:
+                assert entry.previous == before.lsn, f"entry {entry.lsn} follows {entry.previous} instead of {before.lsn}"
+            last[key] = entry
+        assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
+        ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
+        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS or entry.kind in NOTES}
+        assert ended == expected, "ends of chains are missing or wrong"
+
+
+def _has_key(data: bytes, key: bytes) -> bool:
+    """Whether an encoded entry is of the record with this key."""
+    tables, nodes, users, size = _LENGTHS.unpack_from(data, _LENGTHS_OFFSET)
+    at = _HEADER_SIZE + tables + nodes + users
+    return size == len(key) and data[at : at + size] == key
+
+
+def _entry_at(cursor: Cursor) -> LogEntry:
+    return decode_entry(_LSN.unpack(cursor.key())[0], cursor.value())

@@ -1,0 +1,1 @@
+"""Values, keys and records: how they are encoded, converted, validated and computed."""

@@ -1,0 +1,295 @@
+"""What the expressions of computed attributes do with values (contract: schema-and-store §4.3). `expression.py` compiles calls of these.
+
+Everything here takes and gives data: None, booleans, numbers, text, bytes, dates, lists, objects. What is no data raises, and so does work
+beyond BUDGET: an expression runs for every record that is read or written, with values that clients chose, so the work of one evaluation is
+counted before or while it is done. One unit is about 10 ns: a loop costs 10 for each element, a list 1 for each element, text 1 for each
+16 characters. Results do not depend on the process: there are no sets, whose order would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from svc.store.values.records import encode_payload
+
+BUDGET = 1_000_000  # units, about 10 ms
+MAX_INTEGER_BITS = 4096  # of what is calculated with; what a record holds is limited further
+MAX_WIDTH = 1000  # characters to which text is filled up, digits after the point
+MAX_SPLIT_CHARACTERS = 1 << 14  # of a text that a regular expression splits: some take quadratic time
+LOOP_COST = 10
+
+_BIG = 1 << MAX_INTEGER_BITS
+_SHOWN = frozenset((str, int, float, bool, type(None), datetime, bytes, list, tuple, dict))
+_CHARACTERS = 4  # a power of 2: characters for one unit
+
+
+class _Meter:
+    """What is left of the budget of the evaluation that is running; there is one at a time."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 0
+
+
+meter = _Meter()
+
+
+def charge(units: int) -> None:
+    """Raises ValueError when the budget is used up."""
+    meter.left -= units
+    if meter.left < 0:
+        raise ValueError("the expression does too much")
+
+
+def charge_for(value: Any) -> Any:
+    """Charge for text or a list that came into being; returns it."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        charge(len(value) >> _CHARACTERS)
+    elif kind is list or kind is tuple or kind is dict:
+        charge(len(value))
+    return value
+
+
+def _bounded(value: Any) -> Any:
+    """A number that is calculated with from here on."""
+    if type(value) is int and not -_BIG < value < _BIG:
+        raise OverflowError("a number becomes too large")
+    return value
+
+
+# --- operators ---------------------------------------------------------------------------------------------------------------------------
+
+
+def get(value: Any, name: str) -> Any:
+    """`value.name`: None for what is missing, and of nothing.
+
+    >>> get({"a": 1}, "a"), get({}, "a"), get(None, "a")
+    (1, None, None)
+    """
+    if value is None:
+        return None
+    if type(value) is dict:
+        return value.get(name)
+    raise TypeError("only objects have attributes")
+
+
+def add(a: Any, b: Any) -> Any:
+    result = a + b
+    kind = type(result)
+    if kind is str or kind is list or kind is tuple or kind is bytes:
+        charge_for(result)
+    return result
+
+
+def multiply(a: Any, b: Any) -> Any:
+    if isinstance(a, (str, bytes, list, tuple)):
+        a, b = b, a
+    if isinstance(b, (str, bytes, list, tuple)):
+        count = max(a, 0)
+        charge(count * len(b) >> _CHARACTERS if isinstance(b, (str, bytes)) else count * len(b))
+    return _bounded(a * b)
+
+
+def power(a: Any, b: Any) -> Any:
+    """
+    >>> power(2, 10), power(4, 0.5), power(2, -1)
+    (1024, 2.0, 0.5)
+    """
+    if isinstance(a, int) and isinstance(b, int) and b > 0 and abs(a) > 1 and a.bit_length() * b > 2 * MAX_INTEGER_BITS:
+        raise OverflowError("a number becomes too large")
+    result = a**b
+    if type(result) is complex:
+        raise ValueError("a power has no real value")
+    return _bounded(result)
+
+
+def modulo(a: Any, b: Any) -> Any:
+    """Of numbers: on text it would be formatting."""
+    if isinstance(a, (str, bytes)):
+        raise TypeError("% needs numbers")
+    return a % b
+
+
+def contains(item: Any, container: Any) -> bool:
+    charge_for(container)
+    return item in container
+
+
+def loop(values: Any) -> Sequence[Any]:
+    """What `for` and the functions on many values go through."""
+    kind = type(values)
+    if kind is dict:
+        values = list(values)
+    elif kind is set or kind is frozenset:
+        values = sorted(values, key=encode_payload)
+    elif kind is not list and kind is not str and kind is not tuple:
+        raise TypeError("only lists, objects and texts have elements")
+    charge(LOOP_COST * len(values) + LOOP_COST)
+    return values  # type: ignore[no-any-return]
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """What Python makes a set of: the different values, in the order of their first occurrence.
+
+    >>> distinct([2, 1, 2])
+    [2, 1]
+    """
+    return list(dict.fromkeys(values))
+
+
+def cut(value: Any, start: Any, stop: Any, step: Any) -> Any:
+    return charge_for(value[start:stop:step])
+
+
+def shown(value: Any) -> Any:
+    """A value that becomes part of a text: not a set, which has no order, nor a blob, which is no text."""
+    if type(value) not in _SHOWN:
+        raise TypeError("it cannot be shown")
+    return value
+
+
+def formatted(value: Any, specification: str, conversion: int) -> str:
+    """What `{value!r:specification}` gives. Done here because the formatting of dates imports, which the expression itself cannot.
+
+    >>> formatted(3.14159, ".2f", -1), formatted("a", ">5", ord("r"))
+    ('3.14', "  'a'")
+    """
+    if conversion != -1:
+        value = ascii(value) if conversion == ord("a") else repr(value) if conversion == ord("r") else str(value)
+    return format(value, specification)
+
+
+# --- functions ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    return charge_for(str(shown(value)))  # type: ignore[no-any-return]
+
+
+def _integer(value: Any, base: int | None = None) -> Any:
+    if base is None:
+        return _bounded(int(value))
+    return _bounded(int(value, base))
+
+
+def _round(value: Any, ndigits: int | None = None) -> Any:
+    if ndigits is not None and abs(ndigits) > MAX_WIDTH:
+        raise ValueError("too many digits")
+    return round(value, ndigits)
+
+
+def _values(values: tuple[Any, ...]) -> Sequence[Any]:
+    return loop(values[0]) if len(values) == 1 else values
+
+
+def _smallest(*values: Any, **options: Any) -> Any:
+    return min(_values(values), **options) if len(values) == 1 else min(values)
+
+
+def _largest(*values: Any, **options: Any) -> Any:
+    return max(_values(values), **options) if len(values) == 1 else max(values)
+
+
+def _sum(values: Any, start: Any = 0) -> Any:
+    """Of numbers: adding up lists or texts takes quadratic time."""
+    if not isinstance(start, (int, float)):
+        raise TypeError("sum adds numbers")
+    return _bounded(sum(loop(values), start))
+
+
+def _sorted(values: Any, reverse: Any = False) -> list[Any]:
+    return sorted(loop(values), reverse=bool(reverse))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "len": len,
+    "str": _text,
+    "int": _integer,
+    "float": float,
+    "round": _round,
+    "min": _smallest,
+    "max": _largest,
+    "sum": _sum,
+    "abs": abs,
+    "sorted": _sorted,
+    "any": lambda values: any(loop(values)),
+    "all": lambda values: all(loop(values)),
+}
+
+KEYWORDS = frozenset(("base", "default", "maxsplit", "ndigits", "reverse", "sep", "start"))  # arguments that may be given by name
+
+
+# --- methods -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old)
+    charge(len(text) + (found if count < 0 else min(found, count)) * len(new) >> _CHARACTERS)
+    return text.replace(old, new, count)
+
+
+def _join(separator: str, parts: Any) -> str:
+    parts = loop(parts)
+    charge(len(separator) * len(parts) + sum(map(len, parts)) >> _CHARACTERS)
+    return separator.join(parts)
+
+
+def _filled(method: Callable[..., str]) -> Callable[..., str]:
+    def fill(text: str, width: int, *fill_character: str) -> str:
+        if width > MAX_WIDTH:
+            raise ValueError("too wide")
+        return method(text, width, *fill_character)
+
+    return fill
+
+
+_TEXT_METHODS = (
+    "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "islower",
+    "isnumeric", "isspace", "istitle", "isupper", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rfind", "rindex",
+    "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper",
+)  # fmt: skip
+
+# Method -> type -> what is called. Methods that change their object are not there.
+METHODS: dict[str, dict[type, Callable[..., Any]]] = {
+    **{name: {str: getattr(str, name)} for name in _TEXT_METHODS},
+    **{name: {str: _filled(getattr(str, name))} for name in ("center", "ljust", "rjust", "zfill")},
+    "replace": {str: _replace},
+    "join": {str: _join},
+    "get": {dict: dict.get},
+    "keys": {dict: list},
+    "values": {dict: lambda value: list(value.values())},
+    "items": {dict: lambda value: list(value.items())},
+    "copy": {dict: dict.copy, list: list.copy},
+}
+for _name in ("count", "index"):
+    METHODS[_name] |= {list: getattr(list, _name), tuple: getattr(tuple, _name)}
+
+
+def method(name: str) -> Callable[..., Any]:
+    """The function that calls this method of a value."""
+    by_type = METHODS[name]
+
+    def call(value: Any, *arguments: Any, **options: Any) -> Any:
+        function = by_type.get(type(value))
+        if function is None:
+            raise TypeError(f"a {type(value).__name__} has no method {name}")
+        charge_for(value)
+        return charge_for(function(value, *arguments, **options))
+
+    return call
+
+
+def splitter(split: Callable[..., list[Any]]) -> Callable[..., Any]:
+    """`re.split` with a compiled pattern; `split` is the pattern's method."""
+
+    def call(text: str, maxsplit: int = 0) -> Any:
+        if len(text) > MAX_SPLIT_CHARACTERS:
+            raise ValueError("the text is too long to be split")
+        charge(len(text))
+        return charge_for(split(text, maxsplit))
+
+    return call

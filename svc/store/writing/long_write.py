@@ -1,0 +1,360 @@
+"""A write of many records: carried out in slices, atomic like any other (contract: schema-and-store §8).
+
+Its writes go into a write transaction of their own, which stays open over turns (`env`: the long writer), and are committed on a helper
+thread. Readers see the old state until then and are delayed by no more than a slice. Writers of the same database wait in its line
+(`write_queue`): LMDB has room for one.
+
+    stage        what holds
+    WAITING      nothing is written. In the line, or at its head while the turn's writer or another process ends
+    WRITING      the long writer is open, some of the writes are in it
+    COMMITTING   the commit runs on the helper thread; it cannot be undone any more
+    COMMITTED    it is on the disk and readers see it; the index caches and the listeners get to know of it, in slices
+    DONE         that is over: it can be answered
+
+    WAITING -> WRITING -> COMMITTING -> COMMITTED -> DONE
+       ^----------'            '-> WAITING, with `problem` if the commit failed
+
+`give_back` is the way for those who have to write now and cannot wait (a schema change, code that is no coroutine): in WRITING it undoes
+everything, and the write begins again behind them. What it collected is therefore kept until it is committed. After RESTARTS of that it
+gives up with 503.
+
+Who awaits `run` and is cancelled (the client went away, time ran out): before COMMITTING everything is undone, for nothing was
+acknowledged. From then on it is carried through.
+
+Log entries are not kept in memory. Listeners get them from the log, a few at a time, before any later write of the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from enum import IntEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from svc.errors import Overloaded, Problem
+from svc.store.env import LmdbError, Txn, store_problem
+from svc.store.slices import SLICE
+from svc.store.writing.write_set import IndexChange, WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.blobs import BlobFile
+    from svc.store.database import Database
+    from svc.store.indexes.index import Index
+    from svc.store.schema import TableDefinition
+    from svc.store.slices import Slices
+    from svc.store.store import Store
+    from svc.store.table import Table
+    from svc.store.values.keys import Key
+
+logger = logging.getLogger("svc.store")
+
+T = TypeVar("T")
+
+RESTARTS = 5
+CACHE_CHANGES = 20_000  # index entries that are entered into caches; with more of them the caches are dropped, and loaded again on demand
+_CHUNK = 200  # of them, or of log entries, between two looks at the clock
+_PAUSE = 0.002  # seconds between two looks at whether another process has ended its turn
+
+
+class Stage(IntEnum):
+    WAITING = 0
+    WRITING = 1
+    COMMITTING = 2
+    COMMITTED = 3
+    DONE = 4
+
+
+_NEXT = {
+    Stage.WAITING: (Stage.WRITING,),
+    Stage.WRITING: (Stage.COMMITTING, Stage.WAITING),
+    Stage.COMMITTING: (Stage.COMMITTED, Stage.WAITING),
+    Stage.COMMITTED: (Stage.DONE,),
+    Stage.DONE: (),
+}
+
+
+class Work(Protocol):
+    """What a long write carries out, all in one database. `size`: number of writes. `adds`: whether it may store something new."""
+
+    database: Database
+    size: int
+    adds: bool
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        """Carry it out from the beginning, in short steps. May be asked for again, if all that the first ones did was undone."""
+
+    def forget(self, slices: Slices) -> None:
+        """It is over: free what is long."""
+
+
+class LongWrite:
+    """`work` does not change meanwhile. `tables`: the definitions by which its records were checked.
+
+    `version`, `skipped` (see `Transaction`): after `run`.
+    """
+
+    def __init__(self, store: Store, work: Work, tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
+        self._store = store
+        self._work = work
+        self._tables = tables
+        self._database = work.database
+        self._env = self._database.env
+        self._now = store.clock.monotonic
+        self._user = user
+        self._operation = operation
+        self._restarts = 0
+        self._problem: Problem | None = None
+        self._commit: Future[None] | None = None
+        self._after: Iterator[None] = iter(())
+        self.stage = Stage.WAITING
+        self._begin_again()
+
+    @property
+    def about(self) -> str:
+        """For the log."""
+        user = "the service" if self._user is None else f"the user {self._user}"
+        return f"a write of {self._work.size} records by {user}"
+
+    def _begin_again(self) -> None:
+        self._steps: Iterator[None] = iter(())
+        self._has_steps = True
+        self.since = 0.0
+        self._entries = 0  # log entries written
+        self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
+        self._changed: set[Index] = set()  # then the indexes they belong to
+        self._files: list[BlobFile] = []  # of blobs, that records refer to from this on
+        self._announced = False  # readers of the definitions have to read them again
+        self.version = 0.0
+        self.skipped: list[Key] = []
+
+    def _enter(self, stage: Stage) -> None:
+        assert stage in _NEXT[self.stage], f"a long write went from {self.stage.name} to {stage.name}"
+        self.stage = stage
+
+    # -- the way through
+
+    async def run(self) -> None:
+        """Returns when everything is on the disk. Raises the Problem that prevented it; then nothing is."""
+        queue = self._store.queue_of(self._database)
+        await queue.enter(self._work.size)
+        cancelled = False
+        try:
+            while self.stage is Stage.WAITING and self._problem is None:
+                if await self._begin() and await self._write():
+                    cancelled = await self._committed()
+            if self._problem is not None:
+                raise self._problem
+            cancelled |= await self._tell()
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            if self._env.holder is self:
+                self._env.release()
+            queue.leave()
+            self._work.forget(self._store.slices)
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _begin(self) -> bool:
+        """Open the long writer; False if that was taken back meanwhile."""
+        if self._restarts > RESTARTS:
+            raise Overloaded("The database was changed again and again while many records were being written, try again later")
+        env, database = self._env, self._database
+        while env.has_writer:
+            await self._store.slices.take()  # the turn's end commits it
+        env.hold(self)
+        while not env.begin_long():
+            await asyncio.sleep(_PAUSE)
+            if env.holder is not self:
+                return False
+        self._begin_again()
+        self._first = database.log.last_lsn + 1
+        self._enter(Stage.WRITING)
+        self._store.check_tables(self._tables)
+        store = self._store
+        store.saw_version(database.log.last_version)
+        if env.is_low and self._work.adds:
+            database.require_space()
+        self.version = store.next_version()
+        self._wall_ms = store.clock.wall() * 1000
+        self._set = env.run_long(self._open)
+        self._files = self._set.new_files
+        self.skipped = self._set.skipped
+        self._steps = self._work.steps(self._set)
+        return True
+
+    def _open(self, txn: Txn) -> WriteSet:
+        return WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn)
+
+    async def _write(self) -> bool:
+        """Carry out everything; False if that was undone meanwhile."""
+        slices = self._store.slices
+        while self._has_steps:
+            await slices.take()
+            if self.stage is not Stage.WRITING:
+                return False
+            self._run(self._write_slice)
+            self._note_changes()
+        self._announced = self._run(lambda _: self._set.end_long())
+        return True
+
+    def _run(self, work: Callable[[Txn], T]) -> T:
+        try:
+            return self._env.run_long(work)
+        except LmdbError as error:
+            raise store_problem(error, self._env.path) from error
+
+    def _write_slice(self, txn: Txn) -> None:
+        now = self._now
+        end = now() + SLICE
+        self.since = self.since or end
+        for _ in self._steps:
+            if now() >= end:
+                return
+        self._has_steps = False
+
+    def _note_changes(self) -> None:
+        """Keep of what was done only what is needed later."""
+        found = self._set.index_changes
+        self._entries = self._database.log.last_lsn + 1 - self._first
+        self._set.entries.clear()
+        if self._changes is not None and len(self._changes) + len(found) > CACHE_CHANGES:
+            self._changed.update(change[0] for change in self._changes)
+            self._changes = None
+        if self._changes is None:
+            self._changed.update(change[0] for change in found)
+        else:
+            self._changes += found
+        found.clear()
+
+    async def _committed(self) -> bool:
+        """Commit, whatever happens; True if the caller was cancelled meanwhile."""
+        if not self._entries and not self._announced:
+            self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
+            self._enter(Stage.COMMITTING)
+            self._enter(Stage.COMMITTED)
+            return False
+        self._enter(Stage.COMMITTING)
+        self._commit = self._env.commit_long()
+        cancelled = await outlast(self._commit)
+        self.finish()
+        return cancelled
+
+    def finish(self) -> None:
+        """The commit has ended, or is about to: take note of its outcome. For `env`, when it shows in a snapshot first."""
+        if self.stage is not Stage.COMMITTING:
+            return
+        assert self._commit is not None
+        database = self._database
+        try:
+            self._env.committed_long(self._commit)
+        except Problem as problem:
+            self._problem = problem
+            self._rewind()
+            self._store.count_commit(failed=True)
+            return
+        self._enter(Stage.COMMITTED)
+        database.log.last_version = self.version
+        self._changed |= self._set.uncached
+        for index in self._changed:
+            index.drop_cache()
+        self._env.caches_are_behind = bool(self._changes)
+        self._store.count_commit()
+        self._after = self._steps_after()
+
+    async def _tell(self) -> bool:
+        """Bring caches and listeners up to date, in slices; True if the caller was cancelled meanwhile."""
+        cancelled = False
+        while self.stage is Stage.COMMITTED:
+            try:
+                await self._store.slices.take()
+            except asyncio.CancelledError:
+                cancelled = True
+            if self.stage is Stage.COMMITTED:
+                self._follow_up(self._store.slices.run)
+        return cancelled
+
+    def _follow_up(self, run: Callable[[Iterator[None]], bool]) -> None:
+        """Let `run` take steps of what follows the commit."""
+        try:
+            done = run(self._after)
+        except Exception:  # a defect; what is committed is committed
+            logger.exception("what follows a commit failed in %s", self._database.name)
+            for index in self._changed.union(change[0] for change in self._changes or ()):
+                index.drop_cache()
+            self._env.caches_are_behind = False
+            done = True
+        if done:
+            self._enter(Stage.DONE)
+
+    def _steps_after(self) -> Iterator[None]:
+        for count, file in enumerate(self._files, 1):
+            file.keep()
+            if not count % _CHUNK:
+                yield
+        changes = [change for change in self._changes or () if change[0] not in self._changed]
+        for start in range(0, len(changes), _CHUNK):
+            self._database.enter_in_caches(changes[start : start + _CHUNK])
+            yield
+        self._env.caches_are_behind = False
+        if not self._store.has_listeners(self._database):
+            return
+        try:
+            snapshot = self._env.open_snapshot()
+        except Problem:
+            logger.exception("listeners do not hear of %d changes of %s", self._entries, self._database.name)
+            return
+        try:
+            entries = self._database.log.read(snapshot, self._first, self._first + self._entries)
+            while batch := list(islice(entries, _CHUNK)):
+                self._store.publish(self._database, batch)
+                yield
+        finally:
+            snapshot.abort()
+
+    # -- the ways back
+
+    def give_back(self) -> None:
+        """See the head of the module. Ends with the database free for others."""
+        if self.stage is Stage.COMMITTING:
+            self.finish()
+        if self.stage is Stage.COMMITTED:
+            self._follow_up(lambda steps: all(True for _ in steps))
+        elif self.stage is Stage.WRITING:
+            self._restarts += 1
+            self._undo()
+        self._env.release()
+
+    def _undo(self) -> None:
+        if self.stage is Stage.WRITING:
+            self._env.abort_long()
+            for file in self._files:
+                file.unclaim()
+            self._rewind()
+
+    def _rewind(self) -> None:
+        self._enter(Stage.WAITING)
+        self._database.undo_long_write(self._first - 1, changed=self._announced)
+
+
+async def outlast(future: Future[Any]) -> bool:
+    """Wait for what a thread does, whatever happens to the caller; True if it was cancelled meanwhile. Exceptions stay in `future`."""
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    loop = asyncio.get_running_loop()
+    future.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(done))
+    cancelled = False
+    while not waiter.done():
+        try:
+            await asyncio.shield(waiter)
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

@@ -1,0 +1,386 @@
+"""The writes of one request: collected first, applied together, committed with the turn (contract: schema-and-store §8).
+
+    begin --put, patch, delete--> collecting --apply--> applied --the turn's commit--> on_done(None), or on_done(problem)
+                                      |                    ^ undone alone if apply raises
+                                      +------abort--> aborted
+
+`apply` runs all writes in a child of each database's write transaction, within the call: LMDB allows one child at a time. What it raises
+concerns this transaction only. Then the writes wait for the turn's one commit; until `on_done` they may still be lost, so no success may
+be reported before it. Writes are added in the order in which they were asked for, and a later one sees the earlier.
+
+`apply` runs to its end without looking left or right. A transaction that `is_long` would hold the loop for too long that way, and its
+commit again: it is awaited instead (`apply_long`). Then it gives way to readers, and other writers of its database wait for it
+(`long_write`). `apply_in_turn` is `apply` for those who can wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from svc.errors import ClientError, Problem
+from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
+from svc.store.env import LmdbError, store_problem
+from svc.store.log.transaction_log import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.values.keys import Key, encode_primary, is_hashed
+from svc.store.values.records import decode, encode, encode_payload
+from svc.store.writing.long_write import LongWrite
+from svc.store.writing.merge_rules import merge
+from svc.store.writing.write_list import INSERT, UPDATE, Write, WriteList, assign_keys, carry_out
+from svc.store.writing.write_set import CREATE, Decide, Found, Precondition, WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.schema import TableDefinition
+    from svc.store.store import Store
+    from svc.store.table import Table
+
+LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the commit
+
+
+class Transaction:
+    """Made by `Store.begin`. `user`: the name that the log shows. `version`: ms, the same for all writes, given by `apply`.
+
+    `on_done` is called once after each `apply` that succeeded, at the end of the turn: with None when the writes are on disk, else with
+    the problem that undid them. After it the object may be used for further writes, and `outcome` is what it was called with; None before.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_by_key",
+        "_is_keyless",
+        "_store",
+        "_tables",
+        "_writes",
+        "assigned",
+        "databases",
+        "deleted",
+        "may_use_reserve",
+        "on_done",
+        "operation",
+        "outcome",
+        "skipped",
+        "unsaved",
+        "user",
+        "version",
+    )
+
+    def __init__(self, store: Store, user: str | None = None, operation: int = 0) -> None:
+        self._store = store
+        self._writes: list[Write] = []
+        self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads
+        self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
+        self._aborted = False
+        self._is_keyless = False  # records among the writes are given a key when they are applied
+        self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
+        self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
+        self.deleted = 0  # records that the last `apply` removed
+        self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
+        self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
+        self.user = user
+        self.operation = operation  # one of log.OPERATIONS, for the log
+        self.version = 0.0
+        self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
+        self.outcome: tuple[Problem | None] | None = None
+        self.on_done: Callable[[Problem | None], None] | None = None
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether writes wait to be applied."""
+        return bool(self._writes)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it had better be awaited. One that touches several databases cannot be."""
+        return len(self._writes) > LONG_WRITES and self._is_in_one_database
+
+    # -- collecting
+
+    def put(
+        self,
+        table: Table,
+        key: Key,
+        record: dict[str, Any],
+        precondition: Precondition | None = None,
+        *,
+        expires_at: float | None = None,
+        decide: Decide | None = None,
+    ) -> None:
+        """Replace or make the record `key`. `record` has been validated and belongs to the transaction from now on.
+
+        Its primary key becomes `key`, its time attributes are set when it is applied. `expires_at`: ms since the epoch. `decide`: what depends
+        on the record that is there, see `writes`.
+        """
+        self._collect(PUT, table, key, record, precondition, expires_at, decide)
+
+    def create(
+        self, table: Table, key: Key | None, record: dict[str, Any], *, key_prefix: str = "", expires_at: float | None = None
+    ) -> Key | None:
+        """Make a record. `apply` raises RecordExists if there is one with this key.
+
+        `key` None: under a new one, that no record has. Returns the key; None if it is one of `assigned` once this is applied.
+        """
+        return self._collect(PUT, table, self._key(table, key, key_prefix), record, CREATE, expires_at, adds=True)
+
+    def patch(
+        self, table: Table, key: Key, changes: dict[str, Any], precondition: Precondition | None = None, *, decide: Decide | None = None
+    ) -> None:
+        """Set these attributes and leave the others; `validation.Add` increments. Makes the record if there is none. `decide`: as for `put`."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(PATCH, table, key, changes, precondition, None, decide)
+
+    def insert(self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None) -> Key | None:
+        """Make a record; if there is one with this key, that is `skipped`. `key`, and what is returned: as for `create`."""
+        return self._collect(INSERT, table, self._key(table, key), record, None, expires_at, adds=True)
+
+    def update(
+        self, table: Table, key: Key, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
+    ) -> Key:
+        """Set these attributes of a record and leave the others. If there is no such record, the key is `skipped`. Returns the key."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        self._collect(UPDATE, table, key, changes, None, expires_at, decide)
+        return key
+
+    def upsert(
+        self, table: Table, key: Key | None, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
+    ) -> Key | None:
+        """`update`, or `insert` if there is no such record: then `changes` are all of it, and `apply` checks it as such."""
+        changes = {name: value for name, value in changes.items() if name != table.primary_key}
+        return self._collect(PATCH, table, self._key(table, key), changes, None, expires_at, decide, adds=True)
+
+    def delete(self, table: Table, key: Key, precondition: Precondition | None = None) -> None:
+        """Remove the record if there is one; if not, the key is `skipped`."""
+        self._collect(DELETE, table, key, None, precondition, None)
+
+    def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: Found | None = None) -> None:
+        """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        key = encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
+        self._add(Write(DELETE, table, key, None, None, None, found=found))
+
+    def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
+        """Say something to those who listen to the record `key`, there or not, or with None to the whole table. No record changes.
+
+        `message`: any value that can be stored. Of an object the attributes that the table declares are checked. `source`: see `Validator`.
+        Raises ValidationError, BadValue, ClientError.
+        """
+        if isinstance(message, dict):
+            message = table.validator.message(message, source=source)
+        for _ in blobs_in({"": message}):
+            raise ClientError("A message cannot hold a blob: store it in a record", code="VALIDATION")
+        self._note(MESSAGE, table, key, encode_payload(message))
+
+    def invalidate(self, table: Table, key: Key) -> None:
+        """Say that what is known of the record `key` does not hold any more. The record stays what it is."""
+        self._note(INVALIDATE, table, key, None)
+
+    def _note(self, kind: int, table: Table, key: Key | None, payload: bytes | None) -> None:
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        if table not in self._tables:
+            self._tables[table] = table.definition
+        # Not among those by key: they say nothing of what the record is.
+        self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload))
+
+    @staticmethod
+    def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:
+        """A random key in place of None (schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
+
+        Raises ClientError if keys have to be given.
+        """
+        return table.new_key(prefix) if key is None and (prefix or not table.has_sequence) else key
+
+    def _collect(
+        self,
+        kind: int,
+        table: Table,
+        key: Key | None,
+        data: dict[str, Any] | None,
+        precondition: Precondition | None,
+        expires_at: float | None,
+        decide: Decide | None = None,
+        *,
+        adds: bool = False,
+    ) -> Key | None:
+        """Returns `key`. `adds`: it may be None."""
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        if key is None and adds:
+            encoded = b""
+            self._is_keyless = True
+        else:
+            encoded = encode_primary(key)
+        if data is not None and table.definition.dynamic:
+            table.database.learn_attributes(table, data)
+        if data is not None and Unsaved.alive:
+            self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
+        if data is not None and key is not None and kind not in (PATCH, UPDATE):
+            data[table.primary_key] = list(key) if type(key) is tuple else key
+        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at, None, decide))
+        return key
+
+    def _add(self, write: Write) -> None:
+        table = write.table
+        if table not in self._tables:
+            self._tables[table] = table.definition
+        self._writes.append(write)
+        if self._by_key is not None:
+            self._by_key.setdefault((table, write.key), []).append(write)
+
+    # -- reading
+
+    def get_raw(self, table: Table, key: Key) -> bytes | None:
+        """The record as this transaction would leave it: as of the turn's snapshot, with what was collected so far."""
+        raw = table.get_raw(key)
+        if not self._writes:
+            return raw
+        self._save_blobs_now()
+        if self._by_key is None:
+            self._by_key = {}
+            for write in self._writes:
+                if write.kind not in NOTES:
+                    self._by_key.setdefault((write.table, write.key), []).append(write)
+        for write in self._by_key.get((table, encode_primary(key)), ()):
+            if write.data is None:
+                raw = None
+                continue
+            if raw is None if write.kind == UPDATE else raw is not None and write.kind == INSERT:
+                continue
+            record = write.data
+            if write.decide is not None:
+                record = write.decide(record, None if raw is None else decode(raw))
+            if write.kind == PATCH or write.kind == UPDATE:
+                record = merge({} if raw is None else decode(raw), record)
+                record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
+            raw = encode(record, self.version, 0, write.expires_at)
+        return raw
+
+    # -- ending
+
+    async def save_blobs(self) -> None:
+        """Put the content of new blobs on disk, without blocking: to be awaited before `apply`, which else does it itself.
+
+        Raises NoSpace, StoreFailure, and what the sources of the blobs raise.
+        """
+        unsaved, self.unsaved = self.unsaved, []
+        for blob, files in unsaved:
+            await save(blob, files, self._store.helper)
+
+    def _save_blobs_now(self) -> None:
+        unsaved, self.unsaved = self.unsaved, []
+        for blob, files in unsaved:
+            save_now(blob, files)
+
+    def apply(self, *, wait: bool = True) -> None:
+        """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done.
+
+        While a long write is under way in the database it makes that begin again; with `wait=False` it raises WriterBusy, and what was
+        collected stays.
+        """
+        if self._aborted:
+            raise ClientError("The transaction was aborted, nothing of it can be applied")
+        store = self._store
+        if self.unsaved:
+            self._save_blobs_now()
+        if not self._writes:
+            self.databases = ()
+            self.deleted, self.skipped, self.assigned = 0, [], []
+            self.outcome = None
+            store.applied(self)
+            return
+        databases = self._databases()
+        store.open_writers(databases, wait=wait)
+        store.check_tables(self._tables)  # from here on no other process can change them
+        is_keyless = self._is_keyless
+        writes = self._take()
+        self.assigned = []
+        if is_keyless:
+            keyless = [write for write in writes if write.is_keyless]
+            for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
+                pass
+        for database in databases:
+            if (
+                database.env.is_low
+                and not self.may_use_reserve
+                and any(write.adds and write.table.database is database for write in writes)
+            ):
+                database.require_space()
+        self.version = version = store.next_version()
+        wall_ms = store.clock.wall() * 1000
+        sets: list[WriteSet] = []
+        deleted = 0
+        try:
+            for database in databases:
+                sets.append(WriteSet(database, version, wall_ms, self.user, self.operation))
+                for write in writes:
+                    if write.table.database is database:
+                        deleted += carry_out(write, sets[-1])
+                sets[-1].check()
+        except BaseException as error:
+            for write_set in sets:
+                write_set.undo()
+            if isinstance(error, LmdbError):
+                raise store_problem(error, database.env.path) from error
+            raise
+        skipped = sets[0].skipped if len(sets) == 1 else [key for write_set in sets for key in write_set.skipped]
+        while sets:
+            try:
+                sets.pop(0).keep()
+            except BaseException:
+                for write_set in sets:
+                    write_set.undo()
+                raise
+        self.databases = databases
+        self.deleted, self.skipped = deleted, skipped
+        self.outcome = None
+        store.applied(self)
+
+    async def apply_in_turn(self) -> None:
+        """`apply`, after the long write that is under way in the database, and after those who came before. Raises Overloaded."""
+
+        def attempt() -> None:
+            self._store.check_tables(self._tables)
+            self.apply(wait=False)
+
+        await self._store.write_when_free(self._databases, attempt)
+
+    async def apply_long(self) -> None:
+        """Carry out what was collected, in slices. When it returns, everything is on the disk and `on_done` will not be called.
+
+        Raises the Problem that prevents it, with nothing done; Overloaded if it would have to wait for too long. Cancelled, it undoes
+        everything unless the commit has begun.
+        """
+        await self.save_blobs()
+        databases = self._databases()
+        tables = self._tables
+        work = WriteList(self._take())
+        long_write = LongWrite(self._store, work, tables, self.user, self.operation)
+        await long_write.run()
+        self.databases = databases
+        self.version, self.deleted, self.skipped, self.assigned = long_write.version, work.deleted, long_write.skipped, work.assigned
+
+    def with_assigned(self, keys: list[Key | None]) -> list[Key]:
+        """The keys of all records that were added, in their order, once they are applied: `assigned` in place of each None."""
+        assigned = iter(self.assigned)
+        return [next(assigned) if key is None else key for key in keys]
+
+    @property
+    def _is_in_one_database(self) -> bool:
+        return len({table.database for table in self._tables}) == 1
+
+    def _databases(self) -> tuple[Database, ...]:
+        """Of the writes, in the order in which they are first written to."""
+        if len(self._tables) == 1:
+            return (next(iter(self._tables)).database,)
+        return tuple(dict.fromkeys(table.database for table in self._tables))
+
+    def _take(self) -> list[Write]:
+        """The writes, which are no longer waiting."""
+        writes, self._writes, self._by_key, self._tables, self._is_keyless = self._writes, [], None, {}, False
+        return writes
+
+    def abort(self) -> None:
+        """Forget what was collected; further writes are an error. What was applied is not affected."""
+        self._store.slices.discard(self._take())
+        self._aborted = True

@@ -1,0 +1,132 @@
+"""Writes that wait to be applied, one by one as they were asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from svc.store.log.transaction_log import DELETE, PUT
+from svc.store.values.keys import Key, encode_primary
+from svc.store.writing.write_set import Decide, Found, Precondition, WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.slices import Slices
+    from svc.store.table import Table
+else:
+    Table = Any
+
+
+INSERT, UPDATE = 101, 102  # a put of what is not there, a patch of what is; else nothing happens. The log knows them as PUT and PATCH
+_CONDITIONAL = frozenset((INSERT, UPDATE))
+_WHOLE = frozenset((PUT, INSERT))
+_STEP = 64  # writes between two looks at the clock
+
+
+class Write(msgspec.Struct, gc=False):
+    """`data`: the record, the changes, or None for what has neither. It takes 96 bytes, and the garbage collector need not look at it."""
+
+    kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE
+    table: Table
+    key: bytes  # encoded, whole; of records, b"" until they are given a key: see `assign_keys`
+    id: Key | None  # the same decoded; None where nobody asks for it
+    data: dict[str, Any] | None
+    precondition: Precondition | None
+    expires_at: float | None = None
+    payload: bytes | None = None  # of a message
+    decide: Decide | None = None
+    found: Found | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it may store something new."""
+        return self.data is not None or self.payload is not None
+
+    @property
+    def is_keyless(self) -> bool:
+        return not self.key and self.data is not None
+
+
+def assign_keys(
+    keyless: list[Write], writes: list[Write], new_keys: Callable[[Table, int], Iterator[Key]], assigned: list[Key]
+) -> Iterator[None]:
+    """Give records the keys they came without, in their order, and add these to `assigned`. `writes`: all of the transaction. In short steps.
+
+    `new_keys`: that many keys of a table, that no record has as of the transaction; those that other writes name are left out.
+    """
+    named: set[tuple[Table, bytes]] = set()
+    for number, write in enumerate(writes):
+        if write.key:
+            named.add((write.table, write.key))
+        if not number % _STEP:
+            yield
+    wanted = Counter(write.table for write in keyless)
+    keys: dict[Table, Iterator[Key]] = {}
+    for number, write in enumerate(keyless):
+        table = write.table
+        encoded = b""
+        while not encoded or (table, encoded) in named:
+            key = next(keys.get(table, iter(())), None)
+            if key is None:
+                keys[table] = new_keys(table, wanted[table])
+                continue
+            encoded = encode_primary(key)
+        wanted[table] -= 1
+        assert key is not None and write.data is not None
+        write.data[table.primary_key] = write.id = key
+        write.key = encoded
+        assigned.append(key)
+        if not number % _STEP:
+            yield
+
+
+def carry_out(write: Write, write_set: WriteSet) -> bool:
+    """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
+    kind, table, key, data = write.kind, write.table, write.key, write.data
+    if data is None:
+        if kind != DELETE:
+            write_set.note(table, kind, key, write.payload)
+        elif write_set.delete(table, key, write.precondition, write.found):
+            return True
+        elif write.id is not None:
+            write_set.skipped.append(write.id)
+    elif kind in _CONDITIONAL and write_set.has(table, key) is (kind == INSERT):
+        assert write.id is not None
+        write_set.skipped.append(write.id)
+    elif kind in _WHOLE:
+        write_set.put(table, key, data, write.precondition, write.expires_at, write.decide)
+    else:
+        write_set.patch(table, key, write.id, data, write.precondition, write.expires_at, write.decide)
+    return False
+
+
+class WriteList:
+    """The work of a long write (`long_write.Work`): these writes, all of one database.
+
+    `deleted`: records that were removed. `assigned`: the keys of those that came without.
+    """
+
+    def __init__(self, writes: list[Write]) -> None:
+        self._writes = writes
+        self._keyless = [write for write in writes if write.is_keyless]
+        self.assigned: list[Key] = []
+        self.database = writes[0].table.database
+        self.size = len(writes)
+        self.adds = any(write.adds for write in writes)
+        self.deleted = 0
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        self.deleted = 0
+        if self._keyless:
+            self.assigned = []
+            for write in self._keyless:
+                write.key = b""
+            yield from assign_keys(self._keyless, self._writes, lambda table, count: table.new_keys_in(write_set.txn, count), self.assigned)
+        for write in self._writes:
+            self.deleted += carry_out(write, write_set)
+            yield
+
+    def forget(self, slices: Slices) -> None:
+        slices.discard(self._writes)

@@ -1,0 +1,32 @@
+"""svc.store.writing.write_set: what a merge gives, what counts as a change. Preconditions and the writes themselves: test_transaction."""
+
+from typing import Any
+
+import pytest
+
+from svc.store.values.validation import Add
+from svc.store.writing.merge_rules import merge
+from svc.store.writing.write_set import changed_names, same
+
+
+def test_changed_names() -> None:
+    assert changed_names({}, {}) == () == changed_names({"a": 1}, {"a": 1.0})
+    assert changed_names({"a": 1, "b": 2}, {"b": 2}) == ("a",)
+    assert changed_names({"a": None}, {}) == ("a",) == changed_names({}, {"a": None})
+    assert changed_names({"a": 0, "b": [1, {"c": True}]}, {"a": False, "b": [1, {"c": 1}]}) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "equal"),
+    [
+        (1, 1.0, True), (1, True, False), (0.0, False, False), ("1", 1, False), (None, 0, False), ([1, 2], [1, 2], True), ([1], [True], False),
+        ([1], [1, 2], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1}, {"b": 1}, False), ({"a": 1}, {"a": 1, "b": 2}, False), ([], {}, False),
+    ],
+)  # fmt: skip
+def test_same(a: Any, b: Any, equal: bool) -> None:
+    assert same(a, b) is equal and same(b, a) is equal
+
+
+def test_merge_copies() -> None:
+    record = {"a": 1}
+    assert merge(record, {"a": Add(2), "b": Add(1), "c": 5}) == {"a": 3, "b": 1, "c": 5} and record == {"a": 1}
