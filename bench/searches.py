@@ -31,7 +31,7 @@ from svc.operations.service import Operations
 from svc.query import plan_query
 from svc.query.execution import execute
 from svc.query.nodes import Query
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 from svc.store import Store
 from svc.store.values.records import decode_json_many
 
@@ -62,7 +62,7 @@ ROWS: dict[str, Callable[[int], Body]] = {
 }  # fmt: skip
 
 
-def answer(rows: Rows, txn: Any) -> bytes:
+def answer(rows: PlannedQuery, txn: Any) -> bytes:
     run = execute(rows.plan, txn, json=True)
     batch = run.next_batch(MAX_ROWS)
     return encode_json(batch if rows.plan.is_shaped else decode_json_many(batch))
@@ -80,14 +80,14 @@ class Bench:
         call = self.operations.prepare(body, self.user)
         return answer(self.operations.run(call), self.txn)
 
-    def rows_of(self, body: Body) -> Rows:
-        rows: Rows = self.operations.run(self.operations.prepare(body, self.user))
+    def rows_of(self, body: Body) -> PlannedQuery:
+        rows: PlannedQuery = self.operations.run(self.operations.prepare(body, self.user))
         return rows
 
     def core(self, query: Query) -> bytes:
-        return answer(Rows(self.table, plan_query(query, self.table, self.txn, allow_full_scan=True)), self.txn)
+        return answer(PlannedQuery(self.table, plan_query(query, self.table, self.txn, allow_full_scan=True)), self.txn)
 
-    def run_alone(self, rows: Rows) -> bytes:
+    def run_alone(self, rows: PlannedQuery) -> bytes:
         """For searches by id, which have no plan to make."""
         rows.plan.compiled.clear()
         return answer(rows, self.txn)

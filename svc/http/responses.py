@@ -27,7 +27,7 @@ from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.query.execution import result_columns
 from svc.query.explain import Explanation
 from svc.query.select import joins
-from svc.resources import Created, RequestTarget, Resources, Rows, StoredRecord, TableResource
+from svc.resources import Created, PlannedQuery, RequestTarget, Resources, StoredRecord, TableResource
 from svc.store import Table
 from svc.store.values.records import COMPRESSED, MISSING, decode, decode_json, etag_of, etag_of_version, projection, version_of
 
@@ -203,7 +203,7 @@ class ResponseBuilder:
             value = projection((name,), json=True)(raw)[0]
         return self._respond(request, writer, writer.encode(value), 200, pairs)
 
-    def _only_row(self, rows: Rows, writer: ContentType, answer: Callable[[Any, QueryExecution], Any]) -> Any:
+    def _only_row(self, rows: PlannedQuery, writer: ContentType, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         """What `answer` makes of the one row of a query; later, if it takes more than a slice to find."""
         execution = QueryExecution(rows, native=writer.native, whole=True, now=self._now, wall_ms=self._wall() * 1000)
         try:
@@ -242,7 +242,7 @@ class ResponseBuilder:
             return self._respond(request, writer, writer.encode(value), 200, pairs)
         return self._compression.apply(request, Response(pieces, 200, pairs=pairs + (writer.headers or [])), writer.compressible)
 
-    def _part_pairs(self, request: Request, rows: Rows, record: StoredRecord, writer: ContentType) -> HeaderPairs:
+    def _part_pairs(self, request: Request, rows: PlannedQuery, record: StoredRecord, writer: ContentType) -> HeaderPairs:
         type_pair = ("Content-Type", writer.content_type)
         if not joins(rows.plan.select, rows.table):
             return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
@@ -286,7 +286,7 @@ class ResponseBuilder:
 
     # --- collections -----------------------------------------------------------------------------------------------------------------
 
-    def collection(self, request: Request, target: RequestTarget, rows: Rows, preferences: Preferences) -> Any:
+    def collection(self, request: Request, target: RequestTarget, rows: PlannedQuery, preferences: Preferences) -> Any:
         """The rows of a query: at once if a slice finds them all; else, served in between with others, when the answer can begin."""
         writer = self.writer(preferences, target)
         if preferences.explain:
@@ -306,7 +306,7 @@ class ResponseBuilder:
             raise
         return self._gathered(request, rows, execution, writer)
 
-    async def _gathered(self, request: Request, rows: Rows, execution: QueryExecution, writer: ContentType) -> Response:
+    async def _gathered(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType) -> Response:
         """What takes longer than a slice. The peer going away cancels this, and with it the work."""
         try:
             while True:
@@ -325,7 +325,9 @@ class ResponseBuilder:
             execution.close()
             raise
 
-    def _begun(self, request: Request, rows: Rows, execution: QueryExecution, writer: ContentType, count: int | None = None) -> Response:
+    def _begun(
+        self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType, count: int | None = None
+    ) -> Response:
         """The answer: complete if all rows are found, else a stream of the rest."""
         pairs = self._collection_pairs(request, writer)
         aggregate = rows.plan.query.aggregate
@@ -353,7 +355,7 @@ class ResponseBuilder:
             return response
         return self._compression.apply(request, response, writer.compressible)
 
-    async def _explained(self, request: Request, rows: Rows, writer: ContentType) -> Response:
+    async def _explained(self, request: Request, rows: PlannedQuery, writer: ContentType) -> Response:
         """The plan with what it really found, instead of the records (`Prefer: explain`)."""
         snapshot = rows.table.database.take_snapshot()
         try:
@@ -378,7 +380,7 @@ class ResponseBuilder:
         response = self._respond(request, writer, writer.encode(result), 200, pairs)
         return cast(Response, await response if inspect.isawaitable(response) else response)
 
-    async def _handled(self, request: Request, rows: Rows, execution: QueryExecution, writer: HandlerType) -> Response:
+    async def _handled(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: HandlerType) -> Response:
         """A collection in a type that an application brought: as a stream if its handler takes one, else as a list."""
         pairs = self._collection_pairs(request, writer)
         pairs.append(_timing(rows.plan_seconds, 0.0, None))
@@ -429,7 +431,7 @@ class ResponseBuilder:
             return self._compression.apply(request, result, True)
         if kind is StoredRecord:
             return self.record(request, target, result, preferences)
-        if kind is Rows:
+        if kind is PlannedQuery:
             return self.collection(request, target, result, preferences)
         if kind is Created:
             writer = self.writer(preferences)
@@ -541,7 +543,7 @@ def _top_terms(query: str) -> list[str]:
 _PAGE_CALL = re.compile(r"(?:limit|after)\([^)]*\)")
 
 
-def plan_shape(rows: Rows) -> Shape:
+def plan_shape(rows: PlannedQuery) -> Shape:
     plan = rows.plan
     columns = result_columns(plan)
     if rows.visible is not None:

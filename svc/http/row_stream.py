@@ -21,7 +21,7 @@ from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.messages import Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.records import decode, decode_json
 
@@ -71,7 +71,7 @@ class QueryExecution:
     )
 
     def __init__(
-        self, rows: Rows, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float, reader: Request | str = "a result"
+        self, rows: PlannedQuery, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float, reader: Request | str = "a result"
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
         `reader`: who is named in the log if its snapshot has to be taken away. A faulty query raises here."""

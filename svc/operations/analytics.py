@@ -13,7 +13,7 @@ from svc.operations.searches import CONDITIONS
 from svc.operations.searching import reader_for, rows_of
 from svc.query import plan_query
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 from svc.store.values.records import decode
 
 BUILTIN = ("table-size", "database-size", "storage-volume", "main-thread-utilization", "resource-usage", "utilization")
@@ -21,7 +21,7 @@ _KINDS = ("builtin", "custom")
 _ID = SelectItem(("id",))
 
 
-def get_analytics(call: Call) -> Rows:
+def get_analytics(call: Call) -> PlannedQuery:
     began = call.node.clock.monotonic()
     table = analytics_table(call.node.store)
     query = reader_for(call, table, leaf_operator=True).query(call["conditions"], None, call["get_attributes"])
@@ -94,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
             GET_ATTRIBUTES,
             CONDITIONS,
         ),
-        returns="Rows of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
+        returns="PlannedQuery of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
         notes="Conditions may name what only some metrics have, and call their comparator `operator`. The metrics and their fields are described in analytics.",
         example={
             "metric": "duration",

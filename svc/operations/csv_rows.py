@@ -28,7 +28,7 @@ def _no_more() -> Iterator[str]:
     yield ""
 
 
-class CsvRows:
+class CsvRowParser:
     """`feed` a piece of text, then take `rows` until there are none; after the last piece, `finish` and take what is left.
 
     Rows without any content are left out. Raises ValidationError for what cannot be read, with the line.

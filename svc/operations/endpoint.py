@@ -1,6 +1,6 @@
 """The operations server: `POST /` runs an operation, a few GETs for people and load balancers (contract: operations §1).
 
-`Endpoint` is the `Handler` of a `Dispatcher`. Exceptions become answers in `problem`, in the form that clients of operations know:
+`OperationsEndpoint` is the `Handler` of a `Dispatcher`. Exceptions become answers in `problem`, in the form that clients of operations know:
 `{"error": text, "code": code}`.
 """
 
@@ -47,7 +47,7 @@ _PAGE = f"""<!DOCTYPE html>
 """
 
 
-class Endpoint:
+class OperationsEndpoint:
     """`is_ready`: whether requests are welcome; False while the server starts or stops."""
 
     def __init__(

@@ -24,7 +24,7 @@ from svc.operations.fields import bad_request
 from svc.operations.jobs import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 
 FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": CsvType()}
 WRITTEN_AT_ONCE = 1 << 18  # bytes: what is encoded before a helper thread writes it
@@ -122,9 +122,9 @@ async def settled(work: Awaitable[T]) -> T:
 
 async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, file: ExportFile) -> int:
     result = search.operation.handler(search)
-    if not isinstance(result, Rows):
+    if not isinstance(result, PlannedQuery):
         result = await result if isinstance(result, Awaitable) else result
-    if isinstance(result, Rows):
+    if isinstance(result, PlannedQuery):
         clock = call.node.clock
         execution = QueryExecution(
             result, native=kind.native, whole=False, now=clock.monotonic, wall_ms=clock.wall() * 1000, reader=f"the export {job.id}"
@@ -176,7 +176,7 @@ def _writing(file: ExportFile, data: bytes) -> Callable[[], None]:
     return lambda: file.write(data)
 
 
-def expected_rows(rows: Rows) -> int | None:
+def expected_rows(rows: PlannedQuery) -> int | None:
     """The number of rows of a result, where it is known without counting."""
     query: Any = rows.plan.query
     if query.where is not None or query.aggregate is not None:

@@ -18,7 +18,7 @@ from svc.operations.jobs import Job, JobFailed
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.outbound import HostRules, rules_for
 from svc.operations.registry import by_name
-from svc.operations.s3 import S3, Target, put_object, read_target, require_library
+from svc.operations.s3 import S3, S3Object, put_object, read_target, require_library
 from svc.operations.service import NEVER_FROM_CLIENTS, Operations
 
 SEARCHES = ("sql", "search_by_hash", "search_by_id", "search_by_value", "search_by_conditions")
@@ -51,7 +51,7 @@ async def export_to_s3(call: Call) -> Any:
     search = _checked_search(call)
     require_library()
     if not target.key.lower().endswith(f".{format}"):
-        target = Target(target.aws_access_key_id, target.aws_secret_access_key, target.bucket, f"{target.key}.{format}", target.region)
+        target = S3Object(target.aws_access_key_id, target.aws_secret_access_key, target.bucket, f"{target.key}.{format}", target.region)
 
     rules = rules_for(call)
 
@@ -69,7 +69,7 @@ async def export_to_s3(call: Call) -> Any:
     return call.node.jobs.start(call, work)
 
 
-def _upload(target: Target, path: Path, rules: HostRules) -> dict[str, Any]:
+def _upload(target: S3Object, path: Path, rules: HostRules) -> dict[str, Any]:
     with path.open("rb") as content:
         return put_object(target, content, rules)
 

@@ -232,7 +232,7 @@ def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, A
     """The arguments by canonical name; those not given have their default. Raises ValidationError with a sentence per field at fault."""
     reading = _readings.get(id(fields))
     if reading is None or reading.fields is not fields:
-        reading = _Reading(tuple(fields))
+        reading = _FieldLookup(tuple(fields))
         if reading.fields is fields:  # of a row, which keeps them as long as this does: nobody else gets their id
             _readings[id(fields)] = reading
     arguments = reading.defaults.copy()
@@ -261,7 +261,7 @@ def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, A
     return arguments
 
 
-class _Reading:
+class _FieldLookup:
     """The fields of a row, as `read_fields` looks for them. `by_name`: name -> place, field, check of its kind, names that win over this one."""
 
     __slots__ = ("by_name", "defaults", "fields", "required")
@@ -276,7 +276,7 @@ class _Reading:
                 self.by_name.setdefault(name, []).append((at, field, KINDS[field.kind], field.names[:rank]))
 
 
-_readings: dict[int, _Reading] = {}
+_readings: dict[int, _FieldLookup] = {}
 
 
 # --- fields that many operations have ------------------------------------------------------------------------------------------------------

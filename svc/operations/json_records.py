@@ -18,7 +18,7 @@ def _refuse(constant: str) -> NoReturn:
 _decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
 
 
-class JsonRecords:
+class JsonRecordParser:
     """`feed` a piece of text, then take `records` until there are none; after the last piece, `check_end`.
 
     Raises ValidationError for what is no such text, with the number of the record.

@@ -42,7 +42,7 @@ _URL = re.compile(r"[\x21-\x7e]+").fullmatch
 T = TypeVar("T")
 
 
-class Content(Protocol):
+class ReadableContent(Protocol):
     """What is read in pieces, on a helper thread."""
 
     def read(self, amt: int, /) -> bytes: ...
@@ -50,13 +50,13 @@ class Content(Protocol):
     def close(self) -> None: ...
 
 
-class Source:
+class StreamSource:
     """The text of `content` in pieces. `size`: bytes of all of it, None if that is not known; `done`: of them that have been read.
 
     `encoding`: its codec; None: what the content itself says (`charset`), or UTF-8.
     """
 
-    def __init__(self, worker: Worker, content: Content, size: int | None, encoding: str | None = None) -> None:
+    def __init__(self, worker: Worker, content: ReadableContent, size: int | None, encoding: str | None = None) -> None:
         self._worker = worker
         self._content = content
         self._is_named = encoding is not None
@@ -98,7 +98,7 @@ class Source:
         self._worker.end(self._content.close)
 
 
-class TextSource:
+class StringSource:
     """The same for a text that is there."""
 
     def __init__(self, text: str) -> None:
@@ -138,7 +138,7 @@ class Worker:
 _opening = 0  # sources that are being opened
 
 
-async def opened(open_: Callable[[], tuple[Content, int | None]], encoding: str | None = None) -> Source:
+async def opened(open_: Callable[[], tuple[ReadableContent, int | None]], encoding: str | None = None) -> StreamSource:
     """Open a source on a thread of its own. Raises 503 while too many peers keep their callers waiting. `encoding`: as it was named, None if it was
     not."""
     global _opening
@@ -153,7 +153,7 @@ async def opened(open_: Callable[[], tuple[Content, int | None]], encoding: str 
         raise
     finally:
         _opening -= 1
-    return Source(worker, content, size, None if encoding is None else maybe_charset(encoding))
+    return StreamSource(worker, content, size, None if encoding is None else maybe_charset(encoding))
 
 
 def encoding_fault(name: str) -> str | None:
@@ -164,7 +164,7 @@ def encoding_fault(name: str) -> str | None:
 # --- files ------------------------------------------------------------------------------------------------------------------------------
 
 
-def open_file(path: str, base: Path, roots: Sequence[Path] | None) -> tuple[Content, int | None]:
+def open_file(path: str, base: Path, roots: Sequence[Path] | None) -> tuple[ReadableContent, int | None]:
     """A file and its size. `base`: of relative paths. `roots`: outside of which nothing may be read; None: everything may. Blocks.
 
     Raises 400, and 403 outside, whether there is such a file or not. Links are followed before that is decided, and the file that was opened is
@@ -213,7 +213,7 @@ def headers_fault(headers: Mapping[str, Any]) -> str | None:
     return None
 
 
-def open_url(url: str, headers: Mapping[str, str], rules: HostRules) -> tuple[Content, int | None]:
+def open_url(url: str, headers: Mapping[str, str], rules: HostRules) -> tuple[ReadableContent, int | None]:
     """The body that a GET is answered with, and its size if the server tells. Blocks. Raises 400, and 403 for hosts that `rules` do not permit.
 
     `headers` go to the server of the URL, and not on to others that it redirects to. Each of these is checked as the first one is.
@@ -268,7 +268,7 @@ class _Body:
         self._connection.close()
 
 
-def _checked(url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> tuple[Content, int | None]:
+def _checked(url: str, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> tuple[ReadableContent, int | None]:
     fault = None
     content_type = response.getheader("Content-Type") or "application/octet-stream"
     kind = content_type.partition(";")[0].strip().lower()

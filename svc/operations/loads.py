@@ -15,11 +15,11 @@ from svc.content.unchanged import Restore, deciding, restore_json, restore_loade
 from svc.errors import Problem, Refusal
 from svc.operations.call import Call
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
-from svc.operations.csv_rows import CsvRows
+from svc.operations.csv_rows import CsvRowParser
 from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
 from svc.operations.jobs import Job, JobFailed
-from svc.operations.json_records import JsonRecords
-from svc.operations.load_sources import Source, TextSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
+from svc.operations.json_records import JsonRecordParser
+from svc.operations.load_sources import StreamSource, StringSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
 from svc.operations.operation import UPSERT, Operation
 from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
@@ -35,7 +35,7 @@ NO_ROWS = "No records parsed from csv file."
 ROWS = 128  # that are read between two looks at the clock
 
 Record = dict[str, Any]
-AnySource = Source | TextSource
+AnySource = StreamSource | StringSource
 
 
 # --- operations -------------------------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ AnySource = Source | TextSource
 
 def csv_data_load(call: Call) -> Any:
     action = _checked(call)
-    return _start(call, action, TextSource(call["data"]))
+    return _start(call, action, StringSource(call["data"]))
 
 
 async def csv_file_load(call: Call) -> Any:
@@ -167,7 +167,7 @@ class _Load:
 
     async def _csv_records(self) -> AsyncGenerator[list[Record | Refused]]:
         await self._source.check_encoding()
-        rows = CsvRows()
+        rows = CsvRowParser()
         async for text in self._source.pieces():
             async for records in self._taken(rows, text):
                 yield records
@@ -175,7 +175,7 @@ class _Load:
             yield records
         rows.check_end()
 
-    async def _taken(self, rows: CsvRows, text: str | None) -> AsyncGenerator[list[Record | Refused]]:
+    async def _taken(self, rows: CsvRowParser, text: str | None) -> AsyncGenerator[list[Record | Refused]]:
         """The records of the rows that are there with this piece of text, None: the end; as many at once as a slice has time for."""
         now = self._call.node.clock.monotonic
         end = await self._slices.take()
@@ -206,7 +206,7 @@ class _Load:
         return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed)
 
     async def _json_records(self) -> AsyncGenerator[list[Record | Refused]]:
-        reader = JsonRecords()
+        reader = JsonRecordParser()
         async for text in self._source.pieces():
             reader.feed(text)
             while True:

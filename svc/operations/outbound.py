@@ -27,7 +27,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ResolvedAddress:
     """A resolved address: what `socket.connect` takes."""
 
     family: socket.AddressFamily
@@ -41,7 +41,7 @@ class HostRules:
     hosts: Sequence[HostPattern]
     public: bool
 
-    def permitted(self, host: str, port: int) -> list[Endpoint]:
+    def permitted(self, host: str, port: int) -> list[ResolvedAddress]:
         """The addresses of `host` that may be connected to, at least one. Resolves the name: blocks.
 
         Raises 403 if there is none, 400 if the host has no address.
@@ -56,13 +56,13 @@ class HostRules:
             if not named and not self.public:
                 raise _refused(host) from None
             raise ClientError(f"The host '{printable(host)}' could not be found") from None
-        permitted = [endpoint for endpoint in found if named or self._is_permitted(endpoint, port)]
+        permitted = [resolved for resolved in found if named or self._is_permitted(resolved, port)]
         if not permitted:
             raise _not_public(host) if self.public else _refused(host)
         return permitted
 
-    def _is_permitted(self, endpoint: Endpoint, port: int) -> bool:
-        address = read_address(endpoint.address[0])
+    def _is_permitted(self, resolved: ResolvedAddress, port: int) -> bool:
+        address = read_address(resolved.address[0])
         return (self.public and is_public(address)) or any(pattern.matches_address(address, port) for pattern in self.hosts)
 
 
@@ -70,26 +70,26 @@ def rules_for(call: Call) -> HostRules:
     return HostRules(call.node.config["operationsApi.importHosts"], call.is_super_user)
 
 
-def resolve(host: str, port: int) -> list[Endpoint]:
+def resolve(host: str, port: int) -> list[ResolvedAddress]:
     """The addresses of a host, best first. Blocks. Raises OSError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a label that is empty or too long
         raise OSError(str(error)) from None
-    return [Endpoint(family, address) for family, _, _, _, address in found if family in (socket.AF_INET, socket.AF_INET6)]  # type: ignore[arg-type]
+    return [ResolvedAddress(family, address) for family, _, _, _, address in found if family in (socket.AF_INET, socket.AF_INET6)]  # type: ignore[arg-type]
 
 
-def connect(parts: SplitResult, endpoints: Sequence[Endpoint], timeout: float) -> http.client.HTTPConnection:
+def connect(parts: SplitResult, addresses: Sequence[ResolvedAddress], timeout: float) -> http.client.HTTPConnection:
     """For requests to the host of a URL, at one of these addresses. Not yet connected. Certificates are verified."""
-    return _Connection(parts, endpoints, timeout)
+    return _CheckedConnection(parts, addresses, timeout)
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, parts: SplitResult, endpoints: Sequence[Endpoint], timeout: float) -> None:
+class _CheckedConnection(http.client.HTTPConnection):
+    def __init__(self, parts: SplitResult, addresses: Sequence[ResolvedAddress], timeout: float) -> None:
         assert parts.hostname is not None
         self.default_port = PORTS[parts.scheme]  # the `Host` header leaves it out
         super().__init__(parts.hostname, parts.port, timeout=timeout)
-        self._endpoints = endpoints
+        self._addresses = addresses
         self._seconds = timeout
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
 
@@ -103,11 +103,11 @@ class _Connection(http.client.HTTPConnection):
 
     def _connected(self) -> socket.socket:
         failure: OSError | None = None
-        for endpoint in self._endpoints:
-            connecting = socket.socket(endpoint.family, socket.SOCK_STREAM)
+        for resolved in self._addresses:
+            connecting = socket.socket(resolved.family, socket.SOCK_STREAM)
             try:
                 connecting.settimeout(self._seconds)
-                connecting.connect(endpoint.address)
+                connecting.connect(resolved.address)
                 return connecting
             except OSError as error:
                 connecting.close()

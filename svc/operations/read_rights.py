@@ -24,12 +24,12 @@ Path = tuple[str, ...]
 
 def check_reads(body: Mapping[str, Any], table: AnyTable, role: Role, violations: Violations) -> None:
     """Collect what a search of `table`, which the role may read, must not read."""
-    reader = _Reader(role, violations)
+    reader = _ReadCheck(role, violations)
     if not reader.is_free(table):
         reader.body(body, table)
 
 
-class _Reader:
+class _ReadCheck:
     __slots__ = ("_left", "_role", "_violations")
 
     def __init__(self, role: Role, violations: Violations) -> None:

@@ -41,7 +41,7 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class S3Object:
     """An object and who may touch it."""
 
     aws_access_key_id: str = field(repr=False)
@@ -51,13 +51,13 @@ class Target:
     region: str
 
 
-def read_target(value: Mapping[str, Any], *, extensions: tuple[str, ...] = EXTENSIONS) -> Target:
+def read_target(value: Mapping[str, Any], *, extensions: tuple[str, ...] = EXTENSIONS) -> S3Object:
     """The checked `s3` field of a body. Raises 400 with a sentence for each member at fault.
 
     `extensions`: what the key has to end with; none for exports, which add their own.
 
     >>> read_target({"aws_access_key_id": "a", "aws_secret_access_key": "s", "bucket": "b", "key": "k.csv", "region": "r"})
-    Target(bucket='b', key='k.csv', region='r')
+    S3Object(bucket='b', key='k.csv', region='r')
     """
     faults = []
     for name in _NEEDED:
@@ -72,7 +72,7 @@ def read_target(value: Mapping[str, Any], *, extensions: tuple[str, ...] = EXTEN
         faults.append(f"S3 key must include one of the following valid file extensions - {shown}")
     if faults:
         raise bad_request(*faults)
-    return Target(**{name: value[name] for name in _NEEDED})
+    return S3Object(**{name: value[name] for name in _NEEDED})
 
 
 def require_library() -> None:
@@ -81,21 +81,21 @@ def require_library() -> None:
         raise ServerError("S3 support is not installed", 501)
 
 
-def get_object(target: Target, rules: HostRules) -> Body:
+def get_object(target: S3Object, rules: HostRules) -> Body:
     """The object's content, to be read in pieces and closed. Blocks. Raises Problem."""
     with _translated():
         body: Body = _client(target, rules).get_object(Bucket=target.bucket, Key=target.key)["Body"]
         return body
 
 
-def put_object(target: Target, content: BinaryIO | bytes, rules: HostRules) -> dict[str, Any]:
+def put_object(target: S3Object, content: BinaryIO | bytes, rules: HostRules) -> dict[str, Any]:
     """Store the object; returns what S3 says of it (`ETag`, ...). `content`: a file at its beginning, or bytes. Blocks. Raises Problem."""
     with _translated():
         details = _client(target, rules).put_object(Bucket=target.bucket, Key=target.key, Body=content)
         return {name: value for name, value in details.items() if name != "ResponseMetadata" and isinstance(value, str | int | bool)}
 
 
-def _client(target: Target, rules: HostRules) -> Any:
+def _client(target: S3Object, rules: HostRules) -> Any:
     """A client each of whose requests, repeated and redirected ones too, goes to a permitted host."""
     require_library()
     import boto3  # type: ignore[import-not-found, import-untyped, unused-ignore]

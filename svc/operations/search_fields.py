@@ -51,7 +51,7 @@ _TOO_MANY = f"is beyond the {MAX_NODES} conditions, names and values that a sear
 Path = tuple[str, ...]
 
 
-class Fault(Exception):
+class MemberFault(Exception):
     """What is wrong with a member. `at`: its place below whoever catches this."""
 
     def __init__(self, at: str, what: str, code: str = "") -> None:
@@ -60,7 +60,7 @@ class Fault(Exception):
         self.what = what
         self.code = code
 
-    def below(self, place: str) -> Fault:
+    def below(self, place: str) -> MemberFault:
         """The same, seen from a level further out."""
         self.at = f"{place}.{self.at}" if self.at else place
         return self
@@ -116,7 +116,7 @@ class SearchReader:
                 where = self.filters(conditions, _operator(operator))
             keys = () if sort is None else self.sort(sort)
             select = None if get_attributes is None else self.select(get_attributes)
-        except Fault as fault:
+        except MemberFault as fault:
             raise fault.problem() from None
         self.check_known()
         if reverse:
@@ -135,24 +135,24 @@ class SearchReader:
     def filters(self, conditions: list[Any], operator: str, depth: int = 0) -> Filter:
         """Conditions joined by an operator; at least one."""
         if depth > MAX_DEPTH:
-            raise Fault("conditions", f"must not be nested deeper than {MAX_DEPTH} levels")
+            raise MemberFault("conditions", f"must not be nested deeper than {MAX_DEPTH} levels")
         if type(conditions) is not list:
-            raise Fault("conditions", "must be an array")
+            raise MemberFault("conditions", "must be an array")
         if not conditions:
-            raise Fault("conditions", "must contain at least 1 item")
+            raise MemberFault("conditions", "must contain at least 1 item")
         self._add(len(conditions), "conditions")
         found: list[Filter] = []
         number = 0
         try:
             for number, element in enumerate(conditions):  # noqa: B007 - for the fault
                 found.append(self._filter(element, depth))
-        except Fault as fault:
+        except MemberFault as fault:
             raise fault.below(f"conditions[{number}]") from None
         return found[0] if len(found) == 1 else Group(operator, tuple(found))
 
     def _filter(self, data: Any, depth: int) -> Filter:
         if type(data) is not dict and not isinstance(data, Mapping):
-            raise Fault("", "must be an object")
+            raise MemberFault("", "must be an object")
         get = data.get
         name = get("attribute")
         if name is None:
@@ -160,7 +160,7 @@ class SearchReader:
         group = get("conditions")
         if group is not None:
             if name is not None:
-                raise Fault("", "must be a condition or a group, not both")
+                raise MemberFault("", "must be a condition or a group, not both")
             return self.filters(group, _operator(get("operator")), depth + 1)
         given = get("comparator")
         if given is None:
@@ -172,12 +172,12 @@ class SearchReader:
         if value is self:
             value = get("search_value", self)
             if value is self:
-                raise Fault("attribute" if name is None else "value", "is required")
+                raise MemberFault("attribute" if name is None else "value", "is required")
         try:
             if comparator is None:
-                raise Fault("comparator", _COMPARATOR, "UNUSABLE_OPERATOR")
+                raise MemberFault("comparator", _COMPARATOR, "UNUSABLE_OPERATOR")
             return self.condition(name, comparator, value)
-        except Fault as fault:
+        except MemberFault as fault:
             fault.at = _as_sent(fault.at, data)
             raise
 
@@ -190,10 +190,10 @@ class SearchReader:
                 path = self._metadata(path[0])
         if comparator in CLOSED_RANGES:
             if not isinstance(value, list | tuple) or len(value) != 2:
-                raise Fault("value", "must be an array of exactly two strings or numbers", "BAD_VALUE")
+                raise MemberFault("value", "must be an array of exactly two strings or numbers", "BAD_VALUE")
             ends = (self._value(value[0]), self._value(value[1]))
             if not _RANGE_ENDS.issuperset(map(type, ends)):
-                raise Fault("value", "must be an array of exactly two strings or numbers", "BAD_VALUE")
+                raise MemberFault("value", "must be an array of exactly two strings or numbers", "BAD_VALUE")
             return Condition(path, comparator, ends)
         return Condition(path, comparator, self._value(value))
 
@@ -211,7 +211,7 @@ class SearchReader:
                 return plain_value(value)
             except BadValue:
                 pass
-        raise Fault("value", _VALUE, "BAD_VALUE")
+        raise MemberFault("value", _VALUE, "BAD_VALUE")
 
     def _metadata(self, name: str) -> Path:
         """The attribute that a condition or a sort key on metadata of the record speaks of."""
@@ -223,7 +223,7 @@ class SearchReader:
         for attribute in self._attributes.values():
             if (name.lower() == "$updatedtime" and attribute.updated_time) or (name == "$expiresAt" and attribute.expires_at):
                 return (attribute.name,)
-        raise Fault("attribute", f"{name} can only be selected here", "UNUSABLE_OPERATOR")
+        raise MemberFault("attribute", f"{name} can only be selected here", "UNUSABLE_OPERATOR")
 
     # --- sort ------------------------------------------------------------------------------------------------------------------------
 
@@ -232,17 +232,17 @@ class SearchReader:
         at = "sort"
         while data is not None:
             if not isinstance(data, Mapping):
-                raise Fault(at, "must be an object")
+                raise MemberFault(at, "must be an object")
             if len(keys) == MAX_SORT_KEYS:
-                raise Fault(at, f"is more than {MAX_SORT_KEYS} attributes to sort by")
+                raise MemberFault(at, f"is more than {MAX_SORT_KEYS} attributes to sort by")
             descending = data.get("descending")
             if descending is not None and type(descending) is not bool:
-                raise Fault(f"{at}.descending", "must be a boolean")
+                raise MemberFault(f"{at}.descending", "must be a boolean")
             try:
                 path = self.path(data.get("attribute"), "attribute")
                 if len(path) == 1 and path[0][0] == "$":
                     path = self._metadata(path[0])
-            except Fault as fault:
+            except MemberFault as fault:
                 raise fault.below(at) from None
             keys.append(SortKey(path, descending is True))
             data, at = data.get("next"), at + ".next"
@@ -269,17 +269,17 @@ class SearchReader:
 
     def _items(self, data: Any, table: AnyTable | None, at: str, depth: int) -> list[SelectItem]:
         if type(data) is not list:
-            raise Fault(at, "must be an array")
+            raise MemberFault(at, "must be an array")
         if not data:
-            raise Fault(at, "must contain at least 1 item")
+            raise MemberFault(at, "must contain at least 1 item")
         if depth > MAX_DEPTH:
-            raise Fault(at, f"must not be nested deeper than {MAX_DEPTH} levels")
+            raise MemberFault(at, f"must not be nested deeper than {MAX_DEPTH} levels")
         self._add(len(data), at)
         found: dict[Path, SelectItem] = {}
         for number, element in enumerate(data):
             try:
                 item = self._item(element, table, depth)
-            except Fault as fault:
+            except MemberFault as fault:
                 raise fault.below(f"{at}[{number}]") from None
             found[item.path] = item
         return list(found.values())
@@ -290,7 +290,7 @@ class SearchReader:
                 return SelectItem((data,))
             return SelectItem(self.path(data, "", table=table))
         if not isinstance(data, Mapping):
-            raise Fault("", "must be a string or an object")
+            raise MemberFault("", "must be a string or an object")
         path = self.path(data.get("name"), "name", table=table)
         nested = data.get("select")
         if nested is None or nested == "*" or nested == ["*"]:
@@ -298,7 +298,7 @@ class SearchReader:
         if isinstance(nested, str):
             nested = [nested]
         if len(path) > 1:
-            raise Fault("name", "must be one name: nested selections are nested")
+            raise MemberFault("name", "must be one name: nested selections are nested")
         attribute = None if table is None else table.attributes.get(path[0])
         # What is inside an object has no declared names: nothing is unknown there.
         inner = None if attribute is None or attribute.relationship is None or table is None else related_table(table, attribute)
@@ -313,22 +313,22 @@ class SearchReader:
             if of is not None and name in of.attributes:
                 return (name,)
             if not name:
-                raise Fault(at, "is not allowed to be empty")
+                raise MemberFault(at, "is not allowed to be empty")
             if not is_encodable(name):
-                raise Fault(at, "must be Unicode text")
+                raise MemberFault(at, "must be Unicode text")
             if name[0] == "$":
                 return (name,)
             path = tuple(name.split(".")) if "." in name else (name,)
         elif name is None:
-            raise Fault(at, "is required")
+            raise MemberFault(at, "is required")
         elif isinstance(name, list) and name and all(type(part) is str and is_encodable(part) for part in name):
             path = tuple(name)
         else:
-            raise Fault(at, _PATH)
+            raise MemberFault(at, _PATH)
         if not all(path):
-            raise Fault(at, "must not have empty names")
+            raise MemberFault(at, "must not have empty names")
         if len(path) > MAX_PATH:
-            raise Fault(at, f"must not have more than {MAX_PATH} names")
+            raise MemberFault(at, f"must not have more than {MAX_PATH} names")
         if of is not None and not self._is_open and not _is_known(path, of):
             self._unknown[".".join(path)] = None
         return path
@@ -336,7 +336,7 @@ class SearchReader:
     def _add(self, count: int, at: str) -> None:
         self._count += count
         if self._count > MAX_NODES:
-            raise Fault(at, _TOO_MANY)
+            raise MemberFault(at, _TOO_MANY)
 
 
 def row_count(value: Any) -> int | None:
@@ -361,4 +361,4 @@ def _operator(given: Any) -> str:
         return "and"
     if isinstance(given, str) and given.lower() in ("and", "or"):
         return given.lower()
-    raise Fault("operator", "must be one of [and, or]")
+    raise MemberFault("operator", "must be one of [and, or]")

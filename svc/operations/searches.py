@@ -12,14 +12,14 @@ from svc.errors import BadValue, ClientError
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, GET_ATTRIBUTES, TABLE, Field, bad_request
 from svc.operations.operation import READ, Operation
-from svc.operations.search_fields import Fault, SearchReader
+from svc.operations.search_fields import MemberFault, SearchReader
 from svc.operations.searching import narrowed, planned, reader_for, rows_of, table_of
 from svc.query import Plan
 from svc.query.convert import typed_value
 from svc.query.nodes import Comparator, Condition, Conversion, Query
 from svc.query.plan import KeyLookup
 from svc.query.select import validate_select
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.values.conversion import check_key
 from svc.store.values.keys import encode_key, storage_key
@@ -30,7 +30,7 @@ NOT_BESIDE_QUERY = ("conditions", "operator", "get_attributes", "sort", "limit",
 # --- by id --------------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_id(call: Call) -> Rows:
+def search_by_id(call: Call) -> PlannedQuery:
     began = call.node.clock.monotonic()
     get_attributes = call["get_attributes"]
     table = table_of(call, lambda reader: reader.query(get_attributes=get_attributes))
@@ -87,7 +87,7 @@ def stored_key(table: Table, given: Any) -> bytes | None:
 # --- by value -----------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_value(call: Call) -> Rows:
+def search_by_value(call: Call) -> PlannedQuery:
     began = call.node.clock.monotonic()
     members = tuple([call[name] for name in ("attribute", "value", "get_attributes", "sort", "limit", "offset", "desc")])
     table = table_of(call, lambda reader: _query_by_value(reader, *members))
@@ -108,7 +108,7 @@ def _query_by_value(
             where = reader.condition(attribute, comparator, value)
             if comparator is not Comparator.EQUALS:
                 natural = where.path
-    except Fault as fault:
+    except MemberFault as fault:
         raise fault.problem() from None
     return reader.query(None, None, get_attributes, sort, limit, offset, descending, where=where, natural=natural)
 
@@ -136,7 +136,7 @@ def wildcard(value: Any) -> tuple[Comparator | None, Any]:
 # --- by conditions ------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_conditions(call: Call) -> Rows:
+def search_by_conditions(call: Call) -> PlannedQuery:
     began = call.node.clock.monotonic()
     given = call.arguments
     if given["query"] is not None:
@@ -149,7 +149,7 @@ def search_by_conditions(call: Call) -> Rows:
     return planned(call, table, query, began)
 
 
-def _search_by_text(call: Call, text: str, began: float) -> Rows:
+def _search_by_text(call: Call, text: str, began: float) -> PlannedQuery:
     others = [f"'{name}'" for name in NOT_BESIDE_QUERY if call[name] is not None]
     if others:
         raise bad_request(f"'query' cannot be used together with {', '.join(others)}")

@@ -21,7 +21,7 @@ from svc.query import Plan, QueryCache, plan_query
 from svc.query.authorization import narrow_query
 from svc.query.nodes import Query
 from svc.query.tables import AnyTable
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.schema import TableDefinition
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
@@ -121,7 +121,7 @@ def reader_for(call: Call, table: Table, *, leaf_operator: bool = False) -> Sear
     return SearchReader(view, leaf_operator=leaf_operator, is_open=view is not table)
 
 
-def planned(call: Call, table: Table, query: Query, began: float) -> Rows:
+def planned(call: Call, table: Table, query: Query, began: float) -> PlannedQuery:
     """The rows that a query finds for the caller. `began`: monotonic, when reading the body did."""
     if table.database.name == SYSTEM and table.name == RAW_ANALYTICS_TABLE:
         query = _windowed(call, table, query)
@@ -130,8 +130,8 @@ def planned(call: Call, table: Table, query: Query, began: float) -> Rows:
     return rows_of(call, table, plan, visible, began)
 
 
-def rows_of(call: Call, table: Table, plan: Plan, visible: frozenset[str] | None, began: float) -> Rows:
-    return Rows(table, plan, visible, call.node.clock.monotonic() - began)
+def rows_of(call: Call, table: Table, plan: Plan, visible: frozenset[str] | None, began: float) -> PlannedQuery:
+    return PlannedQuery(table, plan, visible, call.node.clock.monotonic() - began)
 
 
 def narrowed(call: Call, table: Table, query: Query) -> tuple[Query, frozenset[str] | None]:

@@ -21,7 +21,7 @@ from svc.operations.node import Node
 from svc.operations.operation import Operation
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
-from svc.resources import Rows
+from svc.resources import PlannedQuery
 
 NEVER_FROM_CLIENTS = ("svc_user", "bypass_auth", "parsed_sql_object")
 """Fields that carry internal state; a client's are dropped."""
@@ -107,14 +107,14 @@ class Operations:
         result = self.run(call)
         if inspect.isawaitable(result):
             result = await result
-        if isinstance(result, Rows):
+        if isinstance(result, PlannedQuery):
             return await values_of(result, self.node)
         if call.transaction is not None:
             await committed(call)
         return result
 
 
-async def values_of(rows: Rows, node: Node) -> list[Any]:
+async def values_of(rows: PlannedQuery, node: Node) -> list[Any]:
     """What a query finds as Python values, others served in between. To be awaited in the turn in which it was planned."""
     execution = QueryExecution(
         rows, native=True, whole=True, now=node.clock.monotonic, wall_ms=node.clock.wall() * 1000, reader="an operation called by code"

@@ -2,7 +2,7 @@
 
 from svc.resources.addressing import addressed
 from svc.resources.registry import Match, Registration, Resources
-from svc.resources.resource import VERBS, Created, Resource, Rows, StoredRecord
+from svc.resources.resource import VERBS, Created, PlannedQuery, Resource, StoredRecord
 from svc.resources.table_resource import TableResource, table_resource
 from svc.resources.target import RequestTarget, parse_target
 
@@ -10,11 +10,11 @@ __all__ = [
     "VERBS",
     "Created",
     "Match",
+    "PlannedQuery",
     "Registration",
     "RequestTarget",
     "Resource",
     "Resources",
-    "Rows",
     "StoredRecord",
     "TableResource",
     "addressed",

@@ -39,7 +39,7 @@ class StoredRecord:
 
 
 @dataclass(slots=True)
-class Rows:
+class PlannedQuery:
     """A query ready to run. `plan_seconds`: what planning it took."""
 
     table: Table
@@ -89,7 +89,7 @@ class Resource:
 
     @classmethod
     def handle(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> Any:
-        """Check permission once, then run the verb. Returns data, StoredRecord, Rows, Created, Response, None, or an awaitable of these.
+        """Check permission once, then run the verb. Returns data, StoredRecord, PlannedQuery, Created, Response, None, or an awaitable of these.
 
         Of `connect`, whose data are the incoming messages (None: the client sends none), the result is an EventSource or an async iterator.
         """

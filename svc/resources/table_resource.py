@@ -21,7 +21,7 @@ from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
-from svc.resources.resource import Created, Resource, Rows, StoredRecord
+from svc.resources.resource import Created, PlannedQuery, Resource, StoredRecord
 from svc.resources.subscribing import CONNECTED_ANEW, subscribed_query, subscription_request
 from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
@@ -166,7 +166,7 @@ class TableResource(Resource):
         return cls.on_search(target, data, request)
 
     @classmethod
-    def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> Rows:
+    def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:
         """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2). A property of the
         target is selected as an object with this one name; what the query selects is then selected from its value."""
         select = None
@@ -178,10 +178,10 @@ class TableResource(Resource):
             select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
         query = narrow_query(Query(select=select), cls.table, request.user)
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
-        return Rows(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
+        return PlannedQuery(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
 
     @classmethod
-    def on_search(cls, target: RequestTarget, data: Any, request: Request) -> Rows:
+    def on_search(cls, target: RequestTarget, data: Any, request: Request) -> PlannedQuery:
         began = cls.store.clock.monotonic()
         query = cls.queries.parse(target.query, cls.table) if target.query else NO_QUERY
         return cls._planned(query, target, request, began)
@@ -194,7 +194,7 @@ class TableResource(Resource):
         return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
 
     @classmethod
-    def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> Rows:
+    def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> PlannedQuery:
         table = cls.table
         visible = cls.visible(target)
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
@@ -202,7 +202,7 @@ class TableResource(Resource):
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
             query = narrow_query(query, table, request.user)
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
-        return Rows(table, plan, visible, cls.store.clock.monotonic() - began)
+        return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod
     def describe(cls, visible: frozenset[str] | None = None) -> Any:

@@ -26,7 +26,7 @@ _MAX_REDIRECT = 2000  # characters
 _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
 
 
-class Login:
+class LoginEndpoint:
     """Handles the two paths."""
 
     def __init__(self, bodies: Bodies, responses: ResponseBuilder) -> None:

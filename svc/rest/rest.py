@@ -23,9 +23,9 @@ from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
 from svc.http.responses import ResponseBuilder, RestOptions
 from svc.messages import Request, Response
-from svc.resources import RequestTarget, Resource, Resources, Rows, StoredRecord, TableResource, addressed
+from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.rest.login import PATHS as LOGIN_PATHS
-from svc.rest.login import Login
+from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
@@ -63,7 +63,7 @@ class Rest:
         resources.reserved.add(ADDRESS)
         if login:
             resources.reserved |= set(LOGIN_PATHS)
-        self._login = Login(self._bodies, self._responses) if login else None
+        self._login = LoginEndpoint(self._bodies, self._responses) if login else None
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
             "HEAD": self._get,
@@ -159,7 +159,7 @@ class Rest:
                     return responses.record(request, target, result, preferences)
                 return responses.selected(request, cast(type[TableResource], resource), target, result, preferences)
             return responses.property(request, cast(type[TableResource], resource), target, result, preferences)
-        if kind is Rows:
+        if kind is PlannedQuery:
             return responses.collection(request, target, result, preferences)
         if result is None and target.id_text is not None and issubclass(resource, TableResource):
             return self._uploaded_property(request, resource, target)

@@ -22,7 +22,7 @@ from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
 from svc.http.decoding import RequestDecoder
 from svc.http.dispatch import Dispatcher, RequestLog
-from svc.operations.endpoint import Endpoint
+from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.node import Node
 from svc.operations.service import Operations
 from svc.protocol.http1 import Limits
@@ -59,7 +59,7 @@ class OperationsPort:
         self._warn = node.logs.logger.warn
         self._is_ready = False
         self.operations = Operations(node)
-        endpoint = Endpoint(
+        endpoint = OperationsEndpoint(
             self.operations,
             compression=Compression(config["http.compressionThreshold"]),
             decoder=RequestDecoder(max_body, max_body),

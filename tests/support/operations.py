@@ -25,7 +25,7 @@ from svc.operations.node import Node
 from svc.operations.service import Operations, committed
 from svc.operations.status import StatusBoard
 from svc.query.execution import execute
-from svc.resources import Resources, Rows
+from svc.resources import PlannedQuery, Resources
 from svc.store import Store
 from svc.store.system import ensure_system
 
@@ -112,7 +112,7 @@ class OperationsNode:
         if inspect.isawaitable(result):
             result = await result
         await committed(call)
-        if isinstance(result, Rows):
+        if isinstance(result, PlannedQuery):
             run = execute(result.plan, result.table.database.snapshot(), json=True)
             found: list[Any] = []
             while not run.done:

@@ -10,7 +10,7 @@ import msgspec
 
 from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
-from svc.rest.openapi.operations import Operations, TableOperations
+from svc.rest.openapi.paths import ResourcePaths, TablePaths
 from svc.rest.openapi.responses import HEADERS, PARAMETERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
 from svc.rest.openapi.schemas import SHARED, Schema, TableSchemas
 from svc.store import Table
@@ -55,9 +55,9 @@ class Builder:
             resource, path = registration.resource, registration.path
             if issubclass(resource, TableResource):
                 name, schemas = self._schemas_of(resource.table)
-                yield TableOperations(resource, path, self._types, name, schemas).paths()
+                yield TablePaths(resource, path, self._types, name, schemas).paths()
             else:
-                yield Operations(resource, path, self._types).paths()
+                yield ResourcePaths(resource, path, self._types).paths()
 
     def schemas(self) -> Iterator[dict[str, Schema]]:
         """Those of each table: the exported ones, and what they lead to by their relationships."""

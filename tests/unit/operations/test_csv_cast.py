@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from svc.errors import BadValue, ValidationError
 from svc.operations import csv_rows
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
-from svc.operations.csv_rows import CsvRows
+from svc.operations.csv_rows import CsvRowParser
 from svc.store.schema import Attribute
 from svc.store.values.conversion import text_to_value
 from svc.store.writing.bulk_write import Refused
@@ -113,7 +113,7 @@ def test_column_names() -> None:
 
 
 def read(pieces: list[str], limit: int = 3) -> list[list[str]]:
-    rows = CsvRows()
+    rows = CsvRowParser()
     found = []
     for piece in pieces:
         rows.feed(piece)

@@ -17,8 +17,8 @@ import pytest
 
 from svc.errors import NoSpace, Overloaded, Problem, Refusal
 from svc.operations import csv_cast, load_sources, loads, outbound, s3
-from svc.operations.json_records import JsonRecords
-from svc.operations.outbound import Endpoint
+from svc.operations.json_records import JsonRecordParser
+from svc.operations.outbound import ResolvedAddress
 from svc.store import Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -351,10 +351,10 @@ class Web:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: dict[str, Answer | Exception] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
-        monkeypatch.setattr(outbound, "resolve", lambda host, port: [Endpoint(socket.AF_INET, (PUBLIC, port))])
+        monkeypatch.setattr(outbound, "resolve", lambda host, port: [ResolvedAddress(socket.AF_INET, (PUBLIC, port))])
         monkeypatch.setattr(load_sources, "connect", self.connect)
 
-    def connect(self, parts: SplitResult, endpoints: list[Endpoint], timeout: float) -> Connection:
+    def connect(self, parts: SplitResult, endpoints: list[ResolvedAddress], timeout: float) -> Connection:
         assert [endpoint.address[0] for endpoint in endpoints] == [PUBLIC]
         return Connection(self, f"{parts.scheme}://{parts.hostname}")
 
@@ -542,7 +542,7 @@ def test_s3_is_checked_before(node: OperationsNode, monkeypatch: pytest.MonkeyPa
 
 
 def records(text: str, size: int) -> list[dict[str, Any]]:
-    reader = JsonRecords()
+    reader = JsonRecordParser()
     found = []
     for start in range(0, len(text), size):
         reader.feed(text[start : start + size])

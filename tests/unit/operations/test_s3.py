@@ -11,7 +11,7 @@ import pytest
 from svc.config.hosts import parse_hosts
 from svc.errors import Problem
 from svc.operations import outbound, s3
-from svc.operations.outbound import Endpoint, HostRules
+from svc.operations.outbound import HostRules, ResolvedAddress
 
 TARGET = {"aws_access_key_id": "a", "aws_secret_access_key": "hidden", "bucket": "b", "key": "rows.csv", "region": "r"}
 
@@ -72,8 +72,8 @@ def test_faults_of_the_library_name_the_cause(monkeypatch: pytest.MonkeyPatch) -
 
     target = s3.read_target(TARGET)
 
-    def failing(error: Exception) -> Callable[[s3.Target, HostRules], Any]:
-        def client(target: s3.Target, rules: HostRules) -> Any:
+    def failing(error: Exception) -> Callable[[s3.S3Object, HostRules], Any]:
+        def client(target: s3.S3Object, rules: HostRules) -> Any:
             raise error
 
         return client
@@ -101,7 +101,7 @@ def test_hosts_that_may_be_asked(monkeypatch: pytest.MonkeyPatch, operation: str
         raise EndpointConnectionError(endpoint_url=request.url)
 
     monkeypatch.setattr(URLLib3Session, "send", send)
-    monkeypatch.setattr(outbound, "resolve", lambda host, port: [Endpoint(socket.AF_INET, ("198.41.0.4", port))])
+    monkeypatch.setattr(outbound, "resolve", lambda host, port: [ResolvedAddress(socket.AF_INET, ("198.41.0.4", port))])
     target = s3.read_target(TARGET | {"bucket": "garden", "region": "eu-central-1"})
 
     def ask(rules: HostRules) -> tuple[int, str]:
@@ -113,6 +113,6 @@ def test_hosts_that_may_be_asked(monkeypatch: pytest.MonkeyPatch, operation: str
         assert ask(rules)[0] == 502 and connected
     for rules in (HostRules((), public=False), HostRules(parse_hosts(["s3.us-east-1.amazonaws.com"]), public=False)):
         assert ask(rules)[0] == 403 and not connected
-    monkeypatch.setattr(outbound, "resolve", lambda host, port: [Endpoint(socket.AF_INET, ("10.0.0.1", port))])
+    monkeypatch.setattr(outbound, "resolve", lambda host, port: [ResolvedAddress(socket.AF_INET, ("10.0.0.1", port))])
     assert ask(ANYWHERE)[0] == 403 and not connected
     assert ask(HostRules(listed, public=True))[0] == 502 and connected

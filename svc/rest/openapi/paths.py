@@ -46,7 +46,7 @@ _BYTES = "application/octet-stream"  # stands for all types that are not read he
 _ANY_KEY: Schema = {"type": "string", "minLength": 1}
 
 
-class Operations:
+class ResourcePaths:
     """The paths of one resource."""
 
     def __init__(self, resource: type[Resource], path: str, types: MediaTypes) -> None:
@@ -120,7 +120,7 @@ class Operations:
         return content
 
 
-class TableOperations(Operations):
+class TablePaths(ResourcePaths):
     """The paths of a table."""
 
     def __init__(self, resource: type[TableResource], path: str, types: MediaTypes, name: str, schemas: TableSchemas) -> None:
