@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from svc.clock import SYSTEM_CLOCK
 from svc.query import parse_query
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.live import LiveQueries
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition

@@ -16,10 +16,10 @@ from pathlib import Path
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK
 from svc.query.nodes import Comparator, Condition
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
-from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.store import LogEntry, Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system

@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import mutate, run
-from svc.realtime.live import chains, counted, kept, queries, snapshots, subscription, worked, workers
+from svc.realtime.live import aggregate_result, events, materialized_result, queries, query_spec, recomputed_result, subscription
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases
 
@@ -32,16 +32,16 @@ RENEW = 2000  # cases in one store: its log grows
 
 BOUNDS = [
     (queries, "MAX_BACKLOG", [1, 3, 20_000, 20_000, 20_000]),
-    (workers, "RUNNING", [1, 4]),
+    (recomputed_result, "MAX_RUNNING", [1, 4]),
     (subscription, "MAX_QUEUED", [1, 2, 5, 20, 10_000, 10_000, 10_000]),
     (subscription, "MAX_QUEUED_BYTES", [2000, 1 << 24, 1 << 24]),
-    (kept, "AT_ONCE", [1, 3, 64, 64]),
-    (kept, "RUN_STEP", [1, 3, 128]),
-    (kept, "SHARED_ROWS", [0, 2, 256, 256]),
-    (snapshots, "ROWS_AT_ONCE", [1, 2, 64]),
-    (kept, "MAX_COMPARED", [0, 2, 10_000, 10_000, 10_000]),
-    (counted, "MAX_CHANGES", [0, 2, 512, 512]),
-    (chains, "MAX_CONCERNED", [0, 1, 1024, 1024]),
+    (materialized_result, "RECORDS_PER_STEP", [1, 3, 64, 64]),
+    (materialized_result, "ROWS_PER_STEP", [1, 3, 128]),
+    (materialized_result, "SHARED_ROWS", [0, 2, 256, 256]),
+    (events, "ROWS_PER_CHECK", [1, 2, 64]),
+    (materialized_result, "MAX_COMPARED", [0, 2, 10_000, 10_000, 10_000]),
+    (aggregate_result, "MAX_CHANGES", [0, 2, 512, 512]),
+    (query_spec, "MAX_CONCERNED", [0, 1, 1024, 1024]),
 ]
 
 
@@ -102,7 +102,7 @@ def check(data: bytes) -> None:
 
 
 def main() -> int:
-    worked.PAUSE = worked.LOAD = 0.0
+    recomputed_result.MIN_RUN_INTERVAL = recomputed_result.RUN_INTERVAL_FACTOR = 0.0
     subscription.MAX_RESETS = 1 << 30
     handler = _Errors(logging.ERROR)
     logging.getLogger("svc").addHandler(handler)

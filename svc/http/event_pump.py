@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
-from svc.realtime.event import Ended, Event, EventSource
+from svc.realtime.event import EndReason, Event, EventSource
 
 HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which nothing more is taken for him
 MAX_BATCH = 64  # events taken at a time; their sizes are not known beforehand, so it begins with one and doubles
 
 
-class Outlet(Protocol):
+class EventSink(Protocol):
     """Where the bytes go: a `FeedWriter`, a `websocket.Socket`."""
 
     @property
@@ -33,7 +33,7 @@ class EventPump:
         source: EventSource,
         key: object,
         encode: Callable[[Any], bytes],
-        on_end: Callable[[Ended], None],
+        on_end: Callable[[EndReason], None],
         report: Callable[[BaseException], None],
     ) -> None:
         """`encode` makes the bytes of an event and keeps them in its memo under `key`; it takes whatever else a source may give, too.
@@ -43,11 +43,11 @@ class EventPump:
         self._encode = encode
         self._on_end = on_end
         self._report = report
-        self._outlet: Outlet | None = None
+        self._outlet: EventSink | None = None
         self._write: Callable[[bytes], None]
         self.is_waiting = False  # for room
 
-    def start(self, outlet: Outlet, write: Callable[[bytes], None]) -> None:
+    def start(self, outlet: EventSink, write: Callable[[bytes], None]) -> None:
         source = self._source
         if source is not None:
             self._outlet, self._write = outlet, write
@@ -81,7 +81,7 @@ class EventPump:
             self.is_waiting = True
         except Exception as error:  # of one event, or of one source: the others' go on
             self._report(error)
-            self._end(Ended.FAILED)
+            self._end(EndReason.FAILED)
 
     def close(self) -> None:
         """The client is gone, or wants no more."""
@@ -89,7 +89,7 @@ class EventPump:
         if source is not None:
             source.close()
 
-    def _end(self, why: Ended) -> None:
+    def _end(self, why: EndReason) -> None:
         self.close()
         self._on_end(why)
 

@@ -18,7 +18,7 @@ from svc.errors import Problem
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
-from svc.realtime.event import Ended, EventSource
+from svc.realtime.event import EndReason, EventSource
 
 SILENCE = 15.0  # seconds after which a comment tells proxies, and us, that the connection is alive
 
@@ -101,13 +101,13 @@ class SourceStream(_Stream):
             self._keep_alive(now)
 
     def drain(self) -> None:
-        self._on_end(Ended.FINISHED)
+        self._on_end(EndReason.FINISHED)
 
     def close(self) -> None:
         self._writer = None
         self._pump.close()
 
-    def _on_end(self, why: Ended) -> None:
+    def _on_end(self, why: EndReason) -> None:
         """Browsers connect again, and hear then what is wrong."""
         writer = self._writer
         if writer is not None:

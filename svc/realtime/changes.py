@@ -45,7 +45,7 @@ from svc.store.writing.merge_rules import logged_changes, merge
 
 EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
 FORMS = 3  # copies of the value that are kept: as stored, decoded, encoded for one kind of client
-LONGEST_CHAIN = 1000  # entries of a record that are read to know what it was after one of them
+MAX_CHAIN = 1000  # entries of a record that are read to know what it was after one of them
 _TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
 _RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
 
@@ -319,7 +319,7 @@ def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     steps = [entry]
     image = entry.image
     log = table.database.log
-    while image is None and steps[-1].previous and len(steps) < LONGEST_CHAIN:
+    while image is None and steps[-1].previous and len(steps) < MAX_CHAIN:
         before = log.get(txn, steps[-1].previous)
         if before is None:
             break

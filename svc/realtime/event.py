@@ -24,7 +24,7 @@ class Event(Protocol):
         """About how many bytes of memory it holds."""
 
 
-class Ended(Enum):
+class EndReason(Enum):
     """Why an event source has no more. The value is the text for the client."""
 
     FINISHED = "The subscription was ended"
@@ -43,7 +43,7 @@ class EventSource(Protocol):
     """
 
     on_ready: Callable[[], None]  # set by the consumer before its first `take`; called on the loop, never inside `take`
-    ended: Ended | None  # set: no more come once `take` has returned an empty list
+    ended: EndReason | None  # set: no more come once `take` has returned an empty list
 
     def take(self, limit: int) -> list[Event]:
         """The next events, at most `limit`, in order. Works for a few milliseconds at most."""

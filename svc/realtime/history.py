@@ -2,9 +2,9 @@
 
 A subscription goes through stages, each of which puts events into its queue while there is room:
 
-    Current     the records as they are, in key order, on one snapshot; or
-    Past        some of the last events, found by going back in the log; then
-    Forward     the log from where that ended. At its end the subscription becomes live, or it is one that fell behind and comes back.
+    CurrentRecords     the records as they are, in key order, on one snapshot; or
+    PastEvents        some of the last events, found by going back in the log; then
+    LogReplay     the log from where that ended. At its end the subscription becomes live, or it is one that fell behind and comes back.
 
 Nothing is queued for a subscription that is not live, whatever happens meanwhile: the log has it. So a slow reader holds no memory, and from
 the LSN of the snapshot on nothing can be missing or come twice.
@@ -29,7 +29,7 @@ from svc.query.nodes import Filter, Query
 from svc.query.plan import KeyRange
 from svc.query.planner import plan_query
 from svc.realtime.changes import Change
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.transaction_log import NOTES
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from svc.realtime.subscription import Subscription
 
 STEP = 16  # records or entries between two looks at the clock
-LOOK = 200  # entries of the log that are looked at in one go
-TOGETHER = 2000  # entries among which several events of one record may become one
-MOST_KEYS = 100_000  # of matching records that an index finds and that are sorted; of more, the table is read in its order
-MOST_HELD = 100  # snapshots held in the whole store, above which the records are read on a new one in each turn
-MOST_PAST = 1000  # events that are found by going back (realtime §1 rule 5)
+LOG_BATCH = 200  # entries of the log that are looked at in one go
+COALESCE_ENTRIES = 2000  # entries among which several events of one record may become one
+MAX_SORTED_KEYS = 100_000  # of matching records that an index finds and that are sorted; of more, the table is read in its order
+MAX_HELD_SNAPSHOTS = 100  # snapshots held in the whole store, above which the records are read on a new one in each turn
+MAX_PAST_EVENTS = 1000  # events that are found by going back (realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
 
@@ -66,8 +66,8 @@ class Stage(Protocol):
         """Let go of what it holds. Harmless when done."""
 
 
-class Current:
-    """The current records of the target. Leads to `Forward`."""
+class CurrentRecords:
+    """The current records of the target. Leads to `LogReplay`."""
 
     __slots__ = ("_began", "_held", "_kept", "_keys", "_last", "_lsn", "_pairs", "_parts", "_rows", "_subscription", "_table", "_where")
 
@@ -96,7 +96,7 @@ class Current:
             return progress
         if self._held is None:
             snapshots = database.store.snapshots
-            if self._rows is not None or len(snapshots) < MOST_HELD:
+            if self._rows is not None or len(snapshots) < MAX_HELD_SNAPSHOTS:
                 self._held = snapshots.hold(database)
             else:
                 self._let_go()
@@ -157,8 +157,8 @@ class Current:
         now, rows, keys = self._subscription.now, self._rows, self._keys
         assert rows is not None
         while not rows.done:
-            keys += [stored for stored, _ in rows.step_pairs(LOOK) if stored > self._last]
-            if len(keys) > MOST_KEYS:
+            keys += [stored for stored, _ in rows.step_pairs(LOG_BATCH) if stored > self._last]
+            if len(keys) > MAX_SORTED_KEYS:
                 keys.clear()
                 self._pairs = self._scan(txn)
                 break
@@ -196,13 +196,13 @@ class Current:
         if self._kept is not None:
             self._subscription.put_current(self._kept, first)
             self._kept = None
-        self._subscription.stages.append(Forward(self._subscription, first, parts=self._parts, last_part=self._lsn))
+        self._subscription.stages.append(LogReplay(self._subscription, first, parts=self._parts, last_part=self._lsn))
 
 
-class Past:
+class PastEvents:
     """The last `count` events of the target, oldest first, as far as they are behind the LSN `after` and later than `since`, in ms.
 
-    `instead`: what to do if there are more than `count`; None: the last ones are what is wanted. Leads to `Forward`.
+    `instead`: what to do if there are more than `count`; None: the last ones are what is wanted. Leads to `LogReplay`.
     """
 
     __slots__ = ("_after", "_at", "_chain", "_count", "_found", "_instead", "_next", "_since", "_start", "_subscription", "_table")
@@ -215,7 +215,7 @@ class Past:
         *,
         after: int = 0,
         since: float | None = None,
-        instead: Forward | None = None,
+        instead: LogReplay | None = None,
     ) -> None:
         self._subscription = subscription
         self._table = table
@@ -252,7 +252,7 @@ class Past:
                 return Progress.FULL
             if subscription.now() >= end:
                 return Progress.MORE
-        subscription.stages.append(Forward(subscription, self._start))
+        subscription.stages.append(LogReplay(subscription, self._start))
         return Progress.DONE
 
     def close(self) -> None:
@@ -290,7 +290,7 @@ class Past:
         """Go back through the log; False if time was up."""
         table = self._table
         while True:
-            entries, self._at, is_all = table.database.log.read_some(txn, table.number, self._at, LOOK, reverse=True)
+            entries, self._at, is_all = table.database.log.read_some(txn, table.number, self._at, LOG_BATCH, reverse=True)
             for entry in entries:
                 if entry.lsn <= self._after or self._take(entry, txn):
                     return True
@@ -312,7 +312,7 @@ class Past:
         return len(found) >= self._count + (self._instead is not None)
 
 
-class Forward:
+class LogReplay:
     """The log behind the LSN `position`, up to its end, where the subscription becomes live.
 
     `parts`: see the head of the module, LSNs by the stored key up to which they hold; `last_part`: LSN of the keys behind these. `since`: events
@@ -350,7 +350,7 @@ class Forward:
         if self._since is not None:
             self.position = max(self.position, min(first - 1, self._until))  # history goes as far back as the log does
         if first > self.position + 1:
-            subscription.finish(Ended.TOO_SLOW)  # retention has come past us: nobody can say what is missing
+            subscription.finish(EndReason.TOO_SLOW)  # retention has come past us: nobody can say what is missing
             return Progress.DONE
         key = subscription.target.key if subscription.target.is_record else None
         while True:
@@ -378,8 +378,8 @@ class Forward:
         log = table.database.log
         last: dict[bytes, int] = {}  # key -> place in `told`
         room = subscription.room
-        for _ in range(TOGETHER // LOOK if self._coalesces else 1):
-            entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOOK, key=key)
+        for _ in range(COALESCE_ENTRIES // LOG_BATCH if self._coalesces else 1):
+            entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOG_BATCH, key=key)
             for entry in entries:
                 if not covers(entry.key) or not self._is_new(entry):
                     continue

@@ -26,13 +26,13 @@ from svc.query.authorization import narrow_query
 from svc.query.nodes import Query
 from svc.query.refusals import check_indexed
 from svc.query.select import enumerable_select, validate_select
-from svc.realtime.audience import MOST_BEHIND, MOST_WEIGHT, Audience, event_predicate
 from svc.realtime.changes import Change, View
-from svc.realtime.event import Ended
-from svc.realtime.feed import CommitFeed
-from svc.realtime.history import MOST_PAST, Current, Forward, Past, Progress, Stage
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.commit_feed import CommitFeed
+from svc.realtime.event import EndReason
+from svc.realtime.history import MAX_PAST_EVENTS, CurrentRecords, LogReplay, PastEvents, Progress, Stage
+from svc.realtime.subscriber_group import MAX_MISSED, MAX_WEIGHT, SubscriberGroup, event_predicate
 from svc.realtime.subscription import Subscription
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import Target, TargetIndex, target_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
@@ -42,9 +42,9 @@ from svc.store.system import SYSTEM
 logger = logging.getLogger("svc.realtime")
 
 RECHECK = 60.0  # seconds (realtime §1 rule 7)
-KEPT_CHANGES = 1000  # that were read from the log, for the next subscription that reads the same
-KEPT_BYTES = 4 << 20
-TOLD_AT_ONCE = 32  # consumers between two looks at the clock
+CACHED_CHANGES = 1000  # that were read from the log, for the next subscription that reads the same
+CACHED_BYTES = 4 << 20
+NOTIFY_BATCH = 32  # consumers between two looks at the clock
 
 
 class _Followed:
@@ -55,11 +55,11 @@ class _Followed:
 
     def __init__(self) -> None:
         self.position = 0
-        self.indexes: dict[int, TargetIndex[Audience]] = {}
+        self.indexes: dict[int, TargetIndex[SubscriberGroup]] = {}
         self.tables: dict[int, Table] = {}
-        self.audiences: dict[tuple[Target, Any, View], Audience] = {}
+        self.audiences: dict[tuple[Target, Any, View], SubscriberGroup] = {}
         self.subscriptions: dict[Subscription, None] = {}
-        self.unfinished: dict[Audience, None] = {}
+        self.unfinished: dict[SubscriberGroup, None] = {}
 
 
 class Hub:
@@ -132,18 +132,18 @@ class Hub:
         newest = log.newest_lsn(txn)
         after, since, count = request.after, request.start_time, request.previous_count
         if after is not None and max(log.first_lsn(txn), 1) <= after + 1 <= newest + 1:
-            forward = Forward(subscription, after)
-            return Past(subscription, table, MOST_PAST, after=after, instead=forward) if target.is_record else forward
+            forward = LogReplay(subscription, after)
+            return PastEvents(subscription, table, MAX_PAST_EVENTS, after=after, instead=forward) if target.is_record else forward
         if count:
-            return Past(subscription, table, count, since=since)
+            return PastEvents(subscription, table, count, since=since)
         if since is not None:
             first = max(log.first_since(txn, since, table.database.node) - 1, 0)
-            forward = Forward(subscription, first, since=since, until=newest)
-            return Past(subscription, table, MOST_PAST, since=since, instead=forward) if target.is_record else forward
+            forward = LogReplay(subscription, first, since=since, until=newest)
+            return PastEvents(subscription, table, MAX_PAST_EVENTS, since=since, instead=forward) if target.is_record else forward
         if count == 0 or (request.omit_current and after is None):
-            return Forward(subscription, newest)
+            return LogReplay(subscription, newest)
         key_prefix = None if request.key is not None or not request.prefix else request.prefix
-        return Current(subscription, table, request.where, key_prefix)
+        return CurrentRecords(subscription, table, request.where, key_prefix)
 
     def _view(self, request: SubscriptionRequest, user: User | None) -> View:
         """How this user may see what was asked for. Raises AccessViolation."""
@@ -161,11 +161,11 @@ class Hub:
                 select = narrow_query(Query(request.where, select), table, user).select
         return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
 
-    def _audience(self, followed: _Followed, table: Table, target: Target, request: SubscriptionRequest, view: View) -> Audience:
+    def _audience(self, followed: _Followed, table: Table, target: Target, request: SubscriptionRequest, view: View) -> SubscriberGroup:
         place = (target, request.where, view)
         audience = followed.audiences.get(place)
         if audience is None:
-            audience = Audience(target, request.where, view)
+            audience = SubscriberGroup(target, request.where, view)
             followed.audiences[place] = audience
             index = followed.indexes.get(table.number)
             if index is None:
@@ -174,13 +174,13 @@ class Hub:
             index.add(target, audience)
         return audience
 
-    def _leave(self, followed: _Followed, audience: Audience, request: SubscriptionRequest) -> None:
+    def _leave(self, followed: _Followed, audience: SubscriberGroup, request: SubscriptionRequest) -> None:
         audience.members -= 1
         if not audience.members:
             self._remove(followed, audience, (audience.target, request.where, audience.view))
 
     @staticmethod
-    def _remove(followed: _Followed, audience: Audience, place: tuple[Target, Any, View]) -> None:
+    def _remove(followed: _Followed, audience: SubscriberGroup, place: tuple[Target, Any, View]) -> None:
         del followed.audiences[place]
         followed.unfinished.pop(audience, None)
         number = audience.view.table.number
@@ -271,9 +271,9 @@ class Hub:
             if not self._is_telling:
                 self._tell()
         for subscription in dict.fromkeys(full):
-            if subscription.missed > MOST_BEHIND:
-                subscription.finish(Ended.TOO_SLOW)
-            elif subscription.weight > MOST_WEIGHT and subscription.ended is None:
+            if subscription.missed > MAX_MISSED:
+                subscription.finish(EndReason.TOO_SLOW)
+            elif subscription.weight > MAX_WEIGHT and subscription.ended is None:
                 subscription.fall_behind()
 
     @staticmethod
@@ -282,7 +282,7 @@ class Hub:
         logger.warning("entries of the log of %s were removed before they were told, live subscriptions end", database.name)
         for audience in list(followed.audiences.values()):
             for subscription in list(audience.live):
-                subscription.finish(Ended.TOO_SLOW)
+                subscription.finish(EndReason.TOO_SLOW)
 
     def _tell(self) -> None:
         """Tell those who wait that there is something to take, for the length of a slice; the rest in the next turn. What they take they send at
@@ -290,7 +290,7 @@ class Hub:
         self._is_telling = False
         line, end = self._to_tell, self.now() + SLICE
         while line:
-            for _ in range(min(len(line), TOLD_AT_ONCE)):
+            for _ in range(min(len(line), NOTIFY_BATCH)):
                 line.popleft().signal()
             if line and self.now() >= end:
                 self._is_telling = True
@@ -298,7 +298,7 @@ class Hub:
                 return
 
     @staticmethod
-    def _tell_in_transaction(audience: Audience, change: Change, ready: list[Subscription], full: list[Subscription]) -> None:
+    def _tell_in_transaction(audience: SubscriberGroup, change: Change, ready: list[Subscription], full: list[Subscription]) -> None:
         before = audience.unfinished
         begins = before is None or before.transaction != change.transaction
         event = audience.event(change, begin_txn=begins)
@@ -311,7 +311,7 @@ class Hub:
 
     @staticmethod
     def _end_transactions(
-        database: Database, last: LogEntry, audiences: dict[Audience, None], ready: list[Subscription], full: list[Subscription]
+        database: Database, last: LogEntry, audiences: dict[SubscriberGroup, None], ready: list[Subscription], full: list[Subscription]
     ) -> None:
         """Of a long commit this may be a piece: the log knows whether the transaction goes on."""
         snapshot = database.env.open_snapshot()  # that of the turn may be older
@@ -365,10 +365,10 @@ class Hub:
             progress = subscription.read(end)
         except Problem as problem:
             logger.error("a subscription to %s ends: %s", subscription.table.name, problem.message)
-            subscription.finish(Ended.FAILED)
+            subscription.finish(EndReason.FAILED)
         except Exception:
             logger.exception("a subscription to %s ends", subscription.table.name)
-            subscription.finish(Ended.FAILED)
+            subscription.finish(EndReason.FAILED)
         if subscription.waiting and subscription.has_something:
             subscription.signal()
         return progress
@@ -380,7 +380,7 @@ class Hub:
         if change is None:
             change = Change(table, entry, txn)
             self._changes_bytes += change.size
-            if len(self._changes) >= KEPT_CHANGES or self._changes_bytes > KEPT_BYTES:
+            if len(self._changes) >= CACHED_CHANGES or self._changes_bytes > CACHED_BYTES:
                 self._changes.clear()
                 self._changes_bytes = change.size
             self._changes[place] = change
@@ -431,16 +431,16 @@ class Hub:
             users[name] = self._users.get_user(name)
         user = users[name]
         if user is None or not user.active or (request.user is not None and user.login_id != request.user.login_id):
-            subscription.finish(Ended.NO_LOGIN)  # gone, or its logins have ended
+            subscription.finish(EndReason.NO_LOGIN)  # gone, or its logins have ended
             return
         try:
             view = self._view(request, user)
         except AccessViolation:
-            subscription.finish(Ended.REVOKED)
+            subscription.finish(EndReason.REVOKED)
             return
         except Problem as problem:  # an attribute it selects by is gone
             logger.error("a subscription to %s ends: %s", request.table.name, problem.message)
-            subscription.finish(Ended.FAILED)
+            subscription.finish(EndReason.FAILED)
             return
         before = subscription.audience
         if view != before.view:
@@ -460,13 +460,13 @@ class Hub:
         followed = self._followed.get(table.database)
         if followed is not None:
             for subscription in [each for each in followed.subscriptions if each.table is table]:
-                subscription.finish(Ended.DROPPED)
+                subscription.finish(EndReason.DROPPED)
 
     def close(self) -> None:
         """The server stops: end all subscriptions."""
         for followed in list(self._followed.values()):
             for subscription in list(followed.subscriptions):
-                subscription.finish(Ended.FINISHED)
+                subscription.finish(EndReason.FINISHED)
         if self._dropped in self._store.on_drop:
             self._store.on_drop.remove(self._dropped)
 
@@ -477,7 +477,7 @@ def _check_options(request: SubscriptionRequest, target: Target) -> None:
     if count is not None:
         if type(count) is not int or count < 0:
             raise ClientError("previous_count must be a number of events")
-        if count > MOST_PAST:
-            raise ClientError(f"previous_count can be {MOST_PAST} at most")
+        if count > MAX_PAST_EVENTS:
+            raise ClientError(f"previous_count can be {MAX_PAST_EVENTS} at most")
         if request.start_time is not None and not target.is_record:
             raise ClientError("start_time and previous_count together are possible for a single record only")

@@ -4,7 +4,7 @@ The states, and who puts events into the queue:
 
     READING    stages are left: `hub` lets them read, a slice at a time, while there is room
     LIVE       no stage is left: the audience appends what is committed
-    BEHIND     too much was in the queue: it was forgotten. What comes is counted, and `Forward` reads it from the log when there is room again
+    BEHIND     too much was in the queue: it was forgotten. What comes is counted, and `LogReplay` reads it from the log when there is room again
     ended
 
     READING --end of the log--> LIVE --queue full--> BEHIND --end of the log--> LIVE
@@ -16,33 +16,33 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from svc.realtime.audience import LEAST_WEIGHT, MOST_BEHIND, MOST_WEIGHT, Audience
 from svc.realtime.changes import Change, LogEvent
-from svc.realtime.event import Ended
-from svc.realtime.history import Forward, Progress, Stage
-from svc.realtime.outlet import Outlet
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.delivery_queue import DeliveryQueue
+from svc.realtime.event import EndReason
+from svc.realtime.history import LogReplay, Progress, Stage
+from svc.realtime.subscriber_group import MAX_MISSED, MAX_WEIGHT, MIN_EVENT_WEIGHT, SubscriberGroup
+from svc.realtime.subscription_request import SubscriptionRequest
 
 if TYPE_CHECKING:
     from svc.realtime.hub import Hub
     from svc.realtime.targets import Target
     from svc.store import Table
 
-QUEUED = 100  # events from history that wait (realtime §1 rule 8)
-QUEUED_WEIGHT = MOST_WEIGHT // 2
+MAX_REPLAY_EVENTS = 100  # events from history that wait (realtime §1 rule 8)
+MAX_REPLAY_WEIGHT = MAX_WEIGHT // 2
 
 
-class Subscription(Outlet):
+class Subscription(DeliveryQueue):
     """An `event.EventSource` of the events of a target, and of what is sent in between.
 
-    `queue`, `weight`, `waiting`, `missed` belong to `Audience.spread` as well. `missed`: events that are in the log and not in the queue.
+    `queue`, `weight`, `waiting`, `missed` belong to `SubscriberGroup.spread` as well. `missed`: events that are in the log and not in the queue.
     """
 
     __slots__ = (
         "_given", "_live_from", "audience", "hub", "is_reading", "missed", "now", "queue", "request", "stages", "table", "target", "weight",
     )  # fmt: skip
 
-    def __init__(self, hub: Hub, request: SubscriptionRequest, audience: Audience) -> None:
+    def __init__(self, hub: Hub, request: SubscriptionRequest, audience: SubscriberGroup) -> None:
         super().__init__(hub.loop)
         self.hub = hub
         self.request = request
@@ -79,7 +79,7 @@ class Subscription(Outlet):
         else:
             events = [queue.popleft() for _ in range(limit)]
             for event in events:
-                self.weight -= max(event.size, LEAST_WEIGHT)
+                self.weight -= max(event.size, MIN_EVENT_WEIGHT)
         if self.stages and self.has_room:
             self.hub.read_soon(self)
         return events
@@ -99,7 +99,7 @@ class Subscription(Outlet):
                 found.append(sent.popleft()[1])
             elif queue:
                 event = queue.popleft()
-                self.weight -= max(event.size, LEAST_WEIGHT)
+                self.weight -= max(event.size, MIN_EVENT_WEIGHT)
                 found.append(event)
             else:
                 break
@@ -114,7 +114,7 @@ class Subscription(Outlet):
         if not self.stages or self.ended is not None:
             return True
         stage = self.stages[0]
-        return type(stage) is Forward and stage.position >= lsn
+        return type(stage) is LogReplay and stage.position >= lsn
 
     def _place(self) -> int:
         return self.hub.position(self.table.database)
@@ -124,16 +124,16 @@ class Subscription(Outlet):
     @property
     def has_room(self) -> bool:
         """Whether it is worth while to read more."""
-        return len(self.queue) < QUEUED // 2 and self.weight < QUEUED_WEIGHT
+        return len(self.queue) < MAX_REPLAY_EVENTS // 2 and self.weight < MAX_REPLAY_WEIGHT
 
     @property
     def is_full(self) -> bool:
-        return len(self.queue) >= QUEUED or self.weight >= QUEUED_WEIGHT
+        return len(self.queue) >= MAX_REPLAY_EVENTS or self.weight >= MAX_REPLAY_WEIGHT
 
     @property
     def room(self) -> int:
         """Bytes."""
-        return QUEUED_WEIGHT - self.weight
+        return MAX_REPLAY_WEIGHT - self.weight
 
     def put(self, change: Change, stands_for: int = 1) -> None:
         """A change from the log, if it concerns us."""
@@ -164,7 +164,7 @@ class Subscription(Outlet):
 
     def _append(self, event: LogEvent) -> None:
         self.queue.append(event)
-        self.weight += max(event.size, LEAST_WEIGHT)
+        self.weight += max(event.size, MIN_EVENT_WEIGHT)
 
     def go_live(self, position: int) -> bool:
         """Everything up to this LSN is in the queue, and that was the end of the log: True if the audience takes over from here."""
@@ -213,16 +213,16 @@ class Subscription(Outlet):
         self.missed = len(queue) - kept
         while len(queue) > kept:
             queue.pop()
-        self.weight = sum(max(event.size, LEAST_WEIGHT) for event in queue)
+        self.weight = sum(max(event.size, MIN_EVENT_WEIGHT) for event in queue)
         audience.live.pop(self, None)
         audience.behind[self] = None
-        self.stages.append(Forward(self, position, coalesces=True))
-        if self.missed > MOST_BEHIND:
-            self.finish(Ended.TOO_SLOW)
+        self.stages.append(LogReplay(self, position, coalesces=True))
+        if self.missed > MAX_MISSED:
+            self.finish(EndReason.TOO_SLOW)
         elif self.waiting:
             self.hub.read_soon(self)
 
-    def see_as(self, audience: Audience) -> None:
+    def see_as(self, audience: SubscriberGroup) -> None:
         """The rights have changed: what waits is seen in the new way too."""
         before, self.audience = self.audience, audience
         if self in before.live:
@@ -234,7 +234,7 @@ class Subscription(Outlet):
         for at, event in enumerate(self.queue):
             self.queue[at] = event.seen_as(audience.view)
 
-    def finish(self, why: Ended) -> None:
+    def finish(self, why: EndReason) -> None:
         """End it, once."""
         if self.ended is not None:
             return

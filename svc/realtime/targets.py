@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from svc.errors import ClientError
 from svc.query.access_paths import collection_below
 from svc.query.plan import Comparison
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.store import Table
 from svc.store.values.keys import after, decode_key, encode_primary, list_prefix_range, prefix_range
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request
+from svc.realtime.application_events import ApplicationEvents
 from svc.realtime.event import EventSource
-from svc.realtime.sent_events import SentEvents
 from svc.resources.target import RequestTarget
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Resource:
     @classmethod
     def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
-        return SentEvents()
+        return ApplicationEvents()
 
     @classmethod
     def allowed_methods(cls, target: RequestTarget | None = None) -> tuple[str, ...]:

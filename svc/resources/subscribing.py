@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from svc.errors import QuerySyntaxError
 from svc.messages import Request
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources.target import RequestTarget
 
 if TYPE_CHECKING:
     from svc.resources.table_resource import TableResource
 
 LIVE = "live() keeps the result of a whole query up to date"
-CONNECTED_ANEW = "The connection was made anew"
+RECONNECTED = "The connection was made anew"
 
 
 def subscribed_query(resource: type[TableResource], target: RequestTarget) -> Query:

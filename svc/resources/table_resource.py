@@ -22,7 +22,7 @@ from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
 from svc.resources.resource import Created, PlannedQuery, Resource, StoredRecord
-from svc.resources.subscribing import CONNECTED_ANEW, subscribed_query, subscription_request
+from svc.resources.subscribing import RECONNECTED, subscribed_query, subscription_request
 from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
@@ -251,7 +251,7 @@ class TableResource(Resource):
             return cls.hub.subscribe(subscription_request(cls, query, target, request))
         live = cls.live.subscribe(query, cls.table, request.user, key_prefix=target.prefix, allow_full_scan=cls.allow_full_scan)
         if "last-event-id" in request.block.fields:
-            live.reset_reason = CONNECTED_ANEW  # who has rows from before has to forget them
+            live.reset_reason = RECONNECTED  # who has rows from before has to forget them
         return cast(EventSource, live)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from svc.protocol.http1 import Limits
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
 from svc.server.secure_port import SecurePort
-from svc.websocket import UpgradeListeners, WebSockets, WsListeners
+from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 
 
@@ -70,7 +70,7 @@ class ApplicationPort:
             login=identifier.login_path is not None,
             loop=loop,
         )
-        self.sockets = WebSockets(loop, clock, recorder, log_error)
+        self.sockets = WebSocketRegistry(loop, clock, recorder, log_error)
         self.upgrades = UpgradeListeners(WsListeners(self.sockets))
         self.upgrades.serve_with(ResourceSockets(resources, self.rest.types, loop, report))
         cors = Cors(origins, config["http.corsAccessControlAllowHeaders"], credentials=config["authentication.enableSessions"])

@@ -33,7 +33,7 @@ from svc.operations.operation_lists import known_entries
 from svc.operations.status import StatusBoard
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.resources import Resources

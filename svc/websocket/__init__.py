@@ -1,11 +1,11 @@
 """WebSocket (RFC 6455): the handshake, the object that applications see, and the listeners that are asked (contract: realtime §2)."""
 
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, encode_frame
-from svc.websocket.closing import WebSocketClosed
+from svc.websocket.close_codes import WebSocketClosed
 from svc.websocket.handler import Service, Socket, SocketHandler
 from svc.websocket.listeners import UpgradeListeners, WsListeners
+from svc.websocket.registry import SocketRecorder, WebSocketRegistry
 from svc.websocket.web_socket import WebSocket
-from svc.websocket.web_sockets import SocketRecorder, WebSockets
 
 __all__ = [
     "MAX_PAYLOAD",
@@ -17,7 +17,7 @@ __all__ = [
     "UpgradeListeners",
     "WebSocket",
     "WebSocketClosed",
-    "WebSockets",
+    "WebSocketRegistry",
     "WsListeners",
     "encode_frame",
 ]

@@ -20,16 +20,16 @@ from svc.errors import NotFound, Problem
 from svc.messages import Request, Response, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
 from svc.websocket.handler import SocketHandler
-from svc.websocket.handshake import PROTOCOL
+from svc.websocket.opening_handshake import PROTOCOL
 from svc.websocket.raw_socket import RawReceiver, RawSocket
+from svc.websocket.registry import WebSocketRegistry
 from svc.websocket.web_socket import WebSocket
-from svc.websocket.web_sockets import WebSockets
 
 UpgradeListener = Callable[..., Any]
 WsListener = Callable[..., Awaitable[Any]]
 
 
-class Completion:
+class HttpCompletion:
     """What became of the HTTP chain of a request, known already: may be awaited any number of times."""
 
     def __init__(self, error: Problem | None = None) -> None:
@@ -45,7 +45,7 @@ class Completion:
 class WsListeners:
     """The chain of WebSocket listeners of a port."""
 
-    def __init__(self, sockets: WebSockets) -> None:
+    def __init__(self, sockets: WebSocketRegistry) -> None:
         self.sockets = sockets
         self.handler: SocketHandler | None = None  # serves what no listener took
         self._listeners: list[tuple[WsListener, int]] = []
@@ -59,7 +59,7 @@ class WsListeners:
 
     def handle(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response]:
         """Answer the handshake. Raises Problem."""
-        return self._run(request, Completion(refusal)) if self._listeners else self._serve(request, refusal)
+        return self._run(request, HttpCompletion(refusal)) if self._listeners else self._serve(request, refusal)
 
     def _serve(self, request: Request, refusal: Problem | None) -> Response:
         """No listener: the resource, or what refuses it. Clients cannot see the status of a handshake, but a close code."""
@@ -74,7 +74,7 @@ class WsListeners:
                 upgrade.receiver.serve = partial(_refuse, problem)  # type: ignore[attr-defined]
         return upgrade
 
-    async def _run(self, request: Request, completion: Completion) -> Response:
+    async def _run(self, request: Request, completion: HttpCompletion) -> Response:
         upgrade = self.sockets.accept(request)
         socket = upgrade.receiver
         assert isinstance(socket, WebSocket)
@@ -105,7 +105,7 @@ class _Chain:
         self._handler = handler
         self._refusal: Problem | None = None  # of the resources: the handshake is not accepted
 
-    async def listen(self, socket: WebSocket, request: Request, completion: Completion, used: asyncio.Future[None]) -> None:
+    async def listen(self, socket: WebSocket, request: Request, completion: HttpCompletion, used: asyncio.Future[None]) -> None:
         try:
             await self._step(0, socket, request, completion)
         except asyncio.CancelledError:

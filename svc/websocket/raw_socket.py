@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from svc.messages import Tunnel
-    from svc.websocket.web_sockets import WebSockets
+    from svc.websocket.registry import WebSocketRegistry
 
 READ_AHEAD = 256 * 1024  # bytes waiting to be read at which the peer is held back
 HIGH_WATER = 256 * 1024  # bytes unsent at which `drain` waits
@@ -17,7 +17,7 @@ HIGH_WATER = 256 * 1024  # bytes unsent at which `drain` waits
 class RawSocket:
     """Whoever first reads, writes or closes takes the connection, to which svc has then written nothing: also the answer to the request is his."""
 
-    def __init__(self, shared: WebSockets, peer: str) -> None:
+    def __init__(self, shared: WebSocketRegistry, peer: str) -> None:
         self.peer = peer
         self.on_use: Callable[[], None] | None = None
         self._shared = shared

@@ -1,7 +1,7 @@
 """WebSockets on resources: who serves those that no application's listener took (contract: realtime §2).
 
     find        the handshake: which resource, in which types, whether it can be connected to; a Problem refuses
-    Connecting  what runs once the WebSocket is open: events are pushed as they happen, what a `connect` of its own yields is sent by a task
+    ConnectService  what runs once the WebSocket is open: events are pushed as they happen, what a `connect` of its own yields is sent by a task
 
 Outgoing messages are frames that all receivers of one type share; the frame of an event is kept in its memo under the type.
 """
@@ -24,25 +24,25 @@ from svc.http.event_blocks import event_json, is_event
 from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
 from svc.http.event_stream import close_items
 from svc.messages import Request
-from svc.realtime.event import Ended, Event, EventSource
+from svc.realtime.event import EndReason, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed
 from svc.websocket import Service, Socket, encode_frame
-from svc.websocket.handshake import offered_protocols
-from svc.websocket.incoming import Incoming, IncomingType
+from svc.websocket.incoming_messages import IncomingMessages, MessageDecoder
+from svc.websocket.opening_handshake import offered_protocols
 
 MQTT = "mqtt"
-KEPT_FRAMES = 100  # types that clients have asked for; there are fewer, unless somebody plays with parameters
+CACHED_ENCODERS = 100  # types that clients have asked for; there are fewer, unless somebody plays with parameters
 CLOSE_CODES = {
-    Ended.FINISHED: 1000,
-    Ended.NO_LOGIN: 3000,
-    Ended.REVOKED: 3003,
-    Ended.TOO_SLOW: 1013,
-    Ended.DROPPED: 1011,
-    Ended.FAILED: 1011,
+    EndReason.FINISHED: 1000,
+    EndReason.NO_LOGIN: 3000,
+    EndReason.REVOKED: 3003,
+    EndReason.TOO_SLOW: 1013,
+    EndReason.DROPPED: 1011,
+    EndReason.FAILED: 1011,
 }
 
 
-class Frames:
+class FrameEncoder:
     """Values as messages of one type."""
 
     __slots__ = ("_is_text", "kind", "may_wait")
@@ -105,7 +105,7 @@ class ResourceSockets:
         self._types = types
         self._loop = loop
         self._report = report
-        self._frames: dict[ContentType, Frames] = {}
+        self._frames: dict[ContentType, FrameEncoder] = {}
         self._generation = types.generation
 
     def find(self, request: Request) -> Service:
@@ -119,18 +119,18 @@ class ResourceSockets:
         resource.admit(request)
         frames = self._frames_of(self._writer(request, target))
         attributes = resource.table.attributes if issubclass(resource, TableResource) else None
-        incoming = IncomingType.of(request, target, self._types, attributes)
+        incoming = MessageDecoder.of(request, target, self._types, attributes)
         prepared = resource.prepare_connect(target, request)
-        return Connecting(resource, target, request, frames, incoming, self._loop, self._report, prepared)
+        return ConnectService(resource, target, request, frames, incoming, self._loop, self._report, prepared)
 
-    def _frames_of(self, kind: ContentType) -> Frames:
+    def _frames_of(self, kind: ContentType) -> FrameEncoder:
         """One object for all who get this type."""
-        if self._generation != self._types.generation or len(self._frames) >= KEPT_FRAMES:
+        if self._generation != self._types.generation or len(self._frames) >= CACHED_ENCODERS:
             self._generation = self._types.generation
             self._frames.clear()
         frames = self._frames.get(kind)
         if frames is None:
-            frames = self._frames[kind] = Frames(kind)
+            frames = self._frames[kind] = FrameEncoder(kind)
         return frames
 
     def _writer(self, request: Request, target: RequestTarget) -> ContentType:
@@ -142,12 +142,12 @@ class ResourceSockets:
         return named
 
 
-class _Pushed:
+class _SourceSender:
     """A source and the WebSocket it is sent to."""
 
     __slots__ = ("_pump", "_socket")
 
-    def __init__(self, socket: Socket, source: EventSource, frames: Frames, report: Callable[[BaseException], None]) -> None:
+    def __init__(self, socket: Socket, source: EventSource, frames: FrameEncoder, report: Callable[[BaseException], None]) -> None:
         self._socket = socket
         self._pump = EventPump(source, frames.kind, frames.item, self._on_end, report)
         socket.on("close", self._on_close)
@@ -161,11 +161,11 @@ class _Pushed:
     def _on_close(self, code: int, reason: str) -> None:
         self._pump.close()
 
-    def _on_end(self, why: Ended) -> None:
+    def _on_end(self, why: EndReason) -> None:
         self._socket.close_soon(CLOSE_CODES[why], why.value)
 
 
-class Connecting:
+class ConnectService:
     """Serves one WebSocket with what the resource's `connect` returns."""
 
     __slots__ = ("_frames", "_incoming", "_loop", "_prepared", "_report", "_request", "_resource", "_target")
@@ -175,8 +175,8 @@ class Connecting:
         resource: type[Resource],
         target: RequestTarget,
         request: Request,
-        frames: Frames,
-        incoming: IncomingType,
+        frames: FrameEncoder,
+        incoming: MessageDecoder,
         loop: asyncio.AbstractEventLoop,
         report: Callable[[BaseException], None],
         prepared: EventSource | None,
@@ -192,7 +192,7 @@ class Connecting:
         self._prepared: Any = prepared
 
     def __call__(self, socket: Socket) -> Any:
-        incoming = Incoming(socket, self._incoming)
+        incoming = IncomingMessages(socket, self._incoming)
         result, self._prepared = self._prepared, None
         if result is None:
             result = self._resource.handle("connect", self._target, incoming, self._request)
@@ -207,12 +207,12 @@ class Connecting:
         if self._prepared is not None:
             self._prepared.close()
 
-    def _push(self, socket: Socket, incoming: Incoming, source: EventSource) -> None:
+    def _push(self, socket: Socket, incoming: IncomingMessages, source: EventSource) -> None:
         """Events are sent from where they happen: no task, no waiting."""
         incoming.ignore()
-        _Pushed(socket, source, self._frames, self._report)
+        _SourceSender(socket, source, self._frames, self._report)
 
-    async def _send(self, socket: Socket, incoming: Incoming, result: Any) -> None:
+    async def _send(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
         """What an iterator yields. Raises what it raises."""
         sending = self._loop.create_task(self._send_all(socket, incoming, result))
         socket.on("close", lambda *ignored: sending.cancel())
@@ -224,7 +224,7 @@ class Connecting:
             if not socket.closed:
                 raise
 
-    async def _send_all(self, socket: Socket, incoming: Incoming, result: Any) -> None:
+    async def _send_all(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
         if inspect.isawaitable(result):
             result = await result
         source = as_events(result)

@@ -36,12 +36,12 @@ from svc.protocol.websocket import (
     WebSocketProtocol,
     WebSocketState,
 )
-from svc.websocket.closing import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
+from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
 
 if TYPE_CHECKING:
     from svc.messages import Tunnel
     from svc.websocket.handler import Service
-    from svc.websocket.web_sockets import WebSockets
+    from svc.websocket.registry import WebSocketRegistry
 
 HIGH_WATER = 256 * 1024  # bytes unsent at which `send` waits, and pings are answered only when they are sent
 MAX_PENDING = 16 * 1024 * 1024  # bytes unsent at which a peer is too slow; one message may go beyond
@@ -67,7 +67,7 @@ class WebSocket:
 
     def __init__(
         self,
-        shared: WebSockets,
+        shared: WebSocketRegistry,
         request: Request,
         max_payload: int,
         agreement: Agreement | None = None,

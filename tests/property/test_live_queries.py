@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from svc.query.matching import compile_predicate, names_of
 from svc.query.plan import AllOf
 from svc.query.resolve import resolve_where
-from svc.realtime.live import kept, queries, snapshots, subscription, worked, workers
-from svc.realtime.live.filing import Filing
+from svc.realtime.live import events, materialized_result, queries, recomputed_result, subscription
+from svc.realtime.live.subscription_index import SubscriptionIndex
 from svc.store.values.keys import encode_key
 from svc.store.values.records import MISSING, encode
 from tests.support import plans
@@ -30,8 +30,8 @@ SEEDS = st.integers(0, 2**32)
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worked, "PAUSE", 0.0)
-        patch.setattr(worked, "LOAD", 0.0)
+        patch.setattr(recomputed_result, "MIN_RUN_INTERVAL", 0.0)
+        patch.setattr(recomputed_result, "RUN_INTERVAL_FACTOR", 0.0)
         made = LiveStore(tmp_path_factory.mktemp("live"))
         yield Cases(made)
         made.close()
@@ -58,11 +58,11 @@ def test_events_make_the_result_in_tiny_slices(cases, seed):
     cases.made.clock.tick = source.choice([0.0005, 0.003])
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kept, "AT_ONCE", source.choice([1, 3]))
-            patch.setattr(kept, "RUN_STEP", source.choice([1, 3]))
-            patch.setattr(kept, "SHARED_ROWS", source.choice([0, 2, 256]))
-            patch.setattr(snapshots, "ROWS_AT_ONCE", source.choice([1, 2]))
-            patch.setattr(workers, "RUNNING", source.choice([1, 4]))
+            patch.setattr(materialized_result, "RECORDS_PER_STEP", source.choice([1, 3]))
+            patch.setattr(materialized_result, "ROWS_PER_STEP", source.choice([1, 3]))
+            patch.setattr(materialized_result, "SHARED_ROWS", source.choice([0, 2, 256]))
+            patch.setattr(events, "ROWS_PER_CHECK", source.choice([1, 2]))
+            patch.setattr(recomputed_result, "MAX_RUNNING", source.choice([1, 4]))
             cases.run(source)
     finally:
         cases.made.clock.tick = 0.0
@@ -76,7 +76,7 @@ def test_events_make_the_result_when_changes_are_too_many(cases, seed):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(queries, "MAX_BACKLOG", source.choice([1, 3]))
-            patch.setattr(kept, "MAX_COMPARED", source.choice([0, 2, 1000]))
+            patch.setattr(materialized_result, "MAX_COMPARED", source.choice([0, 2, 1000]))
             cases.run(source)
     finally:
         cases.made.clock.tick = 0.0
@@ -90,7 +90,7 @@ def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     database = SimpleNamespace(tables={})
     table, _ = [FakeTable(definition, database, []) for definition in definitions.values()]
     brute = Brute(definitions, {"A": [], "B": []})
-    filing: Filing[int] = Filing(table)
+    filing: SubscriptionIndex[int] = SubscriptionIndex(table)
     filed = {}
     for number in range(source.randint(1, 80)):
         where = plans.filters(source, "A", source.randrange(3))
@@ -126,7 +126,7 @@ def test_a_single_condition_is_found_where_it_matches_and_hardly_elsewhere(seed)
     if len(where.path) > 1 or where.path[0] in ("one", "many", "parent", "children", "alike", "twins"):
         return
     predicate = resolve_where(where, table)
-    filing: Filing[int] = Filing(table)
+    filing: SubscriptionIndex[int] = SubscriptionIndex(table)
     filing.add(1, predicate)
     names = names_of(AllOf((predicate,)))
     matches = compile_predicate(predicate, names, "id")

@@ -21,12 +21,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query.nodes import Comparator, Condition, Select, SelectItem
-from svc.realtime import audience, feed, history, hub, subscription
-from svc.realtime.event import Ended
-from svc.realtime.feed import CommitFeed
+from svc.realtime import commit_feed, history, hub, subscriber_group, subscription
+from svc.realtime.commit_feed import CommitFeed
+from svc.realtime.event import EndReason
 from svc.realtime.hub import Hub
-from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import is_child
 from svc.store import Database, Store, Table
 from svc.store.schema import Attribute, TableDefinition
@@ -40,7 +40,7 @@ PLAIN = TableDefinition("Plain", attributes=_ATTRIBUTES)
 SPLIT = TableDefinition("Split", attributes=_ATTRIBUTES, split_segments=True)
 QUIET = TableDefinition("Quiet", database="more", attributes=_ATTRIBUTES, audit=False)
 DEFINITIONS = {definition.name: definition for definition in (PLAIN, SPLIT, QUIET)}
-MOST_BEHIND = 60
+MAX_MISSED = 60
 
 long_key = "k" * 600
 text_keys = st.sampled_from(("a", "b", "a/1", "a/2", "a/1/x", "b/1", 5, long_key))
@@ -179,11 +179,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         # Small enough that a few events need several slices, overflow a queue, are too many.
         for module, values in (
-            (audience, {"MOST_WEIGHT": 6 * 4096, "MOST_BEHIND": MOST_BEHIND, "LEAST_WEIGHT": 4096}),
-            (subscription, {"LEAST_WEIGHT": 4096, "QUEUED": 3, "QUEUED_WEIGHT": 5 * 4096, "MOST_BEHIND": MOST_BEHIND}),
-            (hub, {"MOST_WEIGHT": 6 * 4096, "MOST_BEHIND": MOST_BEHIND, "SLICE": 4.0, "MOST_PAST": 4, "KEPT_CHANGES": 3}),
-            (feed, {"PIECE": 10, "SLICE": 3.0}),
-            (history, {"LOOK": 3, "TOGETHER": 9, "MOST_KEYS": 2, "STEP": 2}),
+            (subscriber_group, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "MIN_EVENT_WEIGHT": 4096}),
+            (subscription, {"MIN_EVENT_WEIGHT": 4096, "MAX_REPLAY_EVENTS": 3, "MAX_REPLAY_WEIGHT": 5 * 4096, "MAX_MISSED": MAX_MISSED}),
+            (hub, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "SLICE": 4.0, "MAX_PAST_EVENTS": 4, "CACHED_CHANGES": 3}),
+            (commit_feed, {"ENTRIES_PER_BATCH": 10, "SLICE": 3.0}),
+            (history, {"LOG_BATCH": 3, "COALESCE_ENTRIES": 9, "MAX_SORTED_KEYS": 2, "STEP": 2}),
         ):
             for name, value in values.items():
                 assert hasattr(module, name)
@@ -429,7 +429,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         consumer.source = self.hub.subscribe(request)
         consumer.source.on_ready = consumer.on_ready
         consumer.source.read(self.clock.monotonic() + 1)  # takes the snapshot, which else would be of a later moment
-        consumer.mixed = start == "current" and not history.MOST_HELD
+        consumer.mixed = start == "current" and not history.MAX_HELD_SNAPSHOTS
         if start == "current":
             consumer.current = [(key, self._shown(consumer, record.data), record.expires) for key, record in self._records(consumer)]
         self.consumers.append(consumer)
@@ -527,10 +527,10 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(most_held=st.sampled_from((0, 100)))
     def snapshots_are_taken_away(self, most_held: int) -> None:
-        self.patch.setattr(history, "MOST_HELD", most_held)
+        self.patch.setattr(history, "MAX_HELD_SNAPSHOTS", most_held)
         for consumer in self.consumers:
             stages = consumer.source.stages
-            if stages and isinstance(stages[0], history.Current):
+            if stages and isinstance(stages[0], history.CurrentRecords):
                 consumer.mixed = True
         for held in list(self.store.snapshots._held):
             held.abort()
@@ -571,10 +571,10 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 self._check_too_slow(consumer)
 
     def _check_too_slow(self, consumer: Consumer) -> None:
-        assert consumer.source.ended is Ended.TOO_SLOW
+        assert consumer.source.ended is EndReason.TOO_SLOW
         position = max(consumer.position() or 0, consumer.start)
         left = sum(entry.lsn > position for entry in self.model[consumer.database].entries)
-        assert left > MOST_BEHIND or self.model[consumer.database].first > position + 1
+        assert left > MAX_MISSED or self.model[consumer.database].first > position + 1
         self._leave(consumer)
 
     @invariant()

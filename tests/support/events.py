@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 
 
 class FakeEvent:
@@ -33,7 +33,7 @@ class FakeSource:
 
     def __init__(self, *events: Any) -> None:
         self.on_ready: Any = None
-        self.ended: Ended | None = None
+        self.ended: EndReason | None = None
         self.events = list(events)
         self.asked: list[int] = []
         self.closed = 0
@@ -51,7 +51,7 @@ class FakeSource:
         self.events += events
         self.on_ready()
 
-    def end(self, why: Ended) -> None:
+    def end(self, why: EndReason) -> None:
         self.ended = why
         self.on_ready()
 

@@ -12,8 +12,8 @@ from svc.query import plan_query
 from svc.query.execution import execute
 from svc.query.nodes import Query, SortKey
 from svc.query.select import enumerable_select
-from svc.realtime.event import Ended
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
+from svc.realtime.event import EndReason
 from svc.realtime.live import LiveQueries, LiveSubscription
 from svc.store import Store, Table
 from svc.store.values.records import decode, encode_payload
@@ -232,7 +232,7 @@ def _plain(rows: Any) -> Any:
 
 def check(client: LiveClient, query: Query, prefix: str | None = None) -> None:
     """What the client has is what the query gives."""
-    assert client.source.ended in (None, Ended.FINISHED), client.source.ended
+    assert client.source.ended in (None, EndReason.FINISHED), client.source.ended
     wanted = expected(query, client.source.table, prefix)
     has = client.rows if isinstance(wanted, list) else client.values
     assert client.is_ready

@@ -20,14 +20,14 @@ from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.store import Store
 from svc.store.system import ensure_system
-from svc.websocket import UpgradeListeners, WebSockets, WsListeners
+from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 from tests.support.leaks import open_files
@@ -66,7 +66,7 @@ class Node:
         rest = Rest(self.resources, self.clock, report, loop=self._loop)
         self.rest = rest
         self.types = rest.types
-        self.sockets = WebSockets(self._loop, self.clock, self.recorder, log_error)
+        self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error)
         upgrades = UpgradeListeners(WsListeners(self.sockets))
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
         self.dispatcher = Dispatcher(

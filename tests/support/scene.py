@@ -8,10 +8,10 @@ from typing import Any
 
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
-from svc.realtime.request import SubscriptionRequest
 from svc.realtime.subscription import Subscription
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.store import Store, Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system

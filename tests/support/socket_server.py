@@ -24,7 +24,7 @@ from svc.errors import AccessViolation, NotFound, Problem
 from svc.loop import new_loop
 from svc.messages import Request, Response
 from svc.protocol.http1 import Limits
-from svc.websocket import DeflateOptions, Service, UpgradeListeners, WebSocket, WebSockets, WsListeners, encode_frame, web_socket
+from svc.websocket import DeflateOptions, Service, UpgradeListeners, WebSocket, WebSocketRegistry, WsListeners, encode_frame, web_socket
 
 SWEEP_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
@@ -222,7 +222,7 @@ def main() -> None:
     if options.deflate or options.takeover:
         deflate = DeflateOptions(context_takeover=options.takeover, min_size=options.min_size)
     recorder = Recorder()
-    sockets = WebSockets(loop, SYSTEM_CLOCK, recorder, log_error, per_message_deflate=deflate)
+    sockets = WebSocketRegistry(loop, SYSTEM_CLOCK, recorder, log_error, per_message_deflate=deflate)
     listeners = UpgradeListeners(WsListeners(sockets))
     if options.listeners:
         listeners.add(line)

@@ -9,8 +9,8 @@ from svc.analytics import Recorder
 from svc.clock import FakeClock
 from svc.messages import HeaderBlock, Request
 from svc.protocol.websocket import DeflateOptions
-from svc.websocket import Service, WebSocket, WebSockets
-from svc.websocket.web_sockets import MAX_COLLECTED
+from svc.websocket import Service, WebSocket, WebSocketRegistry
+from svc.websocket.registry import MAX_COLLECTED
 from tests.support.websocket_frames import parse
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -80,7 +80,7 @@ class World:
         self.clock = FakeClock()
         self.recorder = Recorder()
         self.errors: list[tuple[str, BaseException | None]] = []
-        self.sockets = WebSockets(
+        self.sockets = WebSocketRegistry(
             self.loop,
             self.clock,
             self.recorder,

@@ -1,4 +1,4 @@
-"""Frames of a WebSocket client, right and wrong ones, made without the code they test."""
+"""FrameEncoder of a WebSocket client, right and wrong ones, made without the code they test."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     commit -> entries -> one change for each record -> the results it may concern (`filing`, `chains`) -> their subscribers
 
-Equal queries of callers who may see the same are one result. The entries of one commit are worked off together; what takes longer than INLINE
+Equal queries of callers who may see the same are one result. The entries of one commit are worked off together; what takes longer than INLINE_SECONDS
 seconds goes on in the slices that all long work shares, and commits that come meanwhile wait in a backlog. If that becomes too long, nothing of it
 is told: results begin anew or are run again, and clients hear of that.
 
@@ -30,18 +30,16 @@ from svc.query.definition_cache import Definitions
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.relations import Lookups
 from svc.query.select import enumerable_select
-from svc.realtime.event import Ended
-from svc.realtime.feed import CommitFeed
-from svc.realtime.live.asked import PLAIN, Asked
-from svc.realtime.live.chains import Chain, concerned
-from svc.realtime.live.counted import CountedResult
-from svc.realtime.live.filing import Filing
-from svc.realtime.live.kept import KeptResult
-from svc.realtime.live.record_change import WRITES, RecordChange, change_of, needs_snapshot
-from svc.realtime.live.result import LiveResult, PlainResult
+from svc.realtime.commit_feed import CommitFeed
+from svc.realtime.event import EndReason
+from svc.realtime.live.aggregate_result import AggregateResult
+from svc.realtime.live.commits import WRITES, RecordChange, change_of, needs_snapshot
+from svc.realtime.live.materialized_result import MaterializedResult
+from svc.realtime.live.query_spec import STATELESS, Chain, LiveQuerySpec, concerned
+from svc.realtime.live.recomputed_result import INLINE_SECONDS, RecomputedResult, ResultWorkers, TurnScheduler
+from svc.realtime.live.result import LiveResult, StatelessResult
 from svc.realtime.live.subscription import LiveSubscription
-from svc.realtime.live.worked import WorkedResult
-from svc.realtime.live.workers import INLINE, Turns, Workers
+from svc.realtime.live.subscription_index import SubscriptionIndex
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.system import SYSTEM
@@ -51,7 +49,7 @@ logger = logging.getLogger("svc.realtime")
 MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
 MAX_RESULTS = 20_000  # different live queries
 MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
-RESULTS_AT_ONCE = 128  # that are told of one record between two looks at the clock
+RESULTS_PER_STEP = 128  # that are told of one record between two looks at the clock
 MAX_BACKLOG = 20_000  # entries that wait to be looked at, in one database
 SWEEP = 1.0  # seconds between two looks at definitions
 RECHECK = 60.0  # seconds between two looks at rights (realtime §1, rule 7)
@@ -75,7 +73,7 @@ class _FollowedTable:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.definitions = Definitions(table)
-        self.filing: Filing[LiveResult] = Filing(table)
+        self.filing: SubscriptionIndex[LiveResult] = SubscriptionIndex(table)
         self.related: dict[LiveResult, list[Chain]] = {}
 
     @property
@@ -102,8 +100,8 @@ class LiveQueries:
         self.store = store
         self.now = clock.monotonic
         self._feed = feed
-        self._turns = Turns(loop, clock, store.slices)
-        self._workers = Workers(self._turns)
+        self._turns = TurnScheduler(loop, clock, store.slices)
+        self._workers = ResultWorkers(self._turns)
         self._users = users
         self._followed: dict[Database, _FollowedDatabase] = {}
         self._results: dict[Any, LiveResult] = {}
@@ -177,13 +175,15 @@ class LiveQueries:
             and self._steps is None
             and self._housing is None
             and self._workers.is_idle
-            and not any(isinstance(result, WorkedResult) and (result.is_running or result.has_work) for result in self._results.values())
+            and not any(
+                isinstance(result, RecomputedResult) and (result.is_running or result.has_work) for result in self._results.values()
+            )
         )
 
     def close(self) -> None:
         """End all subscriptions."""
         for subscription in list(self._subscriptions):
-            subscription.end(Ended.FINISHED)
+            subscription.end(EndReason.FINISHED)
         self.store.on_drop.remove(self._dropped)
 
     def _what(self, subscription: LiveSubscription) -> tuple[Any, Query]:
@@ -216,7 +216,7 @@ class LiveQueries:
     def _begin(self, subscription: LiveSubscription) -> None:
         """Work at the result of a subscription, if nobody has done so; that may end it."""
         result = subscription.result
-        if isinstance(result, WorkedResult) and not result.is_known:
+        if isinstance(result, RecomputedResult) and not result.is_known:
             self.work(result)
 
     def _make(self, subscription: LiveSubscription, key: Any, query: Query) -> LiveResult:
@@ -226,17 +226,17 @@ class LiveQueries:
             raise Overloaded(f"Live queries have {MAX_ROWS} rows already")
         table = subscription.table
         database = table.database
-        asked = Asked(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+        asked = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
         unlogged = {read for read in (table, *[database.tables[chain[-1].target.name] for chain in asked.chains]) if not read.audit}
         if unlogged:  # what a record was is in the log only (realtime §1, rule 6)
             for read in unlogged:
                 database.define_table(replace(read.definition, audit=True))
-            asked = Asked(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+            asked = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
         result: LiveResult
-        if asked.mode == PLAIN:
-            result = PlainResult(self, asked, key)
+        if asked.mode == STATELESS:
+            result = StatelessResult(self, asked, key)
         else:
-            result = CountedResult(self, asked, key) if query.aggregate is not None else KeptResult(self, asked, key)
+            result = AggregateResult(self, asked, key) if query.aggregate is not None else MaterializedResult(self, asked, key)
         followed = self._followed.get(database)
         if followed is None:
             followed = _FollowedDatabase(database)
@@ -246,7 +246,7 @@ class LiveQueries:
         for chain in asked.chains:
             self._table(followed, chain[-1].target).related.setdefault(result, []).append(chain)
         self._results[key] = result
-        if isinstance(result, WorkedResult):
+        if isinstance(result, RecomputedResult):
             result.position = followed.position
         return result
 
@@ -272,7 +272,7 @@ class LiveQueries:
         if self._results.get(result.key) is result:
             del self._results[result.key]
         result.close()
-        if isinstance(result, WorkedResult):
+        if isinstance(result, RecomputedResult):
             self._workers.forget(result)
         database = result.table.database
         followed = self._followed.get(database)
@@ -299,11 +299,11 @@ class LiveQueries:
                 if database is not None:
                     self._feed.remove(database, self._accounts_changed)
 
-    def work(self, result: WorkedResult) -> None:
+    def work(self, result: RecomputedResult) -> None:
         """Bring a result up to date."""
         self._workers.work(result)
 
-    def work_later(self, result: WorkedResult) -> None:
+    def work_later(self, result: RecomputedResult) -> None:
         """The same in the next turn."""
         self._turns.later(lambda: self._workers.work(result))
 
@@ -344,7 +344,7 @@ class LiveQueries:
             self._steps = self._follow()
         elif self._follower is not None:
             return
-        if not self._advance(self.now() + INLINE):
+        if not self._advance(self.now() + INLINE_SECONDS):
             self._follower = self._turns.spawn(self._follow_on())
 
     def _advance(self, end: float) -> bool:
@@ -404,14 +404,14 @@ class LiveQueries:
         table = followed.tables.get(entry.table)
         if table is not None and entry.kind in WRITES and table.table.number == entry.table_number:
             filing = table.filing
-            if table.related or filing.always > RESULTS_AT_ONCE or not table.definitions.hold(table.table):
+            if table.related or filing.always > RESULTS_PER_STEP or not table.definitions.hold(table.table):
                 return False
             try:
                 change = self._change_of(table.table, entry, entry)
                 if not change.is_known:
                     return False
                 found = self._concerned_by(filing, change, entry.changed)
-                if len(found) > RESULTS_AT_ONCE:
+                if len(found) > RESULTS_PER_STEP:
                     return False
                 for result in found:
                     result.change(change)
@@ -431,7 +431,9 @@ class LiveQueries:
             return change_of(table, first, last, txn)
 
     @staticmethod
-    def _concerned_by(filing: Filing[LiveResult], change: RecordChange, changed: tuple[str, ...] | None) -> dict[LiveResult, None]:
+    def _concerned_by(
+        filing: SubscriptionIndex[LiveResult], change: RecordChange, changed: tuple[str, ...] | None
+    ) -> dict[LiveResult, None]:
         """The results that a change may concern. `changed`: the attributes that differ, None if that is not known."""
         found: dict[LiveResult, None] = {}
         filing.find_always(found)
@@ -482,13 +484,13 @@ class LiveQueries:
             for at, result in enumerate(found, 1):
                 if not result.is_closed:
                     result.change(change)
-                if not at % RESULTS_AT_ONCE:
+                if not at % RESULTS_PER_STEP:
                     yield
         for result, chains in list(followed.related.items()):
             if result.is_closed:
                 continue
             told[result] = None
-            if not change.is_known or not isinstance(result, KeptResult):
+            if not change.is_known or not isinstance(result, MaterializedResult):
                 result.concern(None)
                 continue
             with self.newest(table.database) as txn:
@@ -509,7 +511,7 @@ class LiveQueries:
     def _sweep(self) -> None:
         """About once a second, while anybody is subscribed."""
         self._sweeper = None
-        self._rows = sum([result.size for result in self._results.values() if isinstance(result, WorkedResult)])
+        self._rows = sum([result.size for result in self._results.values() if isinstance(result, RecomputedResult)])
         for followed in list(self._followed.values()):
             for table in list(followed.tables.values()):
                 if not table.definitions.hold(table.table):
@@ -578,18 +580,18 @@ class LiveQueries:
         table = subscription.table
         try:
             if table.database.tables.get(table.name) is not table:
-                subscription.end(Ended.DROPPED)
+                subscription.end(EndReason.DROPPED)
                 return
             key, query = self._what(subscription)
             self._join(subscription, key, query)
         except AccessViolation:
-            subscription.end(Ended.REVOKED)
+            subscription.end(EndReason.REVOKED)
             return
         except (IndexRebuilding, Overloaded):
             subscription.wake()
             return
         except Problem:  # an attribute or a related table is gone
-            subscription.end(Ended.DROPPED)
+            subscription.end(EndReason.DROPPED)
             return
         del self._homeless[subscription]
         self._begin(subscription)
@@ -625,13 +627,13 @@ class LiveQueries:
         if user is not None and self._users is not None:
             current = self._users.get_user(user.username)
             if current is None or not current.active or current.login_id != user.login_id:
-                subscription.end(Ended.NO_LOGIN)  # gone, or its logins have ended
+                subscription.end(EndReason.NO_LOGIN)  # gone, or its logins have ended
                 return
             subscription.user = current
         try:
             key, _ = self._what(subscription)
         except AccessViolation:
-            subscription.end(Ended.REVOKED)
+            subscription.end(EndReason.REVOKED)
             return
         except Problem:
             return  # a definition has changed, which is seen to elsewhere

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from svc.query.execution import execute
 from svc.query.executor import compiled_plan
 from svc.query.relations import Lookups
-from svc.realtime.live.asked import Asked
-from svc.realtime.live.events import Read, RowEvent, id_of, read_record
-from svc.realtime.live.record_change import RecordChange
-from svc.realtime.live.snapshots import RunSnapshot
+from svc.realtime.live.commits import RecordChange
+from svc.realtime.live.events import Read, RowEvent, RunSnapshot, id_of, read_record
+from svc.realtime.live.query_spec import LiveQuerySpec
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
 from svc.store.values.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
 
@@ -23,7 +22,7 @@ _NO_LOOKUPS = Lookups(None)
 class LiveResult:
     """The base: subscribers, and what is told to them at the end of a commit."""
 
-    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
+    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
         self.owner = owner
         self.asked = asked
         self.table = asked.table
@@ -100,10 +99,10 @@ class LiveResult:
             subscription.push(events, size)
 
 
-class PlainResult(LiveResult):
+class StatelessResult(LiveResult):
     """Conditions on the record itself, and no order: what was and what is tell what happened, and nothing is kept."""
 
-    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
+    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
         super().__init__(owner, asked, key)
         shape = asked.shape
         self._shape = shape
@@ -144,7 +143,7 @@ class PlainResult(LiveResult):
         return encode_payload(one) == encode_payload(other)  # as values, 1 would be True
 
 
-def shape_reader(asked: Asked) -> Read:
+def shape_reader(asked: LiveQuerySpec) -> Read:
     """The selection of a record that needs no other."""
     plan = asked.plan
 

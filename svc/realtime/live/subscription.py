@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import SnapshotLost
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class LiveSubscription:
         self.rights_generation = 0  # `LiveQueries.rights_generation` at the last look at the rights of `user`
         self.floor = -1  # what is pushed with this LSN or an earlier one is in the snapshot
         self.on_ready: Callable[[], None] = _nothing
-        self.ended: Ended | None = None
+        self.ended: EndReason | None = None
         self.state = BEGIN
         self.reset_reason: str | None = None  # a reset has to be told first
         self.final_reason: str | None = None  # ... and nothing will follow it
@@ -133,7 +133,7 @@ class LiveSubscription:
             return found
         if self.final_reason is not None:
             found.append(NoticeEvent("reset", reason=self.final_reason))
-            self._end(Ended.FINISHED)
+            self._end(EndReason.FINISHED)
             return found
         if self.reset_reason is not None:
             found.append(NoticeEvent("reset", reason=self.reset_reason))
@@ -149,7 +149,7 @@ class LiveSubscription:
         return found
 
     def close(self) -> None:
-        self._end(Ended.FINISHED)
+        self._end(EndReason.FINISHED)
 
     def _begin(self) -> None:
         if self.result is not None and not self.result.is_closed:
@@ -209,7 +209,7 @@ class LiveSubscription:
                 self.on_ready()
             except Exception:
                 logger.exception("a subscriber of a live query failed")
-                self._end(Ended.FAILED)
+                self._end(EndReason.FAILED)
 
     def reset(self, reason: str) -> None:
         """Drop all that waits: the client begins anew. The client that never began anything need not hear of it."""
@@ -229,13 +229,13 @@ class LiveSubscription:
             self.result.detach(self)
         self.wake()
 
-    def end(self, why: Ended) -> None:
+    def end(self, why: EndReason) -> None:
         """There is no more, and what waits is not for the client any more."""
         if self.ended is None:
             self._end(why)
             self.wake()
 
-    def _end(self, why: Ended) -> None:
+    def _end(self, why: EndReason) -> None:
         if self.ended is not None:
             return
         self.ended = why
@@ -263,7 +263,7 @@ class LiveSubscription:
             return
         self._resets += 1
         if self._resets > MAX_RESETS:
-            self.end(Ended.TOO_SLOW)
+            self.end(EndReason.TOO_SLOW)
         else:
             self.reset(TOO_SLOW)
 

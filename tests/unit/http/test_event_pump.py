@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svc.http.event_pump import HIGH_WATER, MAX_BATCH, EventPump, as_events
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from tests.support.events import FakeEvent, FakeSource, FakeWriter
 
 SIZE = 1000
@@ -16,7 +16,7 @@ SIZE = 1000
 class Consumer:
     def __init__(self, source: FakeSource) -> None:
         self.writer = FakeWriter()
-        self.ends: list[Ended] = []
+        self.ends: list[EndReason] = []
         self.reports: list[BaseException] = []
         self.encoded = 0
         self.pump = EventPump(source, "key", self.encode, self.ends.append, self.reports.append)
@@ -79,8 +79,8 @@ def test_batches_begin_with_one() -> None:
     assert source.asked[0] == 1
 
 
-@pytest.mark.parametrize("why", list(Ended))
-def test_the_end_comes_after_the_last_event(why: Ended) -> None:
+@pytest.mark.parametrize("why", list(EndReason))
+def test_the_end_comes_after_the_last_event(why: EndReason) -> None:
     source = FakeSource(*events(1, 2))
     source.ended = why
     consumer = Consumer(source)
@@ -93,13 +93,13 @@ def test_the_end_comes_after_the_last_event(why: Ended) -> None:
 
 def test_a_slow_reader_hears_of_the_end_when_he_has_read() -> None:
     source = FakeSource(*events(*range(100)))
-    source.ended = Ended.TOO_SLOW
+    source.ended = EndReason.TOO_SLOW
     consumer = Consumer(source)
     assert not consumer.ends
     while consumer.pump.is_waiting:
         consumer.writer.pending = 0
         consumer.pump.run()
-    assert consumer.seen == list(range(100)) and consumer.ends == [Ended.TOO_SLOW]
+    assert consumer.seen == list(range(100)) and consumer.ends == [EndReason.TOO_SLOW]
 
 
 def test_after_close_nothing_is_taken() -> None:
@@ -133,7 +133,7 @@ def test_a_defect_ends_this_client_only(where: str) -> None:
         bad.memo = None  # type: ignore[assignment]
         source.push(bad)
     assert len(consumer.reports) == 1
-    assert consumer.ends == [Ended.FAILED] and source.closed == 1
+    assert consumer.ends == [EndReason.FAILED] and source.closed == 1
 
 
 def test_what_is_a_source() -> None:

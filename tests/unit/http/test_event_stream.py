@@ -17,7 +17,7 @@ from svc.http.event_pump import HIGH_WATER
 from svc.http.event_stream import SILENCE, EventStreams
 from svc.http.preferences import Preferences, preferences_of
 from svc.messages import Feed, HeaderBlock, Response
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from tests.support.events import FakeEvent, FakeSource, FakeWriter, parse_stream
 
 Run = Callable[[], None]
@@ -136,8 +136,8 @@ def test_no_comment_for_who_has_not_read(streaming: Make) -> None:
     assert KEEP_ALIVE not in stream.writer.written
 
 
-@pytest.mark.parametrize("why", list(Ended))
-def test_the_end_of_the_source_is_the_end_of_the_body(streaming: Make, why: Ended) -> None:
+@pytest.mark.parametrize("why", list(EndReason))
+def test_the_end_of_the_source_is_the_end_of_the_body(streaming: Make, why: EndReason) -> None:
     source = FakeSource(FakeEvent(1))
     stream = streaming(source)
     stream.start()

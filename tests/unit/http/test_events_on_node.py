@@ -16,7 +16,7 @@ from svc.connection import Timeouts
 from svc.errors import ClientError, ValidationError
 from svc.http.event_pump import HIGH_WATER, MAX_BATCH
 from svc.messages import HeaderBlock, Request
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.resources import RequestTarget, Resource, parse_target
 from tests.support.events import FakeEvent, FakeSource, parse_stream
 from tests.support.node import Node, Wire
@@ -165,7 +165,7 @@ def test_http_1_0_gets_it_without_chunks(node: Node) -> None:
     answers(source)
     stream = Stream(node, version="1.0")
     assert stream.raw.startswith(b"retry: 3000\n\nid: 1\n")
-    source.end(Ended.FINISHED)
+    source.end(EndReason.FINISHED)
     node.settle()
     assert stream.wire.sock.half_closed or stream.wire.sock.closed
 
@@ -274,8 +274,8 @@ def test_the_source_is_closed_when_the_client_leaves(node: Node) -> None:
     assert source.closed == 1
 
 
-@pytest.mark.parametrize("why", list(Ended))
-def test_the_end_of_the_source_ends_the_answer(node: Node, why: Ended) -> None:
+@pytest.mark.parametrize("why", list(EndReason))
+def test_the_end_of_the_source_ends_the_answer(node: Node, why: EndReason) -> None:
     source = FakeSource(FakeEvent(1))
     answers(source)
     stream = Stream(node)
@@ -486,8 +486,8 @@ def test_bad_credentials_close_it(node: Node) -> None:
     assert socket.status == 101 and socket.closing is not None and socket.closing[0] == 3000
 
 
-@pytest.mark.parametrize("why", list(Ended))
-def test_the_end_of_the_source_closes_it(node: Node, why: Ended) -> None:
+@pytest.mark.parametrize("why", list(EndReason))
+def test_the_end_of_the_source_closes_it(node: Node, why: EndReason) -> None:
     source = FakeSource()
     answers(source)
     socket = Socket(node)

@@ -6,15 +6,15 @@ import pytest
 
 from svc.query.nodes import Comparator, Condition
 from svc.realtime import history, hub, subscription
-from svc.realtime.history import Forward
+from svc.realtime.history import LogReplay
 from tests.support.scene import Scene
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two events at a time."""
-    monkeypatch.setattr(subscription, "QUEUED", 2)
-    monkeypatch.setattr(history, "LOOK", 2)
+    monkeypatch.setattr(subscription, "MAX_REPLAY_EVENTS", 2)
+    monkeypatch.setattr(history, "LOG_BATCH", 2)
 
 
 def ids(events: list[Any]) -> list[Any]:
@@ -36,7 +36,7 @@ def test_records_are_read_on_one_snapshot(scene: Scene, small: None) -> None:
 def test_a_snapshot_that_is_gone_is_followed_by_another(scene: Scene, small: None, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each record only what is later than its snapshot follows."""
     if how == "too many":
-        monkeypatch.setattr(history, "MOST_HELD", 0)
+        monkeypatch.setattr(history, "MAX_HELD_SNAPSHOTS", 0)
     for key in "abcdef":
         scene.put(key, a=1)
     source = scene.subscribe()
@@ -74,7 +74,7 @@ def test_an_index_finds_them_and_the_key_orders_them(scene: Scene, small: None) 
 
 @pytest.mark.parametrize("most", [2, 100])
 def test_a_lost_snapshot_while_an_index_is_read(scene: Scene, small: None, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST_KEYS", most)
+    monkeypatch.setattr(history, "MAX_SORTED_KEYS", most)
     monkeypatch.setattr(hub, "SLICE", -1.0)
     for number, key in enumerate("fedcba"):
         scene.put(key, a=number)
@@ -101,7 +101,7 @@ def test_closing_lets_go_of_the_snapshot(scene: Scene, small: None) -> None:
 
 
 def test_a_long_history_of_a_record_is_read_from_the_log(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "MOST_PAST", 3)
+    monkeypatch.setattr(hub, "MAX_PAST_EVENTS", 3)
     for number in range(8):
         scene.put("a" if number % 4 else "b", a=number)
     assert [event.local_time for event in scene.take(scene.subscribe(key="a", after=5))] == [6, 7, 8]
@@ -157,7 +157,7 @@ def test_it_is_live_only_where_the_feed_is(scene: Scene) -> None:
     assert not source.stages
     other = scene.subscribe(after=0)
     stage = other.stages[0]
-    assert isinstance(stage, Forward) and stage.position == 0
+    assert isinstance(stage, LogReplay) and stage.position == 0
     transaction = scene.store.begin()
     transaction.put(scene.table, "b", {})
     transaction.apply()

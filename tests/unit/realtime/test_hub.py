@@ -8,7 +8,7 @@ import pytest
 
 from svc.errors import AccessViolation, ClientError, NotFound, Problem, QueryError
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.realtime.hub import RECHECK
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
@@ -279,10 +279,10 @@ def test_changed_rights_count_at_once_also_for_what_waits(scene: Scene) -> None:
     assert scene.seen(source) == [("put", "a", {"a": 2, "id": "a"})]
     assert source.ended is None and selected.ended is None
     set_role(scene, "ann", reader(hidden=("a",)))
-    assert source.ended is None and selected.ended is Ended.REVOKED, "its condition is on what may not be read any more"
+    assert source.ended is None and selected.ended is EndReason.REVOKED, "its condition is on what may not be read any more"
     scene.put("a", a=3, secret=3)
     set_role(scene, "ann", reader(read=False))
-    assert source.ended is Ended.REVOKED and source.take(10) == [], "not even what waited"
+    assert source.ended is EndReason.REVOKED and source.take(10) == [], "not even what waited"
     assert len(scene.hub) == 0
 
 
@@ -296,7 +296,7 @@ def test_without_a_user_there_is_nobody_to_tell(scene: Scene, how: str) -> None:
     scene.take(source)
     scene.write(lambda t: t.patch(users, "ann", {"active": False}) if how == "inactive" else t.delete(users, "ann"))
     scene.settle()
-    assert source.ended is Ended.NO_LOGIN and calls == [1] and others.ended is None
+    assert source.ended is EndReason.NO_LOGIN and calls == [1] and others.ended is None
 
 
 def test_rights_are_looked_at_now_and_then(scene: Scene) -> None:
@@ -309,7 +309,7 @@ def test_rights_are_looked_at_now_and_then(scene: Scene) -> None:
     scene.loop.fire()
     assert source.ended is None
     scene.loop.fire(long=True)
-    assert source.ended is Ended.REVOKED
+    assert source.ended is EndReason.REVOKED
 
 
 def test_accounts_that_a_sibling_changes_are_read_again(scene: Scene) -> None:
@@ -318,7 +318,7 @@ def test_accounts_that_a_sibling_changes_are_read_again(scene: Scene) -> None:
     system = scene.store.databases[SYSTEM]
     system.on_commit.remove(scene.users._committed)
     set_role(scene, "ann", reader(read=False))
-    assert source.ended is Ended.REVOKED
+    assert source.ended is EndReason.REVOKED
 
 
 # -- ends
@@ -330,7 +330,7 @@ def test_a_dropped_table_ends_its_subscriptions(scene: Scene) -> None:
     scene.settle()
     scene.write(lambda t: t.put(other, "a", {}))
     scene.database.drop_table("Other")
-    assert source.ended is Ended.DROPPED and stays.ended is None
+    assert source.ended is EndReason.DROPPED and stays.ended is None
     assert [event.id for event in scene.take(source)] == ["a"]
     with pytest.raises(NotFound):
         scene.subscribe(table=other)
@@ -346,7 +346,7 @@ def test_a_dropped_database_ends_its_subscriptions(scene: Scene) -> None:
 
     asyncio.run(drop())
     scene.loop.fire()
-    assert source.ended is Ended.DROPPED and scene.take(source) == []
+    assert source.ended is EndReason.DROPPED and scene.take(source) == []
 
 
 def test_with_the_last_subscription_everything_is_let_go(scene: Scene) -> None:
@@ -363,7 +363,7 @@ def test_with_the_last_subscription_everything_is_let_go(scene: Scene) -> None:
 def test_the_hub_ends_all(scene: Scene) -> None:
     source = scene.subscribe()
     scene.hub.close()
-    assert source.ended is Ended.FINISHED and len(scene.hub) == 0
+    assert source.ended is EndReason.FINISHED and len(scene.hub) == 0
 
 
 def test_what_cannot_be_read_ends_one_subscription(scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def test_what_cannot_be_read_ends_one_subscription(scene: Scene, caplog: pytest.
     with caplog.at_level(logging.CRITICAL, "svc.realtime"):
         scene.settle()
         assert source.take(10) == []
-    assert source.ended is Ended.FAILED and source.take(10) == []
+    assert source.ended is EndReason.FAILED and source.take(10) == []
 
 
 def test_removed_entries_of_a_sibling_end_what_is_live(scene: Scene) -> None:
@@ -390,4 +390,4 @@ def test_removed_entries_of_a_sibling_end_what_is_live(scene: Scene) -> None:
     entries = entry_lists.pop()
     entries[0].lsn += 5
     scene.hub._told(scene.database, entries)
-    assert live.ended is Ended.TOO_SLOW and reading.ended is None
+    assert live.ended is EndReason.TOO_SLOW and reading.ended is None

@@ -12,8 +12,8 @@ import pytest
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query import parse_query
-from svc.realtime.event import Ended
-from svc.realtime.feed import CommitFeed
+from svc.realtime.commit_feed import CommitFeed
+from svc.realtime.event import EndReason
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
 from svc.store import Store, Transaction
@@ -142,7 +142,7 @@ def test_a_write_after_the_change_is_not_told(world: World, changed_by: str, wri
         for name, events in found.items():
             assert "new" not in repr(events) and "7" not in repr([event.get("value") for event in events]), (name, events)
     if written_by != "one turn" or changed_by == "us":
-        assert {name: source.ended for name, source in world.sources.items()} == dict.fromkeys(world.sources, Ended.REVOKED)
+        assert {name: source.ended for name, source in world.sources.items()} == dict.fromkeys(world.sources, EndReason.REVOKED)
 
 
 @pytest.mark.parametrize("changed_by", ["us", "other"])
@@ -167,7 +167,7 @@ def test_an_account_made_again_is_another(world: World) -> None:
     world.write(lambda transaction: transaction.put(users, "ann", {"role": "ann", "active": True}))
     world.put("x", a=7, secret="new")
     assert "new" not in repr(world.at_once()) and "new" not in repr(world.all())
-    assert {source.ended for source in world.sources.values()} == {Ended.NO_LOGIN}
+    assert {source.ended for source in world.sources.values()} == {EndReason.NO_LOGIN}
 
 
 def test_a_new_pair_of_tokens_is_no_change_of_rights(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_more_accounts_than_a_slice_can_tell_come_first_all_the_same(world: Worl
     world.write(many, role(world, reader(read=False)), note(world, "x", a=7, secret="new"))
     world.all()
     assert heard == [USER_TABLE] * 700 + [ROLE_TABLE, "Note"]
-    assert {source.ended for source in world.sources.values()} == {Ended.REVOKED}
+    assert {source.ended for source in world.sources.values()} == {EndReason.REVOKED}
 
 
 def test_the_directory_hears_of_siblings(world: World) -> None:

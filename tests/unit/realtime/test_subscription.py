@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from svc.realtime import audience, history, subscription
-from svc.realtime.event import Ended
+from svc.realtime import history, subscriber_group, subscription
+from svc.realtime.event import EndReason
 from tests.support.scene import Scene
 
 
@@ -17,14 +17,19 @@ def place(item: Any) -> Any:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for four live events, ten are too many to be behind."""
     for module, name, value in (
-        (audience, "LEAST_WEIGHT", 4096), (subscription, "LEAST_WEIGHT", 4096), (audience, "MOST_WEIGHT", 4 * 4096), (audience, "MOST_BEHIND", 10),
-        (subscription, "MOST_BEHIND", 10), (subscription, "QUEUED", 4), (history, "LOOK", 3),
-    ):  # fmt: skip
+        (subscriber_group, "MIN_EVENT_WEIGHT", 4096),
+        (subscription, "MIN_EVENT_WEIGHT", 4096),
+        (subscriber_group, "MAX_WEIGHT", 4 * 4096),
+        (subscriber_group, "MAX_MISSED", 10),
+        (subscription, "MAX_MISSED", 10),
+        (subscription, "MAX_REPLAY_EVENTS", 4),
+        (history, "LOG_BATCH", 3),
+    ):
         monkeypatch.setattr(module, name, value)
     from svc.realtime import hub
 
-    monkeypatch.setattr(hub, "MOST_WEIGHT", 4 * 4096)
-    monkeypatch.setattr(hub, "MOST_BEHIND", 10)
+    monkeypatch.setattr(hub, "MAX_WEIGHT", 4 * 4096)
+    monkeypatch.setattr(hub, "MAX_MISSED", 10)
 
 
 def put_some(scene: Scene, *keys: str) -> None:
@@ -81,9 +86,9 @@ def test_too_far_behind_it_ends(scene: Scene, small: None) -> None:
     put_some(scene, *"abcdefghij")
     assert source.ended is None and source.missed == 10
     put_some(scene, "k")
-    assert source.ended is Ended.TOO_SLOW and source.take(5) == [] and len(scene.hub) == 0
+    assert source.ended is EndReason.TOO_SLOW and source.take(5) == [] and len(scene.hub) == 0
     scene.settle()
-    assert calls == [Ended.TOO_SLOW]
+    assert calls == [EndReason.TOO_SLOW]
 
 
 def test_a_history_of_any_length_is_not_too_much(scene: Scene, small: None) -> None:
@@ -113,14 +118,14 @@ def test_retention_that_comes_past_a_reader_ends_it(scene: Scene, small: None) -
     scene.database.log.prune(writer, float("inf"), 3)
     scene.database.env.touch()
     scene.store.commit_turn()
-    assert scene.take(source) == [] and source.ended is Ended.TOO_SLOW
+    assert scene.take(source) == [] and source.ended is EndReason.TOO_SLOW
 
 
 def test_large_events_count_for_more(scene: Scene) -> None:
     source = scene.subscribe(omit_current=True)
     for _ in range(6):
         scene.put("a", text="x" * 100_000)
-        assert source.weight <= audience.MOST_WEIGHT
+        assert source.weight <= subscriber_group.MAX_WEIGHT
     assert source.stages
     assert sum(event.coalesced for event in scene.take(source)) == 6
 
@@ -170,11 +175,11 @@ def test_who_waits_is_told_of_what_is_sent(scene: Scene) -> None:
 
 
 def test_more_is_sent_than_anybody_takes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svc.realtime.outlet.MOST_SENT", 3)
+    monkeypatch.setattr("svc.realtime.delivery_queue.MAX_SENT", 3)
     source = scene.subscribe(omit_current=True)
     for number in range(4):
         source.send(number)
-    assert source.ended is Ended.TOO_SLOW and source.take(5) == []
+    assert source.ended is EndReason.TOO_SLOW and source.take(5) == []
     source.send("after the end")
     assert source.take(5) == []
 
@@ -188,7 +193,7 @@ def test_what_waits_is_given_after_the_end(scene: Scene) -> None:
     source.send("x")
     source.end()
     scene.put("b")
-    assert [place(item) for item in source.take(10)] == [1, "x"] and source.take(10) == [] and source.ended is Ended.FINISHED
+    assert [place(item) for item in source.take(10)] == [1, "x"] and source.take(10) == [] and source.ended is EndReason.FINISHED
 
 
 def test_a_consumer_that_is_gone_gets_nothing(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError, Problem
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import Target, TargetIndex, target_of
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key

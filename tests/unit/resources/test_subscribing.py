@@ -13,7 +13,7 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, QueryError
 from svc.messages import HeaderBlock, Request
 from svc.query.nodes import Comparator, Condition, Group, Query, Select, SelectItem
-from svc.realtime.request import SubscriptionRequest
+from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources import RequestTarget, Resource, TableResource, parse_target
 from svc.resources.subscribing import resume_position
 from tests.support.events import FakeSource

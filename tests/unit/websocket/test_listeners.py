@@ -51,13 +51,13 @@ class Handler:
             return
 
 
-class Asked:
+class LiveQuerySpec:
     def __init__(self) -> None:
         self.world = World()
         self.handler = Handler()
         self.listeners = UpgradeListeners(WsListeners(self.world.sockets))
 
-    def serve(self) -> Asked:
+    def serve(self) -> LiveQuerySpec:
         self.listeners.serve_with(self.handler)
         return self
 
@@ -86,8 +86,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    made = Asked()
+def asked() -> Iterator[LiveQuerySpec]:
+    made = LiveQuerySpec()
     yield made
     made.world.close()
     assert [error for _, error in made.world.errors if not isinstance(error, LookupError)] == []
@@ -96,7 +96,7 @@ def asked() -> Iterator[Asked]:
 # --- resources alone: plain calls --------------------------------------------------------------------------------------------------
 
 
-def test_a_resource_is_answered_by_a_plain_call(asked: Asked) -> None:
+def test_a_resource_is_answered_by_a_plain_call(asked: LiveQuerySpec) -> None:
     asked.serve()
     request = handshake_request("/echo")
     answer = asked.listeners.handle(request)
@@ -108,13 +108,13 @@ def test_a_resource_is_answered_by_a_plain_call(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize(("target", "error"), [("/none", NotFound), ("/bad", ClientError), ("/defect", KeyError)])
-def test_what_is_not_there_is_refused_with_a_status(asked: Asked, target: str, error: type[Exception]) -> None:
+def test_what_is_not_there_is_refused_with_a_status(asked: LiveQuerySpec, target: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         asked.serve().answer(handshake_request(target))
     assert asked.connects() == (0, 1)
 
 
-def test_who_may_not_is_told_with_a_code(asked: Asked) -> None:
+def test_who_may_not_is_told_with_a_code(asked: LiveQuerySpec) -> None:
     wire = asked.serve().connect("/secret")
     assert wire.tunnel.frames() == [closing(3000, "Must login")]
     wire = asked.connect("/echo", Problem("Login failed", 401))
@@ -123,7 +123,7 @@ def test_who_may_not_is_told_with_a_code(asked: Asked) -> None:
     assert asked.connects() == (0, 2)
 
 
-def test_a_wrong_handshake_is_refused(asked: Asked) -> None:
+def test_a_wrong_handshake_is_refused(asked: LiveQuerySpec) -> None:
     with pytest.raises(ClientError) as caught:
         asked.serve().answer(handshake_request("/echo", {"sec-websocket-version": "7"}))
     assert caught.value.status_code == 426
@@ -131,7 +131,7 @@ def test_a_wrong_handshake_is_refused(asked: Asked) -> None:
     assert asked.handler.found == []
 
 
-def test_what_does_not_ask_for_a_websocket_is_nobodys(asked: Asked) -> None:
+def test_what_does_not_ask_for_a_websocket_is_nobodys(asked: LiveQuerySpec) -> None:
     asked.serve()
     other = handshake_request("/echo")
     other.offers = "h2c"
@@ -140,18 +140,18 @@ def test_what_does_not_ask_for_a_websocket_is_nobodys(asked: Asked) -> None:
     assert asked.connects() == (0, 0)
 
 
-def test_without_anybody_there_are_no_websockets(asked: Asked) -> None:
+def test_without_anybody_there_are_no_websockets(asked: LiveQuerySpec) -> None:
     with pytest.raises(NotFound):
         asked.answer(handshake_request("/echo"))
 
 
-def test_who_is_upgraded_already_is_left_alone(asked: Asked) -> None:
+def test_who_is_upgraded_already_is_left_alone(asked: LiveQuerySpec) -> None:
     request = handshake_request("/echo")
     request.upgraded = True
     assert asked.serve().answer(request) is None
 
 
-def test_over_http2(asked: Asked) -> None:
+def test_over_http2(asked: LiveQuerySpec) -> None:
     bare = {"connection": "", "upgrade": "", "sec-websocket-key": ""}
     asked.serve().listeners.add(lambda *ignored: pytest.fail("there is no socket to give"))
     wire = asked.connect("/echo", fields=bare, http_version="2")
@@ -170,7 +170,7 @@ async def chat(socket: WebSocket, request: Request, chain_completion: Any, next:
     return None
 
 
-def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(asked: Asked) -> None:
+def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add_ws(chat)
     assert asked.connect("/chat").send(text("a")) == [(0x81, b"you said a")]
     assert asked.handler.found == []
@@ -183,13 +183,13 @@ def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(asked: Asked) -> 
     assert asked.world.errors == []
 
 
-def test_credentials_that_are_wrong_are_told_through_the_completion(asked: Asked) -> None:
+def test_credentials_that_are_wrong_are_told_through_the_completion(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add_ws(chat)
     for target in ("/chat", "/echo"):
         assert asked.connect(target, Problem("Login failed", 401)).tunnel.frames() == [closing(3000, "Login failed")]
 
 
-def test_the_completion_may_be_awaited_again_and_again(asked: Asked) -> None:
+def test_the_completion_may_be_awaited_again_and_again(asked: LiveQuerySpec) -> None:
     seen: list[object] = []
 
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
@@ -206,7 +206,7 @@ def test_the_completion_may_be_awaited_again_and_again(asked: Asked) -> None:
     assert seen == [None, None, None, "no", "no", "no"]
 
 
-def test_order_of_listeners(asked: Asked) -> None:
+def test_order_of_listeners(asked: LiveQuerySpec) -> None:
     order: list[str] = []
 
     def listener(name: str) -> Any:
@@ -225,7 +225,7 @@ def test_order_of_listeners(asked: Asked) -> None:
     assert order == ["first", "one", "two", "/two", "/one", "/first"]
 
 
-def test_a_listener_that_keeps_the_socket_for_later(asked: Asked) -> None:
+def test_a_listener_that_keeps_the_socket_for_later(asked: LiveQuerySpec) -> None:
     clients: list[WebSocket] = []
 
     async def keep(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
@@ -238,7 +238,7 @@ def test_a_listener_that_keeps_the_socket_for_later(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("target", ["/chat", "/none"])
-def test_errors_of_a_listener(asked: Asked, target: str) -> None:
+def test_errors_of_a_listener(asked: LiveQuerySpec, target: str) -> None:
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
         if request.pathname == "/chat":
             raise NotFound("mine")
@@ -252,7 +252,7 @@ def test_errors_of_a_listener(asked: Asked, target: str) -> None:
     assert frames == ([closing(1011, "mine")] if target == "/chat" else [(0x81, b"not there, but here I am")])
 
 
-def test_an_unexpected_error_of_a_listener(asked: Asked) -> None:
+def test_an_unexpected_error_of_a_listener(asked: LiveQuerySpec) -> None:
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
         raise KeyError("secret")
 
@@ -261,7 +261,7 @@ def test_an_unexpected_error_of_a_listener(asked: Asked) -> None:
     assert [type(error) for _, error in asked.world.errors] == [KeyError]
 
 
-def test_each_listener_has_its_limit(asked: Asked) -> None:
+def test_each_listener_has_its_limit(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add_ws(chat, max_payload=100)
     wire = asked.connect("/chat")
     assert wire.send(binary(b"x" * 101)) == [closing(1009, "A message may have 100 bytes")]
@@ -270,7 +270,7 @@ def test_each_listener_has_its_limit(asked: Asked) -> None:
     assert wire.socket._driver._max_payload == MAX_PAYLOAD
 
 
-def test_the_client_goes_away_before_it_is_answered(asked: Asked) -> None:
+def test_the_client_goes_away_before_it_is_answered(asked: LiveQuerySpec) -> None:
     cancelled: list[bool] = []
 
     async def slow(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
@@ -317,7 +317,7 @@ def line_request() -> Request:
     return request
 
 
-def test_an_upgrade_listener_speaks_a_protocol_of_its_own(asked: Asked) -> None:
+def test_an_upgrade_listener_speaks_a_protocol_of_its_own(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add(line)
     upgrade = asked.answer(line_request())
     assert type(upgrade) is Upgrade and upgrade.protocol == ""
@@ -334,7 +334,7 @@ def test_an_upgrade_listener_speaks_a_protocol_of_its_own(asked: Asked) -> None:
     assert asked.connect("/echo").send(text("a")) == [(0x81, b"a")]
 
 
-def test_the_peer_of_a_raw_socket_is_held_back(asked: Asked) -> None:
+def test_the_peer_of_a_raw_socket_is_held_back(asked: LiveQuerySpec) -> None:
     sockets: list[Any] = []
 
     def keep(request: Request, socket: Any, head: bytes, next: Any) -> None:
@@ -363,7 +363,7 @@ def test_the_peer_of_a_raw_socket_is_held_back(asked: Asked) -> None:
     assert sockets[0].is_closing()
 
 
-def test_the_default_handler_is_there_since_the_first_websocket_listener(asked: Asked) -> None:
+def test_the_default_handler_is_there_since_the_first_websocket_listener(asked: LiveQuerySpec) -> None:
     seen: list[tuple[str, bool]] = []
 
     def note(name: str) -> Any:
@@ -381,7 +381,7 @@ def test_the_default_handler_is_there_since_the_first_websocket_listener(asked: 
     assert seen == [("first", False), ("before", False), ("after", True)]
 
 
-def test_a_listener_may_take_websockets_itself(asked: Asked) -> None:
+def test_a_listener_may_take_websockets_itself(asked: LiveQuerySpec) -> None:
     def own(request: Request, socket: Any, head: bytes, next: Any) -> Any:
         request.upgraded = True
         socket.write(b"mine")
@@ -392,14 +392,14 @@ def test_a_listener_may_take_websockets_itself(asked: Asked) -> None:
     assert upgrade.protocol == "" and asked.handler.found == []
 
 
-def test_nobody_takes_it(asked: Asked) -> None:
+def test_nobody_takes_it(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add(line)
     other = line_request()
     other.offers = "h2c"
     assert asked.answer(other) is None
 
 
-def test_refusals_pass_through_upgrade_listeners(asked: Asked) -> None:
+def test_refusals_pass_through_upgrade_listeners(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add(line)
     asked.listeners.add_ws(chat)
     with pytest.raises(NotFound):
@@ -410,7 +410,7 @@ def test_refusals_pass_through_upgrade_listeners(asked: Asked) -> None:
 
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_errors_of_an_upgrade_listener(asked: Asked, is_late: bool, is_async: bool) -> None:
+def test_errors_of_an_upgrade_listener(asked: LiveQuerySpec, is_late: bool, is_async: bool) -> None:
     def plain(request: Request, socket: Any, head: bytes, next: Any) -> None:
         if is_late:
             socket.write(b"HTTP/1.1 101")
@@ -433,7 +433,7 @@ def test_errors_of_an_upgrade_listener(asked: Asked, is_late: bool, is_async: bo
     assert [type(error) for _, error in asked.world.errors] == [KeyError]
 
 
-def test_an_ordinary_answer_is_not_for_listeners_to_give(asked: Asked) -> None:
+def test_an_ordinary_answer_is_not_for_listeners_to_give(asked: LiveQuerySpec) -> None:
     """What is no upgrade is refused by raising."""
 
     def refuse(request: Request, socket: Any, head: bytes, next: Any) -> None:

@@ -16,7 +16,7 @@ from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ServerError
 from svc.http.event_pump import HIGH_WATER
 from svc.messages import HeaderBlock, Request
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.resources import RequestTarget, Resource, Resources
 from svc.websocket.resource_sockets import CLOSE_CODES, ResourceSockets
 from tests.support.events import FakeEvent, FakeSource, FakeWebSocket
@@ -213,8 +213,8 @@ def test_frames_are_made_once_for_each_type(ends: Ends) -> None:
     assert event.made == 2
 
 
-@pytest.mark.parametrize("why", list(Ended))
-def test_the_end_of_a_source_has_a_code(ends: Ends, why: Ended) -> None:
+@pytest.mark.parametrize("why", list(EndReason))
+def test_the_end_of_a_source_has_a_code(ends: Ends, why: EndReason) -> None:
     events = source(1)
     socket = ends.open(events)
     events.end(why)
@@ -224,12 +224,12 @@ def test_the_end_of_a_source_has_a_code(ends: Ends, why: Ended) -> None:
 
 def test_the_codes_are_those_of_the_contract() -> None:
     assert CLOSE_CODES == {
-        Ended.FINISHED: 1000,
-        Ended.NO_LOGIN: 3000,
-        Ended.REVOKED: 3003,
-        Ended.TOO_SLOW: 1013,
-        Ended.DROPPED: 1011,
-        Ended.FAILED: 1011,
+        EndReason.FINISHED: 1000,
+        EndReason.NO_LOGIN: 3000,
+        EndReason.REVOKED: 3003,
+        EndReason.TOO_SLOW: 1013,
+        EndReason.DROPPED: 1011,
+        EndReason.FAILED: 1011,
     }
 
 
@@ -282,7 +282,7 @@ def test_an_awaited_source(ends: Ends) -> None:
     socket = ends.open(later)
     events.push(FakeEvent(2))
     assert len(socket.messages) == 2 and not socket.closed
-    events.end(Ended.REVOKED)
+    events.end(EndReason.REVOKED)
     ends.run()
     assert socket.closing == (3003, "Access denied")
 
@@ -380,7 +380,7 @@ def test_a_type_of_the_application_may_take_its_time(ends: Ends) -> None:
     events.push(FakeEvent(2, "b"))
     ends.run()
     assert socket.messages == ["<a>", "<b>"] and not socket.closed
-    events.end(Ended.TOO_SLOW)
+    events.end(EndReason.TOO_SLOW)
     ends.run()
     assert socket.close_code == 1013 and events.closed == 1
 

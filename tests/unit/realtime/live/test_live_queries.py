@@ -10,8 +10,8 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, IndexRebuilding, Overloaded, QueryError
 from svc.query import parse_query
 from svc.query.nodes import Query
-from svc.realtime.event import Ended
-from svc.realtime.live import asked, counted, kept, queries, worked
+from svc.realtime.event import EndReason
+from svc.realtime.live import aggregate_result, materialized_result, queries, query_spec, recomputed_result
 from svc.realtime.live import subscription as subscription_module
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from tests.support.live import LiveClient, LiveStore, check
@@ -104,8 +104,8 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path, monkeypatch):
-    monkeypatch.setattr(worked, "PAUSE", 0.0)
-    monkeypatch.setattr(worked, "LOAD", 0.0)
+    monkeypatch.setattr(recomputed_result, "MIN_RUN_INTERVAL", 0.0)
+    monkeypatch.setattr(recomputed_result, "RUN_INTERVAL_FACTOR", 0.0)
     made = Case(tmp_path)
     yield made
     made.made.close()
@@ -181,7 +181,7 @@ def test_a_limit_without_an_order_is_one_by_key(case):
 
 
 def test_a_window_that_runs_short_is_read_again(case, monkeypatch):
-    monkeypatch.setattr(asked, "LEAST_SLACK", 1)
+    monkeypatch.setattr(query_spec, "LEAST_SLACK", 1)
     case.put(*[product(f"p{n:02}", price=n) for n in range(30)])
     client = case.follow("sort(price)&limit(3)")
     case.events(client)
@@ -214,7 +214,7 @@ def test_a_related_record_that_changes_concerns_those_that_lead_to_it(case):
 
 
 def test_a_change_that_concerns_very_many_records_runs_the_query_again(case, monkeypatch):
-    monkeypatch.setattr("svc.realtime.live.chains.MAX_CONCERNED", 3)
+    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_CONCERNED", 3)
     case.put({"id": "b1", "name": "Acme"}, table=case.brands)
     case.put(*[product(f"p{n}", brandId="b1") for n in range(9)])
     client = case.follow("brand.name==Acme&sort(id)")
@@ -246,7 +246,7 @@ def test_aggregates_are_run_again(case):
 
 
 def test_an_aggregate_rests_between_two_runs(case, monkeypatch):
-    monkeypatch.setattr(worked, "PAUSE", 3600.0)
+    monkeypatch.setattr(recomputed_result, "MIN_RUN_INTERVAL", 3600.0)
     client = case.follow("count()")
     assert case.events(client) == [("snapshot", None), ("ready", None)]
     case.put(product("a"))
@@ -257,7 +257,7 @@ def test_an_aggregate_rests_between_two_runs(case, monkeypatch):
 
 
 def test_an_aggregate_that_changes_too_much_begins_anew(case, monkeypatch):
-    monkeypatch.setattr(counted, "MAX_CHANGES", 2)
+    monkeypatch.setattr(aggregate_result, "MAX_CHANGES", 2)
     client = case.follow("facet(name)")
     case.events(client)
     case.put(*[product(str(n), name=f"n{n}") for n in range(4)])
@@ -357,34 +357,34 @@ def test_live_queries_are_bounded(case, monkeypatch):
 
 
 def test_too_large_a_result_is_refused_with_a_reason(case, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_KEPT", 5)
+    monkeypatch.setattr(materialized_result, "MAX_ROW_KEYS", 5)
     case.put(*[product(f"p{n}", name="x") for n in range(6)])
     client = case.follow("name==x&sort(price)")
     assert case.events(client) == [("reset", None)]
-    assert "at most 5 records" in client.resets[0] and client.source.ended is Ended.FINISHED
+    assert "at most 5 records" in client.resets[0] and client.source.ended is EndReason.FINISHED
     assert case.live.results == 0
     plain = case.follow("name==x")
     assert len(case.events(plain)) == 7, "what keeps nothing has no bound"
 
 
 def test_too_many_rows_of_an_aggregate_are_refused(case, monkeypatch):
-    monkeypatch.setattr(counted, "MAX_ROWS", 2)
+    monkeypatch.setattr(aggregate_result, "MAX_ROWS", 2)
     case.put(*[product(f"p{n}", name=f"n{n}") for n in range(3)])
     client = case.follow("facet(name)")
     case.events(client)
-    assert "at most 2 rows" in client.resets[0] and client.source.ended is Ended.FINISHED
+    assert "at most 2 rows" in client.resets[0] and client.source.ended is EndReason.FINISHED
 
 
 def test_a_result_that_becomes_too_large_to_compare_begins_anew(case, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_COMPARED", 3)
-    monkeypatch.setattr("svc.realtime.live.chains.MAX_CONCERNED", 0)
+    monkeypatch.setattr(materialized_result, "MAX_COMPARED", 3)
+    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_CONCERNED", 0)
     case.put({"id": "b1", "name": "A"}, table=case.brands)
     case.put(*[product(f"p{n}", brandId="b1") for n in range(6)])
     client = case.follow("sort(id)&select(id,brand{name})")
     case.events(client)
     case.put({"id": "b1", "name": "B"}, table=case.brands)
     assert [event[0] for event in case.events(client)] == ["reset", *["snapshot"] * 6, "ready"]
-    assert client.resets == [worked.TOO_MUCH]
+    assert client.resets == [recomputed_result.TOO_MANY_CHANGES]
     check(client, client.source.query)
 
 
@@ -493,7 +493,7 @@ def test_a_right_that_is_gone_ends_the_subscription(case):
     case.put(product("a", name="x"))
     case.live._check_soon()
     case.made.turns(5)
-    assert client.source.take(9) == [] and client.source.ended is Ended.REVOKED and len(case.live) == 0
+    assert client.source.take(9) == [] and client.source.ended is EndReason.REVOKED and len(case.live) == 0
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -507,7 +507,7 @@ def test_a_user_that_is_gone_ends_the_subscription(case, gone):
         case.users.set("u", case.database, active=False, Product=True)
     case.live._check_soon()
     case.made.turns(5)
-    assert client.source.ended is Ended.NO_LOGIN and client.calls == 1
+    assert client.source.ended is EndReason.NO_LOGIN and client.calls == 1
 
 
 def test_changed_rights_on_attributes_begin_anew_with_the_new_shape(case):
@@ -534,7 +534,7 @@ def test_rights_are_looked_at_again_every_minute(case):
     case.made.clock.advance(queries.RECHECK)
     case.live._sweep()
     case.made.turns(5)
-    assert client.source.ended is Ended.NO_LOGIN
+    assert client.source.ended is EndReason.NO_LOGIN
 
 
 def test_a_change_of_accounts_is_looked_at_at_once(tmp_path):
@@ -552,7 +552,7 @@ def test_a_change_of_accounts_is_looked_at_at_once(tmp_path):
     made.write(("put", accounts, {"id": "u"}))
     made.commit()
     made.turns(5)
-    assert client.source.ended is Ended.NO_LOGIN
+    assert client.source.ended is EndReason.NO_LOGIN
     assert not made.store.has_listeners(system)
     made.close()
 
@@ -566,7 +566,7 @@ def test_a_dropped_table_ends_its_live_queries(case):
     case.events(related)
     case.database.drop_table("Product")
     case.made.settle()
-    assert client.source.ended is Ended.DROPPED and related.source.ended is Ended.DROPPED
+    assert client.source.ended is EndReason.DROPPED and related.source.ended is EndReason.DROPPED
     assert len(case.live) == 0 and case.live.results == 0
 
 
@@ -575,7 +575,7 @@ def test_a_related_table_that_is_dropped_leaves_nothing_to_follow(case):
     case.events(client)
     case.database.drop_table("Brand")
     case.made.settle()
-    assert client.source.ended is Ended.DROPPED and case.live.results == 0
+    assert client.source.ended is EndReason.DROPPED and case.live.results == 0
 
 
 def test_a_changed_definition_begins_anew(case):
@@ -609,7 +609,7 @@ def test_an_attribute_that_is_gone_ends_what_asks_for_it(case):
     case.database.define_table(replace(PRODUCT, attributes=tuple([a for a in PRODUCT.attributes if a.name != "price"])))
     case.live._sweep()
     case.made.settle()
-    assert client.source.ended is Ended.DROPPED and case.live.results == 0 and len(case.live) == 0
+    assert client.source.ended is EndReason.DROPPED and case.live.results == 0 and len(case.live) == 0
 
 
 def test_a_query_waits_for_an_index_that_is_built_again(case, monkeypatch):
@@ -656,10 +656,10 @@ def test_a_failure_ends_the_query_it_meets_and_no_other(case, caplog, monkeypatc
     def fail(*arguments, **more):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(kept.KeptResult, "_contents_of", fail)
+    monkeypatch.setattr(materialized_result.MaterializedResult, "_contents_of", fail)
     client = case.follow("name==x&sort(id)")
     case.made.turns(3)
-    assert client.source.take(9) == [] and client.source.ended is Ended.FAILED
+    assert client.source.take(9) == [] and client.source.ended is EndReason.FAILED
     case.put(product("b", name="x"))
     assert case.events(other) == [("enter", "b")]
     assert "failed" in caplog.text
@@ -700,7 +700,7 @@ def test_closing_ends_everything(case):
     for client in clients:
         client.take(1)
     case.live.close()
-    assert all(client.source.ended is Ended.FINISHED for client in clients)
+    assert all(client.source.ended is EndReason.FINISHED for client in clients)
     assert case.live.results == 0
     case.made.store.on_drop.append(case.live._dropped)  # closed again by the fixture
 

@@ -6,7 +6,7 @@ import pytest
 
 from svc.errors import SnapshotLost
 from svc.query.nodes import Query
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 from svc.realtime.live import subscription as module
 from svc.realtime.live.events import RowEvent, read_payload
 from svc.realtime.live.subscription import LiveSubscription, squeeze
@@ -139,7 +139,7 @@ def test_too_much_becomes_a_reset_and_at_last_the_end(monkeypatch):
         assert case.take(1) == ["snapshot"]
     for number in range(5):
         case.push(row("enter", number))
-    assert case.source.ended is Ended.TOO_SLOW and case.take() == []
+    assert case.source.ended is EndReason.TOO_SLOW and case.take() == []
     assert case.result.calls[-1] == "leave"
 
 
@@ -213,16 +213,16 @@ def test_after_the_end_there_is_nothing():
     case = Case(FakeSnapshot([[row("snapshot", 1)]]))
     case.take()
     case.push(row("enter", 2))
-    case.source.end(Ended.REVOKED)
-    assert case.take() == [] and case.source.ended is Ended.REVOKED
+    case.source.end(EndReason.REVOKED)
+    assert case.take() == [] and case.source.ended is EndReason.REVOKED
     case.source.close()
-    assert case.source.ended is Ended.REVOKED and case.result.calls.count("leave") == 1 and case.gone == [case.source]
+    assert case.source.ended is EndReason.REVOKED and case.result.calls.count("leave") == 1 and case.gone == [case.source]
 
 
 def test_a_client_that_waits_hears_of_the_end():
     case = Case()
     assert case.take() == []
-    case.source.end(Ended.DROPPED)
+    case.source.end(EndReason.DROPPED)
     assert case.called == 1
 
 
@@ -232,7 +232,7 @@ def test_a_refused_result_says_why():
     case.source.refuse("too large")
     assert case.called == 1
     assert case.source.take(5)[0].members(True) == {"type": "reset", "reason": "too large"}
-    assert case.take() == [] and case.source.ended is Ended.FINISHED
+    assert case.take() == [] and case.source.ended is EndReason.FINISHED
 
 
 def test_a_client_that_fails_costs_itself_alone(caplog):
@@ -244,7 +244,7 @@ def test_a_client_that_fails_costs_itself_alone(caplog):
 
     case.source.on_ready = fail
     case.source.wake()
-    assert case.source.ended is Ended.FAILED
+    assert case.source.ended is EndReason.FAILED
     assert "a subscriber of a live query failed" in caplog.text
     caplog.clear()
 

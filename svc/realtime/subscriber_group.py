@@ -23,9 +23,9 @@ from svc.store.values.records import encode
 if TYPE_CHECKING:
     from svc.realtime.subscription import Subscription
 
-LEAST_WEIGHT = 1024  # that an event counts as, in bytes: so one limit bounds both bytes and number
-MOST_WEIGHT = 1 << 20  # of events that wait for a subscription
-MOST_BEHIND = 10_000  # events, after which a subscription ends (realtime §1 rule 8)
+MIN_EVENT_WEIGHT = 1024  # that an event counts as, in bytes: so one limit bounds both bytes and number
+MAX_WEIGHT = 1 << 20  # of events that wait for a subscription
+MAX_MISSED = 10_000  # events, after which a subscription ends (realtime §1 rule 8)
 
 _TESTED = frozenset((PUT, PATCH, MESSAGE, RELOCATE))  # the others have no value, and always pass
 _NOTHING = encode({}, 0.0, 0, None)  # what a message that is no object is to a condition
@@ -42,7 +42,7 @@ def event_predicate(where: Filter, table: Table) -> Predicate:
     return predicate
 
 
-class Audience:
+class SubscriberGroup:
     """`live`: gets events as they are committed. `behind`: reads them from the log, and is only told that there is one more."""
 
     __slots__ = ("_definition", "_matches", "_names", "_values_of", "_where", "behind", "live", "members", "target", "unfinished", "view")
@@ -109,12 +109,12 @@ class Audience:
     def spread(self, event: LogEvent, ready: list[Subscription], full: list[Subscription]) -> None:
         """Give it to all. `ready` gets those who wait for something to come, `full` those who have, or have missed, too much."""
         size = event.size
-        if size < LEAST_WEIGHT:
-            size = LEAST_WEIGHT
+        if size < MIN_EVENT_WEIGHT:
+            size = MIN_EVENT_WEIGHT
         for subscription in self.live:
             subscription.queue.append(event)
             weight = subscription.weight = subscription.weight + size
-            if weight > MOST_WEIGHT:
+            if weight > MAX_WEIGHT:
                 full.append(subscription)
             if subscription.waiting:
                 subscription.waiting = False
@@ -122,5 +122,5 @@ class Audience:
         if self.behind:
             for subscription in self.behind:
                 subscription.missed += 1
-                if subscription.missed > MOST_BEHIND:
+                if subscription.missed > MAX_MISSED:
                     full.append(subscription)

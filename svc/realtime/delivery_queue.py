@@ -12,22 +12,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 
 logger = logging.getLogger("svc.realtime")
 
-MOST_SENT = 10_000  # items that wait
-TAKEN = 100  # items that application code takes at once
+MAX_SENT = 10_000  # items that wait
+TAKE_BATCH = 100  # items that application code takes at once
 
 # What the consumer may not see any more, or what takes up room that there is not.
-WITHOUT_REST = frozenset((Ended.REVOKED, Ended.NO_LOGIN, Ended.TOO_SLOW, Ended.FAILED))
+DISCARDS_QUEUE = frozenset((EndReason.REVOKED, EndReason.NO_LOGIN, EndReason.TOO_SLOW, EndReason.FAILED))
 
 
 def nobody() -> None:
     """Nobody waits yet."""
 
 
-class Outlet:
+class DeliveryQueue:
     """It never ends by itself. `waiting`: the consumer has found it empty, and wants to be told of more."""
 
     __slots__ = ("_callbacks", "_pump", "_resume", "_sent", "_taken", "ended", "loop", "on_ready", "waiting")
@@ -35,7 +35,7 @@ class Outlet:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.on_ready: Callable[[], None] = nobody
-        self.ended: Ended | None = None
+        self.ended: EndReason | None = None
         self.waiting = False
         self._sent: deque[tuple[int, Any]] = deque()  # (place among other things, item)
         self._taken: deque[Any] = deque()  # for iteration
@@ -56,7 +56,7 @@ class Outlet:
         """The consumer is gone."""
         self.waiting = False
         self.on_ready = nobody
-        self.finish(Ended.FINISHED)
+        self.finish(EndReason.FINISHED)
         self._forget()
         self._wake()
 
@@ -66,8 +66,8 @@ class Outlet:
         """Give the consumer something, after all that has happened by now. It is kept until it is taken: of too many items it ends as too slow."""
         if self.ended is not None:
             return
-        if len(self._sent) >= MOST_SENT:
-            self.finish(Ended.TOO_SLOW)
+        if len(self._sent) >= MAX_SENT:
+            self.finish(EndReason.TOO_SLOW)
             return
         self._sent.append((self._place(), event))
         if self.waiting and self.has_something:
@@ -75,9 +75,9 @@ class Outlet:
 
     def end(self) -> None:
         """No more items; those that wait are still given."""
-        self.finish(Ended.FINISHED)
+        self.finish(EndReason.FINISHED)
 
-    def on(self, name: str, callback: Callable[..., Any]) -> Outlet:
+    def on(self, name: str, callback: Callable[..., Any]) -> DeliveryQueue:
         """`"data"`: called with each item, one after the other, awaited if it has to be. `"close"`: called at the end, with why it ended."""
         self._callbacks[name].append(callback)
         if name == "data" and self._pump is None:
@@ -96,13 +96,13 @@ class Outlet:
                 except Exception:
                     logger.exception("a subscriber failed on an event")
 
-    def __aiter__(self) -> Outlet:
+    def __aiter__(self) -> DeliveryQueue:
         return self
 
     async def __anext__(self) -> Any:
         while not self._taken:
             self.on_ready = self._wake
-            self._taken.extend(self.take(TAKEN))
+            self._taken.extend(self.take(TAKE_BATCH))
             if self._taken:
                 break
             if self.ended is not None:
@@ -141,12 +141,12 @@ class Outlet:
         if self.waiting and self.has_something:
             self.signal()
 
-    def finish(self, why: Ended) -> None:
+    def finish(self, why: EndReason) -> None:
         """End it, once."""
         if self.ended is not None:
             return
         self.ended = why
-        if why in WITHOUT_REST:
+        if why in DISCARDS_QUEUE:
             self._forget()
         if self._callbacks["close"]:
             self.loop.call_soon_threadsafe(self._tell_end)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, negotiate
-from svc.websocket import handshake
+from svc.websocket import opening_handshake
 from svc.websocket.web_socket import WebSocket
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SocketRecorder(Protocol):
     ) -> None: ...
 
 
-class WebSockets:
+class WebSocketRegistry:
     """See the module's text."""
 
     def __init__(
@@ -82,8 +82,8 @@ class WebSockets:
 
         `deflate`: in place of what the server was made with. `subprotocol`: one of those offered; without it the first one is taken.
         """
-        pairs = handshake.check(request)
-        offered = handshake.offered_protocols(request)
+        pairs = opening_handshake.check(request)
+        offered = opening_handshake.offered_protocols(request)
         if subprotocol is None:
             subprotocol = offered[0] if offered else None
         elif subprotocol not in offered:
@@ -98,7 +98,7 @@ class WebSockets:
             if agreement is not None:
                 pairs.append(("Sec-WebSocket-Extensions", agreement.answer))
         socket = WebSocket(self, request, max_payload, agreement, subprotocol, serve)
-        return Upgrade(handshake.PROTOCOL, socket, pairs)
+        return Upgrade(opening_handshake.PROTOCOL, socket, pairs)
 
     # --- for the sockets -------------------------------------------------------------------------------------------------------------
 

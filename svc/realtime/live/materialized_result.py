@@ -8,7 +8,7 @@ Of an order with a limit a *beginning* is known: all rows up to a `boundary`, mo
 When so many have left that the window cannot be filled, the query is run again, up to that many rows. Without a limit everything is known and there is
 no boundary.
 
-A result whose relationships cannot be followed backwards (`asked.RUN`) is always run again, though not at once with every change, and its rows are
+A result whose relationships cannot be followed backwards (`asked.RECOMPUTED`) is always run again, though not at once with every change, and its rows are
 kept with all they show, because what is stored is ahead of it.
 """
 
@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 from svc.query.execution import execute
 from svc.query.relations import Lookups
 from svc.query.sources import Pair
-from svc.realtime.live.asked import RUN, Asked
-from svc.realtime.live.events import Read, RowEvent, id_of, read_payload, read_record, shown_key
-from svc.realtime.live.order import Change, Place, become, enter, leave, move
-from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.commits import RecordChange
+from svc.realtime.live.events import ListSnapshot, MaterializedSnapshot, Read, RowEvent, id_of, read_payload, read_record, shown_key
+from svc.realtime.live.list_diff import Change, Place, become, enter, leave, move
+from svc.realtime.live.query_spec import RECOMPUTED, LiveQuerySpec
+from svc.realtime.live.recomputed_result import TOO_MANY_CHANGES, RecomputedResult
 from svc.realtime.live.result import LiveResult, content_of
-from svc.realtime.live.snapshots import KeptSnapshot, ListSnapshot
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
-from svc.realtime.live.worked import TOO_MUCH, WorkedResult
 from svc.store.env import Txn
 from svc.store.values.keys import is_hashed
 from svc.store.values.records import encode_payload, expiry_of
@@ -36,24 +35,24 @@ from svc.store.values.records import encode_payload, expiry_of
 if TYPE_CHECKING:
     from svc.realtime.live.queries import LiveQueries
 
-MAX_KEPT = 100_000  # rows of one result whose keys are kept
-MAX_KEPT_WHOLE = 10_000  # ... with all they show
-MAX_WHOLE_BYTES = 16 << 20
+MAX_ROW_KEYS = 100_000  # rows of one result whose keys are kept
+MAX_ROWS_WITH_CONTENT = 10_000  # ... with all they show
+MAX_CONTENT_BYTES = 16 << 20
 MAX_COMPARED = 10_000  # rows of a result that was run again: comparing more takes too long, so their clients begin anew
-AT_ONCE = 64  # records that are looked at in one step
-RUN_STEP = 128  # rows of a run that are taken in one step
+RECORDS_PER_STEP = 64  # records that are looked at in one step
+ROWS_PER_STEP = 128  # rows of a run that are taken in one step
 SHARED_ROWS = 256  # of a snapshot that is made at once, for all who begin within SHARED_SECONDS
 SHARED_SECONDS = 1.0
 
 UNKNOWN = 0  # in place of a hash
 
 
-class KeptResult(WorkedResult):
+class MaterializedResult(RecomputedResult):
     """Records, in an order or without."""
 
-    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
+    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
         super().__init__(owner, asked, key)
-        self._is_run = asked.mode == RUN
+        self._is_run = asked.mode == RECOMPUTED
         self._in_order = asked.sort_keys is not None
         self._is_window = asked.end is not None or asked.offset > 0
         self._rows: dict[bytes, int] = {}  # stored key -> hash of what is shown, of the rows that clients have
@@ -93,7 +92,7 @@ class KeptResult(WorkedResult):
         self._touched.clear()
 
     def finish(self, lsn: int) -> None:
-        if self.is_known and not self.is_lost and not self.is_running and len(self._touched) <= AT_ONCE:
+        if self.is_known and not self.is_lost and not self.is_running and len(self._touched) <= RECORDS_PER_STEP:
             self.position = max(self.position, lsn)
             if self._touched:
                 self._look_again()
@@ -120,7 +119,7 @@ class KeptResult(WorkedResult):
 
     def _look_again(self) -> None:
         """Look at some of the records that were touched."""
-        keys = list(self._touched)[:AT_ONCE]
+        keys = list(self._touched)[:RECORDS_PER_STEP]
         for key in keys:
             del self._touched[key]
         with self.owner.newest(self.table.database) as txn:
@@ -231,7 +230,7 @@ class KeptResult(WorkedResult):
         if self.is_known and len(self._rows) > MAX_COMPARED:
             self._forget()
         rows = self._rows
-        most = MAX_KEPT_WHOLE if self._is_run else MAX_KEPT
+        most = MAX_ROWS_WITH_CONTENT if self._is_run else MAX_ROW_KEYS
         held = owner.store.snapshots.hold(self.table.database, fresh=True)
         places: list[Place] = []
         keys: dict[bytes, None] = {}  # of the rows that are shown
@@ -246,7 +245,7 @@ class KeptResult(WorkedResult):
                 held.use()
                 if self.is_closed:
                     return
-                pairs = run.step_pairs(RUN_STEP)
+                pairs = run.step_pairs(ROWS_PER_STEP)
                 if not pairs:
                     yield
                     continue
@@ -265,7 +264,7 @@ class KeptResult(WorkedResult):
                     size = 0
                 else:
                     raws.update(pairs)
-                if len(places) > most or len(keys) > most or size > MAX_WHOLE_BYTES:
+                if len(places) > most or len(keys) > most or size > MAX_CONTENT_BYTES:
                     if not self._is_run and self.is_known and len(keys) <= most:
                         self._forget()  # too much to compare
                         self.is_lost = True
@@ -326,7 +325,7 @@ class KeptResult(WorkedResult):
         self._known = self._view
         self._place_of = {}
         self._boundary = None
-        self.reset(TOO_MUCH)
+        self.reset(TOO_MANY_CHANGES)
 
     # -- rows
 
@@ -376,7 +375,7 @@ class KeptResult(WorkedResult):
         if not self._is_run and len(keys) > SHARED_ROWS:
             self.attach(subscription, self.position, -1)
             held = self.owner.store.snapshots.hold(self.table.database, fresh=True)
-            return KeptSnapshot(self.rows_at, keys, dict(self._ids), held)
+            return MaterializedSnapshot(self.rows_at, keys, dict(self._ids), held)
         events = self._shared if self.owner.now() < self._shared_until else None
         if events is None:
             events = self._whole(keys) if self._is_run else self._snapshot_now(keys)

@@ -1,4 +1,4 @@
-"""svc.realtime.audience: whom one change concerns, tested once for all who ask the same."""
+"""svc.realtime.subscriber_group: whom one change concerns, tested once for all who ask the same."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 
 from svc.errors import QueryError
 from svc.query.nodes import Comparator, Condition, Filter, Group
-from svc.realtime.audience import Audience, event_predicate
 from svc.realtime.changes import Change, View
+from svc.realtime.subscriber_group import SubscriberGroup, event_predicate
 from svc.realtime.targets import Target
 from svc.store import Table
 from svc.store.schema import Attribute, TableDefinition
@@ -20,7 +20,7 @@ def is_a(value: Any) -> Filter:
     return Condition(("a",), Comparator.EQUALS, value)
 
 
-def admitted(scene: Scene, audience: Audience) -> list[int]:
+def admitted(scene: Scene, audience: SubscriberGroup) -> list[int]:
     """The LSNs of the changes that it is told."""
     log, snapshot = scene.database.log, scene.database.snapshot()
     changes = [Change(scene.table, entry, snapshot) for entry in log.read(snapshot)]
@@ -35,14 +35,14 @@ def test_the_value_decides_where_there_is_one(scene: Scene) -> None:
     scene.write(
         lambda t: t.publish(table, None, {"a": 1}), lambda t: t.publish(table, None, {"a": 2}), lambda t: t.publish(table, None, [1])
     )
-    assert admitted(scene, Audience(EVERYTHING, is_a(1), View(table))) == [1, 3, 4, 5, 6]
-    assert admitted(scene, Audience(EVERYTHING, is_a(None), View(table))) == [4, 5, 8], "what is no object has no properties"
-    assert admitted(scene, Audience(EVERYTHING, None, View(table))) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(1), View(table))) == [1, 3, 4, 5, 6]
+    assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(None), View(table))) == [4, 5, 8], "what is no object has no properties"
+    assert admitted(scene, SubscriberGroup(EVERYTHING, None, View(table))) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_a_record_that_is_empty_is_a_record(scene: Scene) -> None:
     scene.put("a")
-    assert admitted(scene, Audience(EVERYTHING, is_a(None), View(scene.table))) == [1]
+    assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(None), View(scene.table))) == [1]
 
 
 def test_the_condition_follows_the_definition(scene: Scene) -> None:
@@ -50,7 +50,7 @@ def test_the_condition_follows_the_definition(scene: Scene) -> None:
     name = Attribute("double", computed_from="a * 2", indexed=True)
     table: Table = scene.database.define_table(TableDefinition("Note", attributes=(*NOTE.attributes, name)))
     scene.put("a", a=2)
-    audience = Audience(EVERYTHING, Condition(("double",), Comparator.EQUALS, 4), View(table))
+    audience = SubscriberGroup(EVERYTHING, Condition(("double",), Comparator.EQUALS, 4), View(table))
     assert admitted(scene, audience) == [1]
     changed = Attribute("double", computed_from="a * 4", indexed=True)
     scene.database.define_table(TableDefinition("Note", attributes=(*NOTE.attributes, changed)))

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from svc.query.execution import execute
 from svc.query.grouping import json_form
 from svc.query.relations import Lookups
-from svc.realtime.live.asked import Asked
-from svc.realtime.live.events import RowEvent, read_payload
-from svc.realtime.live.order import sequence_changes
-from svc.realtime.live.record_change import RecordChange
-from svc.realtime.live.snapshots import ListSnapshot
+from svc.realtime.live.commits import RecordChange
+from svc.realtime.live.events import ListSnapshot, RowEvent, read_payload
+from svc.realtime.live.list_diff import sequence_changes
+from svc.realtime.live.query_spec import LiveQuerySpec
+from svc.realtime.live.recomputed_result import TOO_MANY_CHANGES, RecomputedResult
 from svc.realtime.live.subscription import LiveSubscription, Snapshot
-from svc.realtime.live.worked import TOO_MUCH, WorkedResult
 from svc.store.values.records import encode_payload
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ MAX_CHANGES = 512  # of one run: with more of them clients begin anew, which is 
 STEP = 128  # rows
 
 
-class CountedResult(WorkedResult):
+class AggregateResult(RecomputedResult):
     """The rows of an aggregate."""
 
-    def __init__(self, owner: LiveQueries, asked: Asked, key: Any) -> None:
+    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
         super().__init__(owner, asked, key)
         self._rows: dict[bytes, tuple[Any, bytes]] = {}  # what it is grouped by -> (id, payload), in order
 
@@ -100,7 +99,7 @@ class CountedResult(WorkedResult):
         self._shared = None
         changes = sequence_changes(list(old), list(rows), is_changed.__contains__, MAX_CHANGES)
         if changes is None:
-            self.reset(TOO_MUCH)
+            self.reset(TOO_MANY_CHANGES)
             return
         for change in changes:
             id_, content = rows.get(change.key) or old[change.key]

@@ -25,7 +25,7 @@ LONG_MESSAGE = 1 << 17  # bytes: a longer one takes more than a slice to decode
 INVALID = 1007  # close code: a message that is not of its type (RFC 6455 §7.4.1)
 
 
-class IncomingType:
+class MessageDecoder:
     """How messages are decoded. `explicit`: the client has said in what type he writes."""
 
     __slots__ = ("_attributes", "_parameters", "_reader", "explicit")
@@ -39,7 +39,7 @@ class IncomingType:
     @classmethod
     def of(
         cls, request: Request, target: RequestTarget, types: ContentTypes, attributes: Mapping[str, Attribute] | None = None
-    ) -> IncomingType:
+    ) -> MessageDecoder:
         """`attributes`: the declared ones of the table, for types that have only texts."""
         if target.extension is not None:
             return cls(types.reader(target.extension), {}, attributes)
@@ -74,16 +74,16 @@ async def _in_slices(reader: ContentType, body: bytes, parameters: Mapping[str, 
         await asyncio.sleep(0)
 
 
-class Incoming:
+class IncomingMessages:
     """The messages of a client: iterate them, or have them given to a callback with `on("data", callback)`. Ends with the WebSocket."""
 
-    def __init__(self, socket: Socket, kind: IncomingType) -> None:
+    def __init__(self, socket: Socket, kind: MessageDecoder) -> None:
         self._socket = socket
         self._kind = kind
         self._messages: AsyncIterator[str | bytes] | None = None
         self.is_taken = False  # somebody listens
 
-    def __aiter__(self) -> Incoming:
+    def __aiter__(self) -> IncomingMessages:
         return self
 
     async def __anext__(self) -> Any:

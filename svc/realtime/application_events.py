@@ -9,25 +9,25 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from svc.realtime.event import Ended
+from svc.realtime.event import EndReason
 
 logger = logging.getLogger("svc.realtime")
 
-MOST_SENT = 10_000  # items that wait for somebody to take them (realtime §1 rule 8)
+MAX_SENT = 10_000  # items that wait for somebody to take them (realtime §1 rule 8)
 
 
 def _nobody() -> None:
     """Nobody waits yet."""
 
 
-class SentEvents:
+class ApplicationEvents:
     """An `event.EventSource` of items. It ends by `end` or when its consumer goes. For application code: `send`, `on`, `end`, and iteration."""
 
     __slots__ = ("_callbacks", "_items", "_next", "_waiting", "ended", "on_ready")
 
     def __init__(self) -> None:
         self.on_ready: Callable[[], None] = _nobody
-        self.ended: Ended | None = None
+        self.ended: EndReason | None = None
         self._items: deque[Any] = deque()
         self._waiting = False  # the consumer has been told that there is nothing
         self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
@@ -45,14 +45,14 @@ class SentEvents:
         if self._callbacks["data"]:
             self._call("data", item)
             return
-        if len(self._items) >= MOST_SENT:
+        if len(self._items) >= MAX_SENT:
             self._items.clear()
-            self._finish(Ended.TOO_SLOW)
+            self._finish(EndReason.TOO_SLOW)
             return
         self._items.append(item)
         self._tell()
 
-    def on(self, name: str, callback: Callable[..., Any]) -> SentEvents:
+    def on(self, name: str, callback: Callable[..., Any]) -> ApplicationEvents:
         """`"data"`: called with each item, in place of whoever takes or iterates. `"close"`: called at the end, with why it ended."""
         self._callbacks[name].append(callback)
         if name == "data":
@@ -62,17 +62,17 @@ class SentEvents:
 
     def end(self) -> None:
         """No more; what waits is still given."""
-        self._finish(Ended.FINISHED)
+        self._finish(EndReason.FINISHED)
 
     def close(self) -> None:
         self.on_ready = _nobody
         self._items.clear()
-        self._finish(Ended.FINISHED)
+        self._finish(EndReason.FINISHED)
 
     async def aclose(self) -> None:
         self.close()
 
-    def __aiter__(self) -> SentEvents:
+    def __aiter__(self) -> ApplicationEvents:
         return self
 
     async def __anext__(self) -> Any:
@@ -85,7 +85,7 @@ class SentEvents:
             self._next = asyncio.get_running_loop().create_future()
             await self._next
 
-    def _finish(self, why: Ended) -> None:
+    def _finish(self, why: EndReason) -> None:
         if self.ended is None:
             self.ended = why
             self._tell()

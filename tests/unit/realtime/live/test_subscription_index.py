@@ -1,10 +1,12 @@
-"""svc.realtime.live.filing: where queries are filed. That all are found which match is a property (tests/property/test_live_queries.py)."""
+"""svc.realtime.live.subscription_index: where queries are filed. That all are found which match is a property (tests/property/test_live_queries.py)."""
+
+import random
 
 import pytest
 
 from svc.query import parse_query
 from svc.query.resolve import resolve_where
-from svc.realtime.live.filing import CLOSED, COARSE, EQUAL, KEY, OPEN, Filing, keys_of, places_of
+from svc.realtime.live.subscription_index import CLOSED, COARSE, EQUAL, FEW, KEY, OPEN, RangeIndex, SubscriptionIndex, keys_of, places_of
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
 from tests.unit.query.fakes import shop
@@ -55,7 +57,7 @@ def test_a_very_long_or_is_found_always():
 
 
 def test_a_change_finds_what_it_may_concern_and_nothing_else():
-    filing = Filing(PRODUCTS)
+    filing = SubscriptionIndex(PRODUCTS)
     texts = ["name==a", "name==b", "price=gt=1&lt=5", "id==p1", "tags==x", "price==null"]
     for text in texts:
         filing.add(text, resolve_where(parse_query(text).where, PRODUCTS))
@@ -77,7 +79,7 @@ def test_a_change_finds_what_it_may_concern_and_nothing_else():
 
 
 def test_numbers_beyond_any_index_are_found_by_open_ranges():
-    filing = Filing(PRODUCTS)
+    filing = SubscriptionIndex(PRODUCTS)
     filing.add("above", resolve_where(parse_query("any=gt=number:5").where, PRODUCTS))
     filing.add("below", resolve_where(parse_query("any=lt=number:5").where, PRODUCTS))
     for value, name in ((10**400, "above"), (-(10**400), "below")):
@@ -85,3 +87,59 @@ def test_numbers_beyond_any_index_are_found_by_open_ranges():
         found = {}
         filing.find_by_values(encode({"id": "a", "any": value}, 1.0, 1, None), found)
         assert name in found
+
+
+def found(ranges, key):
+    items = {}
+    ranges.find(key, items)
+    return set(items)
+
+
+def test_a_range_holds_its_low_end_and_not_its_high_one():
+    ranges = RangeIndex()
+    ranges.add(b"b", b"d", 1)
+    assert [found(ranges, key) for key in (b"a", b"b", b"c\xff", b"d")] == [set(), {1}, {1}, set()]
+
+
+def test_equal_ranges_are_one_and_removing_what_is_not_there_is_harmless():
+    ranges = RangeIndex()
+    ranges.add(b"a", b"b", 1)
+    ranges.add(b"a", b"b", 2)
+    assert len(ranges) == 1
+    ranges.remove(b"a", b"b", 3)
+    ranges.remove(b"x", b"y", 1)
+    ranges.remove(b"a", b"b", 1)
+    assert found(ranges, b"a") == {2}
+    ranges.remove(b"a", b"b", 2)
+    assert not len(ranges) and found(ranges, b"a") == set()
+
+
+def test_a_range_that_comes_back_is_found_in_the_tree_it_never_left():
+    ranges = RangeIndex()
+    for number in range(3 * FEW):
+        ranges.add(bytes([number]), bytes([number + 2]), number)
+    ranges.remove(b"\x05", b"\x07", 5)
+    assert found(ranges, b"\x06") == {6}
+    ranges.add(b"\x05", b"\x07", "again")
+    assert found(ranges, b"\x06") == {6, "again"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_is_added_and_removed_the_same_is_found_as_in_a_list(seed):
+    source = random.Random(seed)
+    ranges, brute = RangeIndex(), {}
+    for step in range(source.choice([50, 400])):
+        low, high = sorted(bytes(source.randrange(30) for _ in range(2)) for _ in range(2))
+        if low < high and source.random() < 0.6:
+            ranges.add(low, high, step % 20)
+            brute.setdefault((low, high), set()).add(step % 20)
+        elif brute:
+            place = source.choice(sorted(brute))
+            item = source.choice(sorted(brute[place]))
+            ranges.remove(*place, item)
+            brute[place].discard(item)
+            if not brute[place]:
+                del brute[place]
+        key = bytes(source.randrange(31) for _ in range(2))
+        assert found(ranges, key) == {item for (low, high), items in brute.items() if low <= key < high for item in items}
+        assert len(ranges) == len(brute)

@@ -1,4 +1,4 @@
-"""svc.realtime.feed: every entry once, in order, whoever wrote it."""
+"""svc.realtime.commit_feed: every entry once, in order, whoever wrote it."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from svc.realtime import feed as feed_module
+from svc.realtime import commit_feed as feed_module
 from svc.store import Database, LogEntry
 from tests.support.hub import Sibling
 from tests.support.scene import Scene
@@ -102,7 +102,7 @@ def test_a_listener_may_leave_while_it_is_told(scene: Scene) -> None:
 
 
 def test_a_large_commit_comes_in_pieces_between_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "PIECE", 10)
+    monkeypatch.setattr(feed_module, "ENTRIES_PER_BATCH", 10)
     monkeypatch.setattr(feed_module, "SLICE", -1.0)
     ear = Ear()
     scene.feed.add(scene.database, ear)
@@ -141,7 +141,7 @@ def test_commits_of_a_sibling_are_told_when_they_are_looked_for(scene: Scene, si
     scene.loop.fire()
     assert ear.heard == [1, 2]
     delays = [timer.delay for timer in scene.loop.timers if not timer.cancelled]
-    assert delays == [feed_module.WATCH]
+    assert delays == [feed_module.POLL_INTERVAL]
     scene.loop.fire()
     assert ear.heard == [1, 2]
     sibling.close()
@@ -165,7 +165,7 @@ def test_commits_of_a_sibling_are_told_before_a_later_one_of_ours(scene: Scene, 
 def test_it_looks_less_often_while_nobody_else_is_there(scene: Scene) -> None:
     scene.feed.add(scene.database, Ear())
     scene.loop.fire()
-    assert [timer.delay for timer in scene.loop.timers] == [feed_module.WATCH_ALONE]
+    assert [timer.delay for timer in scene.loop.timers] == [feed_module.POLL_INTERVAL_ALONE]
 
 
 def test_a_dropped_database_is_forgotten(scene: Scene) -> None:

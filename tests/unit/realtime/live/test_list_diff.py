@@ -1,10 +1,10 @@
-"""svc.realtime.live.order: what is told turns one list into the other, and is not more than needed."""
+"""svc.realtime.live.list_diff: what is told turns one list into the other, and is not more than needed."""
 
 import random
 
 import pytest
 
-from svc.realtime.live.order import Change, become, sequence_changes
+from svc.realtime.live.list_diff import Change, become, sequence_changes
 
 
 def apply(rows, change):

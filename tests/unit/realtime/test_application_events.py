@@ -1,4 +1,4 @@
-"""svc.realtime.sent_events: subscriptions to nothing, which applications fill (contract: applications §9)."""
+"""svc.realtime.application_events: subscriptions to nothing, which applications fill (contract: applications §9)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from svc.realtime.event import Ended
-from svc.realtime.sent_events import MOST_SENT, SentEvents
+from svc.realtime.application_events import MAX_SENT, ApplicationEvents
+from svc.realtime.event import EndReason
 
 
 class Consumer:
-    def __init__(self, events: SentEvents) -> None:
+    def __init__(self, events: ApplicationEvents) -> None:
         self.events = events
         self.got: list[Any] = []
         self.calls = 0
@@ -26,7 +26,7 @@ class Consumer:
 
 
 def test_what_is_sent_is_taken_in_order() -> None:
-    events = SentEvents()
+    events = ApplicationEvents()
     events.send(1)
     events.send(None)
     consumer = Consumer(events)
@@ -37,7 +37,7 @@ def test_what_is_sent_is_taken_in_order() -> None:
 
 
 def test_who_was_not_told_that_there_is_nothing_is_not_called() -> None:
-    events = SentEvents()
+    events = ApplicationEvents()
     calls: list[int] = []
     events.on_ready = lambda: calls.append(1)
     events.send(1)
@@ -49,7 +49,7 @@ def test_who_was_not_told_that_there_is_nothing_is_not_called() -> None:
 
 
 def test_the_end_comes_after_what_was_sent() -> None:
-    events = SentEvents()
+    events = ApplicationEvents()
     why: list[Any] = []
     events.on("close", why.append)
     consumer = Consumer(events)
@@ -57,31 +57,31 @@ def test_the_end_comes_after_what_was_sent() -> None:
     events.end()
     events.send(2)
     events.end()
-    assert (consumer.got, events.ended, why) == ([1], Ended.FINISHED, [Ended.FINISHED])
+    assert (consumer.got, events.ended, why) == ([1], EndReason.FINISHED, [EndReason.FINISHED])
     assert events.take(5) == []
 
 
 def test_the_consumer_going_away_is_an_end() -> None:
-    events = SentEvents()
+    events = ApplicationEvents()
     why: list[Any] = []
     events.on("close", why.append)
     events.send(1)
     events.close()
-    assert (events.take(5), events.ended, why) == ([], Ended.FINISHED, [Ended.FINISHED])
+    assert (events.take(5), events.ended, why) == ([], EndReason.FINISHED, [EndReason.FINISHED])
 
 
 def test_too_much_that_nobody_takes() -> None:
-    events = SentEvents()
-    for number in range(MOST_SENT):
+    events = ApplicationEvents()
+    for number in range(MAX_SENT):
         events.send(number)
     assert events.ended is None
     events.send(0)
-    assert events.ended is Ended.TOO_SLOW and events.take(5) == []
+    assert events.ended is EndReason.TOO_SLOW and events.take(5) == []
 
 
 def test_iteration() -> None:
     async def run() -> list[Any]:
-        events = SentEvents()
+        events = ApplicationEvents()
         found: list[Any] = []
 
         async def collect() -> None:
@@ -104,7 +104,7 @@ def test_iteration() -> None:
 
 def test_callbacks(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> list[Any]:
-        events = SentEvents()
+        events = ApplicationEvents()
         found: list[Any] = []
 
         async def later(item: Any) -> None:

@@ -1,7 +1,7 @@
 """The log as it grows: every entry that is committed, told once and in order, whichever process wrote it (design §4, §6).
 
 A commit of this process hands its entries over (`Database.on_commit`); a commit of a sibling shows only as a larger number of LMDB's last
-transaction, which is looked at every WATCH seconds while somebody listens. One number per database decides what is told: `position`, the LSN up
+transaction, which is looked at every POLL_INTERVAL seconds while somebody listens. One number per database decides what is told: `position`, the LSN up
 to which listeners have heard everything.
 
     entries in hand that begin at position + 1      are told as they are
@@ -36,9 +36,9 @@ logger = logging.getLogger("svc.realtime")
 
 Listener = Callable[[Database, list[LogEntry]], None]
 
-WATCH = 0.02  # seconds between two looks for commits of siblings
-WATCH_ALONE = 0.25  # ... while no other process has the database open: the first commit of one that comes may be told this late
-PIECE = 500  # entries that are told at once: about a millisecond of work for a few listeners
+POLL_INTERVAL = 0.02  # seconds between two looks for commits of siblings
+POLL_INTERVAL_ALONE = 0.25  # ... while no other process has the database open: the first commit of one that comes may be told this late
+ENTRIES_PER_BATCH = 500  # entries that are told at once: about a millisecond of work for a few listeners
 
 
 class _Followed:
@@ -79,7 +79,7 @@ class CommitFeed:
             self._followed[database] = followed
             database.on_commit.append(self._committed)
             if self._watching is None:
-                self._watching = self._loop.call_later(WATCH, self._watch)
+                self._watching = self._loop.call_later(POLL_INTERVAL, self._watch)
         followed.listeners.append(listener)
         return followed.position
 
@@ -126,9 +126,9 @@ class CommitFeed:
             entries = [entry for entry in entries if entry.lsn > followed.position]
         if not self._has_heard_of_accounts(followed):
             followed.reads = True
-        elif len(entries) > PIECE:
+        elif len(entries) > ENTRIES_PER_BATCH:
             followed.reads = True
-            self._tell(followed, entries[:PIECE])
+            self._tell(followed, entries[:ENTRIES_PER_BATCH])
             self._go_on()
         elif entries:
             self._tell(followed, entries)
@@ -157,11 +157,11 @@ class CommitFeed:
     def _watch(self) -> None:
         """Look whether a sibling has committed; again and again while anybody listens."""
         self._watching = None
-        pause = WATCH_ALONE
+        pause = POLL_INTERVAL_ALONE
         for followed in list(self._followed.values()):
             try:
                 if self._look(followed):
-                    pause = WATCH
+                    pause = POLL_INTERVAL
             except Problem as problem:
                 logger.error("the log of %s cannot be followed: %s", followed.database.name, problem.message)
         if self._followed and self._watching is None:
@@ -203,7 +203,7 @@ class CommitFeed:
                 return
             entries = database.log.read(snapshot, followed.position + 1)
             while followed.listeners:
-                piece = list(islice(entries, PIECE // 5))
+                piece = list(islice(entries, ENTRIES_PER_BATCH // 5))
                 if not piece:
                     followed.reads = False
                     return

@@ -1,4 +1,4 @@
-"""svc.realtime.outlet: the ways to consume."""
+"""svc.realtime.delivery_queue: the ways to consume."""
 
 import asyncio
 import logging
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from svc.realtime.event import Ended
-from svc.realtime.outlet import Outlet
+from svc.realtime.delivery_queue import DeliveryQueue
+from svc.realtime.event import EndReason
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -20,15 +20,15 @@ async def until(holds: Callable[[], object]) -> None:
     raise AssertionError("it does not come")
 
 
-def run(work: Callable[[Outlet], Awaitable[Any]]) -> Any:
+def run(work: Callable[[DeliveryQueue], Awaitable[Any]]) -> Any:
     async def main() -> Any:
-        return await asyncio.wait_for(work(Outlet(asyncio.get_running_loop())), 10)
+        return await asyncio.wait_for(work(DeliveryQueue(asyncio.get_running_loop())), 10)
 
     return asyncio.run(main())
 
 
 def test_iteration_waits_and_ends() -> None:
-    async def work(outlet: Outlet) -> None:
+    async def work(outlet: DeliveryQueue) -> None:
         got: list[Any] = []
 
         async def consume() -> None:
@@ -46,13 +46,13 @@ def test_iteration_waits_and_ends() -> None:
         outlet.end()
         outlet.send(4)
         await task
-        assert got == [1, None, 2, 3] and outlet.ended is Ended.FINISHED
+        assert got == [1, None, 2, 3] and outlet.ended is EndReason.FINISHED
 
     run(work)
 
 
 def test_whoever_closes_it_wakes_who_iterates() -> None:
-    async def work(outlet: Outlet) -> list[Any]:
+    async def work(outlet: DeliveryQueue) -> list[Any]:
         async def consume() -> list[Any]:
             return [item async for item in outlet]
 
@@ -66,7 +66,7 @@ def test_whoever_closes_it_wakes_who_iterates() -> None:
 
 
 def test_callbacks_come_one_after_the_other() -> None:
-    async def work(outlet: Outlet) -> None:
+    async def work(outlet: DeliveryQueue) -> None:
         told: list[Any] = []
 
         async def slow(item: Any) -> None:
@@ -85,13 +85,13 @@ def test_callbacks_come_one_after_the_other() -> None:
         outlet.on("close", closed.append)
         await until(lambda: len(closed) == 2)
         assert told == [("begins", 1), ("ends", 1), ("second", 1), ("begins", 2), ("ends", 2), ("second", 2)]
-        assert closed == [Ended.FINISHED, Ended.FINISHED]
+        assert closed == [EndReason.FINISHED, EndReason.FINISHED]
 
     run(work)
 
 
 def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def work(outlet: Outlet) -> None:
+    async def work(outlet: DeliveryQueue) -> None:
         got: list[Any] = []
 
         def fail(item: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_an_unknown_name_is_a_mistake() -> None:
-    async def work(outlet: Outlet) -> None:
+    async def work(outlet: DeliveryQueue) -> None:
         with pytest.raises(KeyError):
             outlet.on("error", print)
 

@@ -1,0 +1,215 @@
+"""What a live query asks, taken apart: how its result is followed, and the functions that this needs.
+
+    STATELESS      conditions on the record itself, and no order: a change of a record says by itself what becomes of the result
+    MATERIALIZED       an order, a limit, or relationships that can be followed both ways: the keys of the result are kept, and those records are looked
+               at again that a change may concern
+    RECOMPUTED        relationships that cannot be followed backwards without reading a table, and aggregates: the query is run again
+
+A live query with a limit has an order, that of the primary key if it does not say another one: without, its result would be no particular
+records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from svc.errors import ClientError, QueryError
+from svc.query import plan_query
+from svc.query.access_paths import collection_below
+from svc.query.aggregate import row_names
+from svc.query.definition_cache import Definitions
+from svc.query.executor import compiled_plan, sort_keys_for
+from svc.query.functions import Encoded, Filter, filter_of, values_reader
+from svc.query.matching import reads_others
+from svc.query.nodes import Query, Select, SelectItem, SortKey
+from svc.query.plan import AllOf, AnyOf, Plan, Predicate, Related, iter_members
+from svc.query.relations import Link, Links, Lookups, back, entries_of
+from svc.query.resolve import is_many, related_table, resolve_where
+from svc.query.select import Shape, enumerable_select
+from svc.query.tables import AnyTable
+from svc.store import Table
+from svc.store.env import Txn
+from svc.store.schema import Relationship
+
+STATELESS, MATERIALIZED, RECOMPUTED = "stateless", "materialized", "recomputed"
+
+MAX_WINDOW = 10_000  # offset + limit: so many places are compared with each change
+LEAST_SLACK = 32  # rows known behind a window, so that it need not be read again with each row that leaves it
+
+
+class LiveQuerySpec:
+    """A query of a table, as one user may ask it. `query`: without `live`, but with an order if it needs one."""
+
+    __slots__ = (
+        "aggregate_keys",
+        "chains",
+        "definitions",
+        "end",
+        "has_index",
+        "keep",
+        "mode",
+        "offset",
+        "plan",
+        "predicate",
+        "prefix",
+        "query",
+        "shape",
+        "sort_keys",
+        "table",
+        "test",
+    )
+
+    def __init__(self, query: Query, table: Table, prefix: str | None, allow_full_scan: bool | None, txn: Txn) -> None:
+        """Raises QueryError; IndexRebuilding if the index that is needed is being built."""
+        if query.after is not None or query.explain:
+            raise QueryError("live() stands neither beside a cursor nor beside explain: its result has no pages", code="QUERY_SYNTAX")
+        query = replace(query, live=False)
+        if table.has_enumerable and query.select is None and query.aggregate is None:
+            query = replace(query, select=enumerable_select(table))
+        is_window = query.aggregate is None and (query.limit is not None or query.offset > 0)
+        plan_query(query, table, txn, allow_full_scan=allow_full_scan, key_prefix=prefix)  # refuses what would be refused once
+        self.offset = query.offset if is_window else 0
+        self.end = None if query.limit is None or not is_window else query.offset + query.limit
+        if (self.end or self.offset) > MAX_WINDOW:
+            raise ClientError(f"A live query follows at most the first {MAX_WINDOW} records of an order, make offset and limit smaller")
+        if is_window and not query.sort:
+            query = replace(query, sort=(SortKey((table.primary_key,)),))
+        self.query = query
+        self.table = table
+        self.prefix = prefix
+        self.keep = None if self.end is None else self.end + max(LEAST_SLACK, self.end // 2)
+        self.has_index = bool(query.sort) or (query.aggregate is not None and query.aggregate.kind != "count")
+        run = query if query.aggregate is not None else replace(query, offset=0, limit=self.keep)
+        # Refused was it above, if at all: an order that is added here, or left out of an aggregate, is no reason.
+        self.plan: Plan = plan_query(run, table, txn, allow_full_scan=True, key_prefix=prefix)
+        self.definitions = Definitions(table)
+        self.predicate: Predicate | None = None if query.where is None else resolve_where(query.where, table)
+        if prefix is not None:
+            below = collection_below(table, prefix)
+            self.predicate = below if self.predicate is None else AllOf((below, *iter_members(self.predicate)))
+        self.chains: list[Chain] = chains_of(query, self.predicate, table)
+        links = Links()
+        joins = reads_others(self.predicate)
+        self.test: Filter | None = None if self.predicate is None else filter_of(self.predicate, table, links)
+        self.shape: Shape | None = None
+        self.sort_keys: Encoded | None = None
+        self.aggregate_keys: tuple[str, ...] = ()
+        if query.aggregate is not None:
+            self.mode = RECOMPUTED
+            self.aggregate_keys = row_names(query.aggregate)[: len(query.aggregate.keys)]
+            if joins:
+                self.test = None
+            return
+        if query.select is not None:
+            self.shape = compiled_plan(self.plan, False).shape
+        if query.sort:
+            self.sort_keys, _ = sort_keys_for(query.sort, table)
+        if self.chains:
+            self.mode = MATERIALIZED if all(is_followed_back(chain) for chain in self.chains) else RECOMPUTED
+            if self.mode == RECOMPUTED and joins:
+                self.test = None
+        else:
+            self.mode = MATERIALIZED if query.sort else STATELESS
+
+
+MAX_CONCERNED = 1024  # records; with more of them the whole query is run again
+
+
+class Hop(NamedTuple):
+    """One relationship, from the records of `table` to those of `target`."""
+
+    table: AnyTable
+    relationship: Relationship
+    target: AnyTable
+    many: bool
+
+
+Chain = tuple[Hop, ...]
+"""A way from the table of a query to another one. Beside each chain of a query there are its beginnings."""
+
+
+def chains_of(query: Query, predicate: Predicate | None, table: AnyTable) -> list[Chain]:
+    """All chains of a query, in its conditions, selection, order and aggregate. `predicate`: its conditions, resolved."""
+    found: dict[tuple[tuple[str, str, str | None, str | None], ...], Chain] = {}
+    for chain in _of_query(query, predicate, table, ()):
+        found.setdefault(tuple([(h.table.name, h.target.name, h.relationship.from_, h.relationship.to) for h in chain]), chain)
+    return list(found.values())
+
+
+def is_followed_back(chain: Chain) -> bool:
+    """Whether each of its relationships leads both ways without reading a table as a whole."""
+    for hop in chain:
+        if hop.target.definition.split_segments or hop.table.definition.split_segments:
+            return False  # a key that names a list as text is found by its parts, not by a value of an index
+        if Link(hop.relationship, hop.table, hop.target, hop.many).scans or back(hop.relationship, hop.table, hop.target).scans:
+            return False
+    return True
+
+
+def concerned(chain: Chain, raws: list[bytes], lookups: Lookups) -> list[bytes] | None:
+    """The stored keys of the records at the beginning of a chain whose way leads through one of these records at its end; None: too many."""
+    for at in range(len(chain) - 1, -1, -1):
+        hop = chain[at]
+        link = back(hop.relationship, hop.table, hop.target)
+        values_of = values_reader(hop.target, (link.source,))
+        keys = list(islice(entries_of(link, [values_of(raw)[0] for raw in raws], lookups), MAX_CONCERNED + 1))
+        if len(keys) > MAX_CONCERNED:
+            return None
+        if not at or not keys:
+            return keys
+        raws = [raw for _, raw in hop.table.get_many(dict.fromkeys(keys), lookups.txn)]
+    return []
+
+
+def _of_query(query: Query, predicate: Predicate | None, table: AnyTable, before: Chain) -> Iterator[Chain]:
+    if predicate is not None:
+        yield from _of_predicate(predicate, table, before)
+    if query.select is not None:
+        yield from _of_select(query.select, table, before)
+    if query.aggregate is None:
+        for key in query.sort:
+            yield from _of_path(key.path, table, before)
+    else:
+        for path in (*query.aggregate.keys, *[path for _, path in query.aggregate.functions if path is not None]):
+            yield from _of_path(path, table, before)
+
+
+def _of_predicate(predicate: Predicate, table: AnyTable, before: Chain) -> Iterator[Chain]:
+    if isinstance(predicate, (AllOf, AnyOf)):
+        for member in predicate.members:
+            yield from _of_predicate(member, table, before)
+    elif isinstance(predicate, Related):
+        chain = (*before, Hop(table, predicate.relationship, predicate.target, predicate.many))
+        yield chain
+        if predicate.where is not None:
+            yield from _of_predicate(predicate.where, predicate.target, chain)
+
+
+def _of_select(select: Select, table: AnyTable, before: Chain) -> Iterator[Chain]:
+    for item in select.items:
+        attribute = table.attributes.get(item.path[0])
+        if attribute is None or attribute.relationship is None:
+            continue
+        target = related_table(table, attribute)
+        chain = (*before, Hop(table, attribute.relationship, target, is_many(attribute, table)))
+        yield chain
+        if len(item.path) > 1:
+            yield from _of_select(Select((SelectItem(item.path[1:], item.nested, item.query),)), target, chain)
+        elif item.nested is not None:
+            yield from _of_select(item.nested, target, chain)
+        if item.query is not None:
+            where = None if item.query.where is None else resolve_where(item.query.where, target)
+            yield from _of_query(item.query, where, target, chain)
+
+
+def _of_path(path: tuple[str, ...], table: AnyTable, before: Chain) -> Iterator[Chain]:
+    attribute = table.attributes.get(path[0])
+    if attribute is not None and attribute.relationship is not None:
+        target = related_table(table, attribute)
+        chain = (*before, Hop(table, attribute.relationship, target, is_many(attribute, table)))
+        yield chain
+        if len(path) > 1:
+            yield from _of_path(path[1:], target, chain)
