@@ -49,9 +49,9 @@ class AuthEvents:
         return cls(
             logs.get_logger(TAG, section="authentication"),
             clock,
-            failed=config["logging.auditAuthEvents.logFailed"],
-            successful=config["logging.auditAuthEvents.logSuccessful"],
-            period=config["authentication.cacheTTL"],
+            failed=config.logging.audit_auth_events.log_failed,
+            successful=config.logging.audit_auth_events.log_successful,
+            period=config.authentication.cache_ttl,
         )
 
     @property

@@ -93,9 +93,9 @@ class Sessions:
             directory,
             clock,
             verifier=verifier,
-            enabled=config["authentication.enableSessions"],
-            life=config["authentication.cookie.expires"],
-            domains=config["authentication.cookie.domains"] or (),
+            enabled=config.authentication.enable_sessions,
+            life=config.authentication.cookie.expires,
+            domains=tuple(domain for domain in config.authentication.cookie.domains or () if domain is not None),
             executor=executor,
             has_other_sites=has_other_sites,
         )

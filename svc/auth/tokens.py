@@ -82,8 +82,8 @@ class Tokens:
             TokenKeys(config.root / KEYS_DIRECTORY, bits=bits),
             directory,
             clock,
-            operation_life=config["authentication.operationTokenTimeout"],
-            refresh_life=config["authentication.refreshTokenTimeout"],
+            operation_life=config.authentication.operation_token_timeout,
+            refresh_life=config.authentication.refresh_token_timeout,
             executor=executor,
         )
 

@@ -60,8 +60,8 @@ def _databases(arguments: Arguments) -> tuple[list[Path], tuple[Path, ...]]:
     file = directory / CONFIG_FILE
     if file.is_file():
         config = Config.from_document(read_document(file), directory)
-        directories = {config["storage.path"], *(value for name, value in config.values.items() if name.startswith("databases."))}
-        blob_paths = tuple(config["storage.blobPaths"])
+        directories = {config.storage.path, *(value for name, value in config.values.items() if name.startswith("databases."))}
+        blob_paths = config.storage.blob_paths
     else:
         directories = {directory / "database" if (directory / "database").is_dir() else directory}
         blob_paths = ()

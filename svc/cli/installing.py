@@ -72,7 +72,7 @@ def _may_begin(installation: Installation, arguments: Arguments) -> bool:
     config = read_config(installation, arguments)
     if has_database(config):
         if "new-database" in arguments.flags:
-            raise ConfigError(f"There is a system database in {config['storage.path']} already")
+            raise ConfigError(f"There is a system database in {config.storage.path} already")
         return False
     if "new-database" in arguments.flags:
         begin_database(installation.root)
@@ -106,7 +106,7 @@ def _create_system(config: Config, administrator: Administrator) -> None:
     from svc.store import Store
     from svc.store.system import ensure_system
 
-    store = Store(config["storage.path"], node=config["node.hostname"])
+    store = Store(config.storage.path, node=config.node.hostname)
     try:
         ensure_system(store)
         ensure_version(store, SYSTEM_CLOCK)
@@ -115,7 +115,7 @@ def _create_system(config: Config, administrator: Administrator) -> None:
             administrator.username,
             administrator.password,
             password_file=config.root / PASSWORD_FILE,
-            hash_function=config["authentication.hashFunction"],
+            hash_function=config.authentication.hash_function,
         )
     finally:
         store.close()

@@ -27,7 +27,7 @@ def renew_certs(arguments: Arguments) -> int:
     config = read_config(installation, arguments)
     try:
         check_user(installation)
-        renew_certificates(installation.root, config["node.hostname"])
+        renew_certificates(installation.root, config.node.hostname)
     except (OSError, Problem, WrongUser) as error:
         return fail(error)
     print("Successfully renewed self-signed certificates")
@@ -57,7 +57,7 @@ def copy_db(arguments: Arguments) -> int:
     except OSError as error:
         return fail(f"{file} cannot be written: {error.strerror}")
     print(f"{file}: {size} bytes")
-    if any((directory / name).is_dir() and any((directory / name).iterdir()) for directory in config["storage.blobPaths"]):
+    if any((directory / name).is_dir() and any((directory / name).iterdir()) for directory in config.storage.blob_paths):
         print("Note: the files of large blobs are not in the copy; svc create_backup takes them too.", file=sys.stderr)
     return 0
 
@@ -78,7 +78,7 @@ def upgrade(arguments: Arguments) -> int:
         with RootLock(installation.root, is_server=False):
             config = load_config(installation, arguments)
             require_database(config)
-            store = Store(config["storage.path"], node=config["node.hostname"])
+            store = Store(config.storage.path, node=config.node.hostname)
             try:
                 ensure_system(store)
                 before = ensure_version(store, SYSTEM_CLOCK)

@@ -128,11 +128,11 @@ OFFLINE: Mapping[str, tuple[Work, bool]] = {
 def _backups(config: Config, call: Mapping[str, Any]) -> Any:
     from svc.store.backup import Backups
 
-    return Backups(Path(config["storage.backupPath"]), call["database"])
+    return Backups(config.storage.backup_path, call["database"])
 
 
 def _blob_paths(config: Config) -> list[Path]:
-    return [Path(path) for path in config["storage.blobPaths"]]
+    return [Path(path) for path in config.storage.blob_paths]
 
 
 @contextmanager

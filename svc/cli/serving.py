@@ -137,12 +137,12 @@ def run_server(server: Server) -> int:
 
 def _tell_ready(config: Config, server: Server, https: bool) -> None:
     """Who started the server by hand sees that it runs; everything else is in the log."""
-    secure = config["http.securePort"] if server.application_port.secure_port.is_open else None
-    if sys.stderr.isatty() and not config["logging.stdStreams"]:
-        ports = [f"port {config['http.port']}"] if config["http.port"] is not None else []
+    secure = config.http.secure_port if server.application_port.secure_port.is_open else None
+    if sys.stderr.isatty() and not config.logging.std_streams:
+        ports = [f"port {config.http.port}"] if config.http.port is not None else []
         ports += [f"port {secure} with TLS"] if secure is not None else []
         where = " and ".join(ports) or "no port for applications"
-        print(f"svc {__version__} answers on {where}, its log is {config['logging.path']}. Ctrl+C stops it.", file=sys.stderr)
+        print(f"svc {__version__} answers on {where}, its log is {config.logging.path}. Ctrl+C stops it.", file=sys.stderr)
     if https and secure is not None:
         authority = config.tls_entries[0].certificate_authority
         print(
@@ -156,13 +156,13 @@ def _make_local_certificate(config: Config) -> None:
     from svc.errors import Problem
     from svc.tls.certificates import CERTIFICATE_FILE, ensure_local_certificate
 
-    if config["http.securePort"] is None:
+    if config.http.secure_port is None:
         raise UsageError("Error: http.securePort is null; svc dev --https needs a port, for example --HTTP_SECUREPORT 9927")
     directory = config.root / "keys"
     if config.tls_entries[0].certificate != directory / CERTIFICATE_FILE:
         return  # another one is configured
     try:
-        ensure_local_certificate(directory, config["node.hostname"])
+        ensure_local_certificate(directory, config.node.hostname)
     except OSError as error:
         raise UsageError(f"Error: no certificate can be made: {error.filename}: {error.strerror}") from error
     except Problem as problem:
@@ -185,15 +185,14 @@ def _note_socket(config: Config) -> None:
     from svc.root.installation import record_socket
     from svc.root.socket_path import socket_path
 
-    configured = config["operationsApi.network.domainSocket"]
+    configured = config.operations_api.network.domain_socket
     record_socket(os.environ, configured, socket_path(configured))
 
 
 def _compact_on_start(config: Config) -> Config:
     """Rewrite the databases if `storage.compactOnStart` says so, and set it back; returns the configuration with that."""
-    if not config["storage.compactOnStart"]:
+    if not config.storage.compact_on_start:
         return config
-    from pathlib import Path
 
     from svc.clock import SYSTEM_CLOCK
     from svc.config.document import set_value
@@ -213,11 +212,11 @@ def _compact_on_start(config: Config) -> Config:
     logs = Logs.from_config(config)
     release = capture_logging(logs)
     try:
-        keep = config.root / "backup" if config["storage.compactOnStartKeepBackup"] else None
-        done = compact_databases(Path(config["storage.path"]), frozenset((SYSTEM,)), keep, SYSTEM_CLOCK)
+        keep = config.root / "backup" if config.storage.compact_on_start_keep_backup else None
+        done = compact_databases(config.storage.path, frozenset((SYSTEM,)), keep, SYSTEM_CLOCK)
         if done and config.file is not None:
             config = edit_file(config, set_back, SYSTEM_CLOCK).config
-        if done and config[name]:
+        if done and config.storage.compact_on_start:
             logs.logger.warn(name, "is set by the environment or an option: each start compacts the databases until it is removed there")
     except (ConfigError, OSError) as error:
         logs.logger.error(name, "could not be set back:", str(error))

@@ -10,6 +10,22 @@ from typing import Any
 from svc.config.document import Document, migrate_names
 from svc.config.origins import Origins, hint, nearest, nearest_setting
 from svc.config.relocation import relocated
+from svc.config.sections import (
+    AnalyticsSection,
+    AuthenticationSection,
+    HttpSection,
+    LocalStudioSection,
+    LoggingSection,
+    MqttSection,
+    NodeSection,
+    OperationsApiSection,
+    QuerySection,
+    ReplicationSection,
+    Section,
+    StorageSection,
+    TlsSection,
+    read_section,
+)
 from svc.config.settings import (
     BY_NAME,
     LOGGING_FIELDS,
@@ -29,20 +45,20 @@ from svc.errors import ConfigError
 CONFIG_FILE = "svc-config.yaml"
 
 
-class Section:
-    """Settings as attributes: `config.http.max_header_size`. Read-only; the attributes are the contract's names in Python's spelling."""
-
-    def __init__(self, values: Mapping[str, object]) -> None:
-        vars(self).update(values)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"there is no setting '{name}' here, only {', '.join(sorted(vars(self)))}")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("the configuration is read-only")
-
-    def __repr__(self) -> str:
-        return f"Section({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+_SECTIONS: dict[str, type[Section]] = {
+    "http": HttpSection,
+    "operations_api": OperationsApiSection,
+    "authentication": AuthenticationSection,
+    "tls": TlsSection,
+    "mqtt": MqttSection,
+    "query": QuerySection,
+    "logging": LoggingSection,
+    "storage": StorageSection,
+    "analytics": AnalyticsSection,
+    "local_studio": LocalStudioSection,
+    "node": NodeSection,
+    "replication": ReplicationSection,
+}
 
 
 @dataclass(frozen=True)
@@ -53,34 +69,41 @@ class Config:
     document: Document
     values: Mapping[str, Any] = field(repr=False)
     components: Mapping[str, Any] = field(default_factory=dict)
-    tls_entries: tuple[Section, ...] = ()
-    operations_tls_entries: tuple[Section, ...] = ()
+    tls_entries: tuple[TlsSection, ...] = ()
+    operations_tls_entries: tuple[TlsSection, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     file: Path | None = None
     dev: bool = False
     development: Mapping[str, object] = field(default_factory=dict)
     """The values of `svc dev` that hold in this run and are not in the file."""
 
-    http: Section = field(init=False, repr=False)
-    operations_api: Section = field(init=False, repr=False)
-    authentication: Section = field(init=False, repr=False)
-    tls: Section = field(init=False, repr=False)
-    mqtt: Section = field(init=False, repr=False)
-    logging: Section = field(init=False, repr=False)
-    storage: Section = field(init=False, repr=False)
-    analytics: Section = field(init=False, repr=False)
-    local_studio: Section = field(init=False, repr=False)
-    node: Section = field(init=False, repr=False)
-    replication: Section | None = field(init=False, repr=False)
+    http: HttpSection = field(init=False, repr=False)
+    operations_api: OperationsApiSection = field(init=False, repr=False)
+    authentication: AuthenticationSection = field(init=False, repr=False)
+    tls: TlsSection = field(init=False, repr=False)
+    mqtt: MqttSection = field(init=False, repr=False)
+    query: QuerySection = field(init=False, repr=False)
+    logging: LoggingSection = field(init=False, repr=False)
+    storage: StorageSection = field(init=False, repr=False)
+    analytics: AnalyticsSection = field(init=False, repr=False)
+    local_studio: LocalStudioSection = field(init=False, repr=False)
+    node: NodeSection = field(init=False, repr=False)
+    replication: ReplicationSection | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        sections = _sections(self.values)
-        for name in ("http", "operations_api", "authentication", "tls", "mqtt", "logging", "storage", "analytics", "local_studio", "node"):
-            object.__setattr__(self, name, sections[name])
-        object.__setattr__(self, "replication", sections["replication"] if is_replicated(self.document) else None)
+        for name, kind in _SECTIONS.items():
+            object.__setattr__(self, name, read_section(kind, name, self.values))
+        if not is_replicated(self.document):
+            object.__setattr__(self, "replication", None)
 
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+    @property
+    def components_root(self) -> Path:
+        """The directory of the applications (`componentsRoot`)."""
+        return self.values["componentsRoot"]  # type: ignore[no-any-return]
+
+    @property
+    def instances(self) -> int:
+        return self.values["instances"]  # type: ignore[no-any-return]
 
     @classmethod
     def load(
@@ -111,37 +134,6 @@ def is_replicated(document: Document) -> bool:
     """Whether the document switches replication on. `replication.routes` alone does not: `cluster_set_routes` keeps them on any node."""
     section = document.get("replication")
     return isinstance(section, dict) and set(section) != {"routes"}
-
-
-def _sections(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn dotted names into nested Sections. `tls.logging` and the like are values, so no name is both a value and a section."""
-    tree: dict[str, Any] = {}
-    for name, value in values.items():
-        *parts, last = name.split(".")
-        node = tree
-        for part in parts:
-            node = node.setdefault(attribute_name(part), {})
-            if not isinstance(node, dict):
-                break
-        else:
-            node[attribute_name(last)] = _Leaf(value)
-    return {name: _closed(inner) for name, inner in tree.items()}
-
-
-class _Leaf:
-    """A value, told apart from a nested level even if it is a dict."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-
-def _closed(node: object) -> object:
-    if isinstance(node, _Leaf):
-        return node.value
-    assert isinstance(node, dict)
-    return Section({name: _closed(inner) for name, inner in node.items()})
 
 
 class Diagnostics:
@@ -287,11 +279,11 @@ def _defaults_from_others(values: dict[str, Any]) -> None:
             values[name] = source / value.below if value.below else source
 
 
-def _tls_section(given: Document, root: Path) -> Section:
-    return Section({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
+def _tls_section(given: Document, root: Path) -> TlsSection:
+    return TlsSection({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
 
 
-def _tls_entries(section: object, key: str, root: Path, found: Diagnostics, prefix: str = "") -> tuple[Section, ...]:
+def _tls_entries(section: object, key: str, root: Path, found: Diagnostics, prefix: str = "") -> tuple[TlsSection, ...]:
     """`tls` may be a list of mappings: check each. The first one stays in the document, as the plain mapping the rows describe."""
     if not isinstance(section, dict) or section.get(key) is None:
         return ()

@@ -93,5 +93,5 @@ def _is_reloaded(name: str, running: Config, stored: Config) -> bool:
 
 
 def _access_log(config: Config) -> object:
-    section = config["http.logging"]
+    section = config.http.logging
     return None if section is None else [section.get(key) for key in ("timing", "headers", "id")]

@@ -68,7 +68,7 @@ def examine(
 
 def start_faults(examined: Examined) -> list[str]:
     """What is a valid setting, and nothing that this version can start with."""
-    if examined.config["instances"] == 1:
+    if examined.config.instances == 1:
         return []
     return [
         "'instances' must be 1, or be left out: this version runs one process for each root, whose one event loop serves all of its ports"
@@ -106,7 +106,7 @@ def load(
     if dev:
         development = {name: value for name, value in DEVELOPMENT.items() if name not in examined.singles}
         for name in ACCESS_LISTS & development.keys():  # besides those that the file lists
-            listed = [origin for origin in result[name] or () if origin not in (None, "*", "null")]
+            listed = [origin for origin in result.values[name] or () if origin not in (None, "*", "null")]
             development[name] = list(dict.fromkeys([*LOOPBACK_ORIGINS, *listed]))
         result = replace(build(changed(merged.document, development), result.root, dev=True, file=file), development=development)
     return replace(result, notes=tuple(notes))

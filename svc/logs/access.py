@@ -24,7 +24,7 @@ class AccessLog:
     @classmethod
     def from_config(cls, config: Config, logs: Logs) -> "AccessLog | None":
         """The access log the configuration asks for, None for none."""
-        section = config["http.logging"]
+        section = config.http.logging
         if section is None:
             return None
         return cls(logs, timing=section.get("timing", True), headers=section.get("headers", False), ids=section.get("id", True))

@@ -171,8 +171,8 @@ class Logs:
         self._config = config
         self.instance = instance
         self._stdout, self._stderr = stdout, stderr
-        self._colors = config["logging.colors"]
-        self.is_json = config["logging.format"] == "json"
+        self._colors = config.logging.colors
+        self.is_json = config.logging.format == "json"
         before = self._files
         self._files = {}
         given = {
@@ -196,27 +196,27 @@ class Logs:
         if config is None:
             return
         own = self._own_fields(config, section)
-        log.threshold = NUMBERS[own.get("level", config["logging.level"])]
+        log.threshold = NUMBERS[own.get("level", config.logging.level)]
         log.tag = tag_text(own.get("tag") or "")
-        to_file = config["logging.file"]
-        log.streams = own.get("stdStreams", config["logging.stdStreams"]) or not to_file
+        to_file = config.logging.file
+        log.streams = own.get("stdStreams", config.logging.std_streams) or not to_file
         if not to_file:
             log.file = None
             return
-        path = own.get("path") or (own["root"] / f"{section or 'svc'}.log" if own.get("root") else config["logging.path"])
+        path = own.get("path") or (own["root"] / f"{section or 'svc'}.log" if own.get("root") else config.logging.path)
         rotation = Rotation(
-            own.get("rotation.path", config["logging.rotation.path"]),
-            own.get("rotation.enabled", config["logging.rotation.enabled"]),
-            own.get("rotation.compress", config["logging.rotation.compress"]),
-            own.get("rotation.interval", config["logging.rotation.interval"]),
-            own.get("rotation.maxSize", config["logging.rotation.maxSize"]),
-            own.get("rotation.retention", config["logging.rotation.retention"]),
+            own.get("rotation.path", config.logging.rotation.path),
+            own.get("rotation.enabled", config.logging.rotation.enabled),
+            own.get("rotation.compress", config.logging.rotation.compress),
+            own.get("rotation.interval", config.logging.rotation.interval),
+            own.get("rotation.maxSize", config.logging.rotation.max_size),
+            own.get("rotation.retention", config.logging.rotation.retention),
         )
         file = self._files.get(path)
         if file is None:  # the first section that names a file decides how it rotates; the main one comes first
             file = (before or {}).get(path) or LogFile(path, rotation, clock=self.clock)
             file.rotation = rotation
-            file.stem = "SVC" if path == config["logging.path"] else path.stem
+            file.stem = "SVC" if path == config.logging.path else path.stem
             file.is_json = self.is_json
             self._files[path] = file
         log.file = file
@@ -227,9 +227,9 @@ class Logs:
         if not section:
             return {}
         if section == "external":
-            return config["logging.external"] or {}
+            return config.logging.external or {}
         own = config.values.get(f"{section}.logging") or {}
-        return own if section in BUILT_IN else {**(config["logging.external"] or {}), **own}
+        return own if section in BUILT_IN else {**(config.logging.external or {}), **own}
 
     def write_stream(self, level: int, time: str, thread: str, tags: tuple[str, ...], text: str) -> None:
         """Print an entry: errors to standard error, the rest to standard output; with the time unless it is a terminal."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 from svc.errors import ClientError, NotFound, Problem
@@ -25,7 +24,7 @@ CONTENT_TYPE = "application/octet-stream"
 
 
 def backups_of(call: Call) -> Backups:
-    return Backups(Path(call.node.config["storage.backupPath"]), call["database"])
+    return Backups(call.node.config.storage.backup_path, call["database"])
 
 
 def _number(call: Call) -> int | None:

@@ -258,7 +258,7 @@ class OperationsEndpoint:
         for _ in document:
             await sleep(0)
         config = self._node.config
-        port = config["http.port"]
+        port = config.http.port
         host = host_name(request.host) or "localhost"
         return _json(document.body(f"http://{host}:{port}" if port is not None else "/"))
 

@@ -34,7 +34,7 @@ async def export_local(call: Call) -> Any:
         raise bad_request("'filename' must be the name of a file without a directory")
     search = _checked_search(call)
     # A granted export may not write into the directories of svc itself, of applications, or of the server's user.
-    roots = None if call.is_super_user else call.node.config["operationsApi.importRoots"]
+    roots = None if call.is_super_user else call.node.config.operations_api.import_roots
     directory: Path = await call.on_helper(lambda: check_directory(call["path"], roots))
     path = directory / f"{name}.{format}"
 

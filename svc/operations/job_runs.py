@@ -280,7 +280,7 @@ class Jobs:
                 if "after_restart" in record:
                     continue  # `end_restarts`, once this process answers
                 instance = record.get("instance", 0)
-                if instance == node.instance or (node.instance == 0 and instance >= node.config["instances"]):
+                if instance == node.instance or (node.instance == 0 and instance >= node.config.instances):
                     transaction.patch(
                         table, record["id"], {"status": ERROR, "message": INTERRUPTED, "end_datetime": max(self._now_ms(), _began(record))}
                     )
@@ -343,7 +343,7 @@ class Jobs:
 
     def _watch(self) -> None:
         """Look now and then what other instances want, while there are jobs."""
-        if not self._is_looking and self._node.config["instances"] > 1:
+        if not self._is_looking and self._node.config.instances > 1:
             self._is_looking = True
             self._node.loop.call_later(LOOK_PAUSE, self._look_again)
 

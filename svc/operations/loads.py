@@ -49,7 +49,7 @@ def csv_data_load(call: Call) -> Any:
 async def csv_file_load(call: Call) -> Any:
     action = _checked(call)
     config = call.node.config
-    roots = None if call.is_super_user else config["operationsApi.importRoots"]
+    roots = None if call.is_super_user else config.operations_api.import_roots
     source = await opened(lambda: open_file(call["file_path"], config.root, roots), call["encoding"])
     return _start(call, action, source)
 

@@ -52,7 +52,7 @@ def _path(node: Node, name: str) -> Path:
     if name == "install.log":
         return node.config.root / "log" / name
     file = node.logs.log("").file  # as it is now: its place may have been changed since the start
-    return file.path if file is not None else Path(node.config["logging.path"])
+    return file.path if file is not None else node.config.logging.path
 
 
 def _time(value: Any, name: str) -> float | None:

@@ -61,10 +61,10 @@ class Node:
 
         self.jobs = Jobs(self)
         self.searches = Searches()
-        disk, network = self.config["operationsApi.sysInfo.disk"], self.config["operationsApi.sysInfo.network"]
+        disk, network = self.config.operations_api.sys_info.disk, self.config.operations_api.sys_info.network
         self.machine = Machine(self.clock, self.config.root, disk, network)
 
     @property
     def name(self) -> str:
         """Of this node (`node.hostname`)."""
-        return str(self.config["node.hostname"])
+        return self.config.node.hostname

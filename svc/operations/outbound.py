@@ -67,7 +67,7 @@ class HostRules:
 
 
 def rules_for(call: Call) -> HostRules:
-    return HostRules(call.node.config["operationsApi.importHosts"], call.is_super_user)
+    return HostRules(call.node.config.operations_api.import_hosts, call.is_super_user)
 
 
 def resolve(host: str, port: int) -> list[ResolvedAddress]:

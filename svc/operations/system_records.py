@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_password, is_acceptable
+from svc.auth.passwords import hash_password, is_acceptable
 from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import ending_logins
@@ -86,7 +86,7 @@ def _check_user(call: Call, record: dict[str, Any]) -> None:
 async def _hashed(call: Call, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if sum(record.get("password") is not None for record in records) > MAX_PASSWORDS:
         raise ClientError(f"At most {MAX_PASSWORDS} passwords can be set in one request")
-    function = str(call.node.config["authentication.hashFunction"] or DEFAULT_HASH_FUNCTION)
+    function = call.node.config.authentication.hash_function
     found: list[dict[str, Any]] = []
     for record in records:
         password = record.get("password")

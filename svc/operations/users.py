@@ -225,7 +225,7 @@ def _users(call: Call) -> Table:
 
 
 def _function(call: Call) -> str:
-    return str(call.node.config["authentication.hashFunction"])
+    return call.node.config.authentication.hash_function
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------

@@ -213,14 +213,14 @@ def begin_database(root: Path) -> None:
 
 
 def has_database(config: Config) -> bool:
-    return (Path(config["storage.path"]) / SYSTEM / "data.mdb").is_file()
+    return (config.storage.path / SYSTEM / "data.mdb").is_file()
 
 
 def require_database(config: Config) -> None:
     """Raise ConfigError if the data of an installed root is not there: a volume that is not mounted looks so, and a start would begin anew."""
     if not has_database(config) and not (config.root / INSTALLING).exists():
         raise ConfigError(
-            f"There is no system database in {config['storage.path']}: is its volume mounted? If there is no data that could come back,"
+            f"There is no system database in {config.storage.path}: is its volume mounted? If there is no data that could come back,"
             f" svc install --new-database begins with an empty database and a new first super user"
         )
 
@@ -265,11 +265,11 @@ def make_directories(root: Path, config: Config | None = None) -> None:
     wanted = [root, *(root / name for name in DIRECTORIES)]
     if config is not None:
         wanted += [
-            config["storage.path"],
-            config["storage.backupPath"],
-            config["componentsRoot"],
-            config["logging.root"],
-            *config["storage.blobPaths"],
+            config.storage.path,
+            config.storage.backup_path,
+            config.components_root,
+            config.logging.root,
+            *config.storage.blob_paths,
         ]
     for directory in wanted:
         try:
@@ -290,7 +290,7 @@ def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLO
         if not (directory / "certificate.pem").exists():
             from svc.tls.certificates import ensure_certificates  # only then: 60 ms
 
-            ensure_certificates(directory, config["node.hostname"], clock=clock)
+            ensure_certificates(directory, config.node.hostname, clock=clock)
         if tokens:
             from svc.auth.token_keys import TokenKeys
 

@@ -49,13 +49,13 @@ class ApplicationPort:
         log_error: Callable[[str, BaseException | None], None],
         routed: Callable[[bool], None],
     ) -> None:
-        self._port: int | None = config["http.port"]
+        self._port: int | None = config.http.port
         self._loop = loop
         self._record = recorder.record
         self._routed = routed
         self._warn = logs.logger.warn
         self.secure_port = secure_port
-        max_body = config["http.maxRequestBodySize"]
+        max_body = config.http.max_request_body_size
 
         def report(error: BaseException) -> None:
             log_error("while streaming an answer", error)
@@ -65,7 +65,7 @@ class ApplicationPort:
             clock,
             report,
             RestOptions(last_modified=any(_rest_option(app, "lastModified") for app in apps)),
-            compression=Compression(config["http.compressionThreshold"]),
+            compression=Compression(config.http.compression_threshold),
             decoder=RequestDecoder(max_body, max_body),
             login=identifier.login_path is not None,
             loop=loop,
@@ -73,7 +73,7 @@ class ApplicationPort:
         self.sockets = WebSocketRegistry(loop, clock, recorder, log_error)
         self.upgrades = UpgradeListeners(WsListeners(self.sockets))
         self.upgrades.serve_with(ResourceSockets(resources, self.rest.types, loop, report))
-        cors = Cors(origins, config["http.corsAccessControlAllowHeaders"], credentials=config["authentication.enableSessions"])
+        cors = Cors(origins, config.http.cors_access_control_allow_headers, credentials=config.authentication.enable_sessions)
         dispatcher = Dispatcher(
             self.rest,
             identifier,
@@ -90,11 +90,11 @@ class ApplicationPort:
             loop,
             dispatcher,
             clock,
-            limits=Limits(config["http.maxHeaderSize"], max_body),
-            timeouts=Timeouts(config["http.headersTimeout"], config["http.timeout"], config["http.keepAliveTimeout"]),
+            limits=Limits(config.http.max_header_size, max_body),
+            timeouts=Timeouts(config.http.headers_timeout, config.http.timeout, config.http.keep_alive_timeout),
             date=date,
             log_error=log_error,
-            http2=config["http.http2"],
+            http2=config.http.http2,
         )
         self.listeners: list[Listener] = []
 

@@ -62,10 +62,6 @@ HELPER_THREADS = 2
 GC_THRESHOLD = 20_000  # objects more than before until the collector looks: requests leave no cycles, and a large body alone makes thousands of objects
 LASTING = 60.0  # seconds: a database that stops working sooner after the start would do so again
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
-UNSERVED_PORTS = (
-    "mqtt.network.port",
-    "mqtt.network.securePort",
-)
 
 
 class HttpDate:
@@ -120,18 +116,18 @@ class Server:
         self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
         self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: nobody's login waits for a disk
 
-        set_limits(QueryLimits(config["query.maxRelatedRows"], config["query.maxBytes"], config["query.maxTime"]))
+        set_limits(QueryLimits(config.query.max_related_rows, config.query.max_bytes, config.query.max_time))
         self.store = Store(
-            Path(config["storage.path"]),
-            node=config["node.hostname"],
-            write_async=config["storage.writeAsync"],
-            audit=config["logging.auditLog"],
-            log_retention=config["logging.auditRetention"],
-            queue_limits=QueueLimits(config["http.requestQueueLimit"], config["storage.maxTransactionQueueTime"]),
-            snapshot_limits=SnapshotLimits(config["storage.maxSnapshotAge"], config["storage.maxSnapshotGrowth"]),
-            reclamation=ReclamationSettings(config["storage.reclamation.threshold"], config["storage.reclamation.interval"]),
-            blob_paths=tuple(config["storage.blobPaths"]),
-            compression=config["storage.compression"],
+            config.storage.path,
+            node=config.node.hostname,
+            write_async=config.storage.write_async,
+            audit=config.logging.audit_log,
+            log_retention=config.logging.audit_retention,
+            queue_limits=QueueLimits(config.http.request_queue_limit, config.storage.max_transaction_queue_time),
+            snapshot_limits=SnapshotLimits(config.storage.max_snapshot_age, config.storage.max_snapshot_growth),
+            reclamation=ReclamationSettings(config.storage.reclamation.threshold, config.storage.reclamation.interval),
+            blob_paths=config.storage.blob_paths,
+            compression=config.storage.compression,
             clock=clock,
         )
         self.store.helper = ThreadHelper(self.loop, self._blob_executor)
@@ -142,17 +138,17 @@ class Server:
             username,
             password,
             password_file=config.root / INITIAL_PASSWORD_FILE,
-            hash_function=config["authentication.hashFunction"],
+            hash_function=config.authentication.hash_function,
         )
         if created is not None and on_first_super_user is not None:
             on_first_super_user(created)
         self.directory = UserDirectory(self.store)
         self.verifier = Verifier(
             self.directory,
-            cache_ttl=config["authentication.cacheTTL"],
+            cache_ttl=config.authentication.cache_ttl,
             clock=clock,
-            hash_function=config["authentication.hashFunction"],
-            failure_delay=config["authentication.failureDelay"],
+            hash_function=config.authentication.hash_function,
+            failure_delay=config.authentication.failure_delay,
         )
         self.events = AuthEvents.from_config(config, self.logs, clock)
         warning = make_keys(config, clock=clock)
@@ -161,9 +157,9 @@ class Server:
         self.tokens = Tokens.from_config(config, self.directory, clock, executor=self._executor)
         self._executor.submit(self.tokens.make_keys)  # beside the rest of the start
         self._page_origins = OriginPolicy(
-            config["http.corsAccessList"],
-            enabled=config["http.cors"],
-            page_ports={"http": config["operationsApi.network.port"], "https": config["operationsApi.network.securePort"]},
+            config.http.cors_access_list,
+            enabled=config.http.cors,
+            page_ports={"http": config.operations_api.network.port, "https": config.operations_api.network.secure_port},
         )
         self._warn_of_origins(self._page_origins)
         self.sessions = Sessions.from_config(
@@ -187,10 +183,10 @@ class Server:
 
         self.analytics = Analytics(
             self.store,
-            config["analytics.aggregatePeriod"],
-            node=config["node.hostname"],
+            config.analytics.aggregate_period,
+            node=config.node.hostname,
             clock=clock,
-            storage_interval=config["analytics.storageInterval"],
+            storage_interval=config.analytics.storage_interval,
             executor=self._executor,
         )
         certificates = StoredCertificates(self.store, config.root / "keys")
@@ -199,8 +195,8 @@ class Server:
         identifier = Identifier(
             self.directory,
             clock=clock,
-            authorize_local=config["authentication.authorizeLocal"],
-            host_name=config["node.hostname"],
+            authorize_local=config.authentication.authorize_local,
+            host_name=config.node.hostname,
             verifier=self.verifier,
             tokens=self.tokens,
             sessions=self.sessions,
@@ -236,7 +232,7 @@ class Server:
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
             return
-        root = Path(self.config["componentsRoot"])
+        root = self.config.components_root
         directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
         known: dict[str, dict[str, TableDefinition]] = {}
         for directory in [*directories, *extra]:
@@ -275,8 +271,8 @@ class Server:
         self.node = node
         node.jobs.recover()
         origins = OriginPolicy(
-            self.config["operationsApi.network.corsAccessList"],
-            enabled=self.config["operationsApi.network.cors"],
+            self.config.operations_api.network.cors_access_list,
+            enabled=self.config.operations_api.network.cors,
             setting="operationsApi.network.corsAccessList",
         )
         self._warn_of_origins(origins)
@@ -311,10 +307,15 @@ class Server:
 
     def listen(self) -> None:
         """Open every port or raise OSError with none open."""
-        unserved = [f"{name} {self.config[name]}" for name in UNSERVED_PORTS if self.config[name] is not None]
+        mqtt = self.config.mqtt.network
+        unserved = [
+            f"{name} {port}"
+            for name, port in (("mqtt.network.port", mqtt.port), ("mqtt.network.securePort", mqtt.secure_port))
+            if port is not None
+        ]
         if unserved:
             self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
-        if self.config["authentication.authorizeLocal"]:
+        if self.config.authentication.authorize_local:
             self.logger.warn(
                 "authentication.authorizeLocal is on: requests from this machine are made as super user,",
                 "also those of a proxy on it that adds no header of its own",
@@ -344,7 +345,7 @@ class Server:
                 self.loop.add_signal_handler(number, self._stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             self.logs.on_pending = self._logs_pending
-            if self.config["logging.console"]:
+            if self.config.logging.console:
                 self._release_output = capture_output(self.logs)
             self.loop.call_later(SWEEP_SECONDS, self._sweep)
             self.loop.call_later(ROTATION_SECONDS, self._rotate_logs)
@@ -493,7 +494,7 @@ class Server:
         self.application_port.sweep(now)
         self.operations_port.sweep(now)
         self.store.snapshots.abort_due()
-        if self.config["storage.debugLongTransactions"]:
+        if self.config.storage.debug_long_transactions:
             self.store.report_long_transactions()
         self._record_socket_bytes()
         if self.analytics.tick(self._selector.idle, self._selector.active):

@@ -50,7 +50,7 @@ class OperationsPort:
         loop: asyncio.AbstractEventLoop = node.loop
         executor: Executor = node.executor
         clock: Clock = node.clock
-        max_body = config["http.maxRequestBodySize"]
+        max_body = config.http.max_request_body_size
         self._config = config
         self._loop = loop
         self._routed = routed
@@ -61,28 +61,28 @@ class OperationsPort:
         self.operations = Operations(node)
         endpoint = OperationsEndpoint(
             self.operations,
-            compression=Compression(config["http.compressionThreshold"]),
+            compression=Compression(config.http.compression_threshold),
             decoder=RequestDecoder(max_body, max_body),
             report=lambda error: log_error("while streaming an answer", error),
             is_ready=lambda: self._is_ready,
         )
         cors = Cors(
             origins,
-            config["http.corsAccessControlAllowHeaders"],
-            credentials=config["authentication.enableSessions"],
+            config.http.cors_access_control_allow_headers,
+            credentials=config.authentication.enable_sessions,
             methods=OPERATIONS_METHODS,
         )
         dispatcher = Dispatcher(endpoint, identifier, cors, recorder, clock, loop, executor, log_error, access, OPERATION_METHOD)
-        network = "operationsApi.network"
+        network = config.operations_api.network
         self.connections = Connections(
             loop,
             dispatcher,
             clock,
-            limits=Limits(config["http.maxHeaderSize"], max_body),
-            timeouts=Timeouts(config[f"{network}.headersTimeout"], config[f"{network}.timeout"], config[f"{network}.keepAliveTimeout"]),
+            limits=Limits(config.http.max_header_size, max_body),
+            timeouts=Timeouts(network.headers_timeout, network.timeout, network.keep_alive_timeout),
             date=date,
             log_error=log_error,
-            http2=config[f"{network}.http2"],
+            http2=network.http2,
         )
         self.listeners: list[Listener] = []
 
@@ -97,8 +97,8 @@ class OperationsPort:
 
     def listen(self) -> None:
         """Open port and socket, or raise OSError, which says which, with none open."""
-        port = self._config["operationsApi.network.port"]
-        path = self._config["operationsApi.network.domainSocket"]
+        port = self._config.operations_api.network.port
+        path = self._config.operations_api.network.domain_socket
         what = f"operationsApi.network.port {port}: "
         try:
             if port is not None:

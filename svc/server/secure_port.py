@@ -28,13 +28,14 @@ class SecurePort:
         self, section: str, config: Config, stored: StoredCertificates, logs: Logs, clock: Clock, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.setting = f"{section}.securePort"
-        self.port: int | None = config[self.setting]
+        network = config.http if section == HTTP else config.operations_api.network
+        self.port = network.secure_port
         self._stored = stored
         self._clock = clock
         self._logger = logs.get_logger("tls", section="tls")
         self._entries = config.tls_entries if section == HTTP else config.operations_tls_entries
         self._purpose = "https" if section == HTTP else "operations"
-        self._mtls = Mtls.from_setting(config[f"{section}.mtls"])
+        self._mtls = Mtls.from_setting(network.mtls)
         self._authorities = authorities_of_section(self._entries)
         self.clients = None if self._mtls is None else ClientCertificates(self._mtls, self._make_revocations(self._mtls, clock, loop))
         self._contexts: ServerContexts | None = None

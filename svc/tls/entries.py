@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svc.config import Section
+from svc.config import TlsSection
 from svc.store import Store
 from svc.store.log.transaction_log import LogEntry
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
@@ -65,7 +65,7 @@ def read(file: Path, kind: bytes, name: str) -> bytes:
     return data
 
 
-def of_section(entries: Iterable[Section], purpose: str) -> list[Entry]:
+def of_section(entries: Iterable[TlsSection], purpose: str) -> list[Entry]:
     """Those of a `tls` section that serve a purpose: `https`, `operations` or `mqtt`."""
     found = []
     for entry in entries:
@@ -76,7 +76,7 @@ def of_section(entries: Iterable[Section], purpose: str) -> list[Entry]:
     return found
 
 
-def authorities_of_section(entries: Iterable[Section]) -> tuple[Path, ...]:
+def authorities_of_section(entries: Iterable[TlsSection]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(entry.certificate_authority for entry in entries))
 
 

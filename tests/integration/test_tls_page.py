@@ -89,12 +89,12 @@ def test_settings(tmp_path: Path) -> None:
     for document in documents:
         config = Config.from_document(document, tmp_path)
         assert not [note for level, note in config.notes if level == "warn"], document
-        Mtls.from_setting(config["http.mtls"])
+        Mtls.from_setting(config.http.mtls)
 
 
 def test_rows_on_mtls(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(true|\{.*?\})` \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    found = [Mtls.from_setting(Config.from_document({"http": {"mtls": yaml.safe_load(row)}}, tmp_path)["http.mtls"]) for row in rows]
+    found = [Mtls.from_setting(Config.from_document({"http": {"mtls": yaml.safe_load(row)}}, tmp_path).http.mtls) for row in rows]
     assert all(mtls is not None for mtls in found)
     kinds = [(mtls.required, mtls.user, mtls.by_name, mtls.revocation is not None) for mtls in found if mtls is not None]
     assert kinds == [

@@ -35,7 +35,7 @@ def test_an_edit_keeps_a_copy_and_the_comments(config: Config) -> None:
     assert copy.read_text() == FILE
     assert copy.stat().st_mode & 0o777 == config.file.stat().st_mode & 0o777 == 0o600
     assert result.changed
-    assert result.config["http.port"] == 80
+    assert result.config.http.port == 80
     assert result.notes == ()
 
 
@@ -65,7 +65,7 @@ def test_a_copy_that_cannot_be_made_stops_nothing(config: Config) -> None:
     (config.root / "backup").write_text("in the way")
     result = edit(config, http__port=80)
     assert result.notes[0][0] == "error"
-    assert result.config["http.port"] == 80
+    assert result.config.http.port == 80
 
 
 def test_edits_at_once_are_all_kept(config: Config) -> None:

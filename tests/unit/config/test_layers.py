@@ -43,10 +43,10 @@ def root(tmp_path: Path) -> Root:
 
 def test_precedence(root: Root) -> None:
     default, layer, forced = {"http": {"port": 11}}, {"http": {"port": 12}}, {"http": {"port": 14}}
-    assert root.start(default=default)["http.port"] == 11
-    assert root.start(default=default, json=layer)["http.port"] == 12
-    assert root.start(default=default, json=layer, env={"HTTP_PORT": "13"})["http.port"] == 13
-    assert root.start(default=default, json=layer, set=forced, env={"HTTP_PORT": "13"})["http.port"] == 14
+    assert root.start(default=default).http.port == 11
+    assert root.start(default=default, json=layer).http.port == 12
+    assert root.start(default=default, json=layer, env={"HTTP_PORT": "13"}).http.port == 13
+    assert root.start(default=default, json=layer, set=forced, env={"HTTP_PORT": "13"}).http.port == 14
 
 
 def test_without_variables_there_is_no_state(root: Root) -> None:
@@ -62,9 +62,9 @@ def test_example_5_the_layer_beats_an_edit_and_gives_it_back(root: Root) -> None
     root.start(json={"http": {"port": 8082}})
     assert root.document["http"]["port"] == 8082
     root.edit(http__port=9000)
-    assert root.start(json={"http": {"port": 8082}})["http.port"] == 8082
-    assert root.start(json={"http": {"port": 8082}})["http.port"] == 8082
-    assert root.start()["http.port"] == 9000
+    assert root.start(json={"http": {"port": 8082}}).http.port == 8082
+    assert root.start(json={"http": {"port": 8082}}).http.port == 8082
+    assert root.start().http.port == 9000
 
 
 def test_the_original_returns_and_what_was_introduced_goes(root: Root) -> None:
@@ -72,7 +72,7 @@ def test_the_original_returns_and_what_was_introduced_goes(root: Root) -> None:
     layer = {"http": {"port": 1, "cors": False}, "shop": {"package": "x", "deep": {"a": 1}}}
     config = root.start(json=layer)
     assert config.components["shop"] == layer["shop"]
-    assert root.start(json={"http": {"port": 1}})["http.cors"] is True
+    assert root.start(json={"http": {"port": 1}}).http.cors is True
     assert "shop" not in root.document
     root.start()
     assert root.document == before
@@ -80,25 +80,25 @@ def test_the_original_returns_and_what_was_introduced_goes(root: Root) -> None:
 
 def test_a_name_that_leaves_the_forced_layer_is_deleted(root: Root) -> None:
     root.edit(http__port=7000)
-    assert root.start(set={"http": {"port": 1}})["http.port"] == 1
-    assert root.start()["http.port"] == 9926
+    assert root.start(set={"http": {"port": 1}}).http.port == 1
+    assert root.start().http.port == 9926
     assert "port" not in root.document["http"]
 
 
 def test_a_default_yields_to_edits(root: Root) -> None:
     default = {"http": {"port": 8000, "timeout": 5000}, "storage": {"path": "/data"}}
     config = root.start(default=default)
-    assert (config["http.port"], config["http.timeout"], config["storage.path"]) == (8000, 5, Path("/data"))
+    assert (config.http.port, config.http.timeout, config.storage.path) == (8000, 5, Path("/data"))
     root.edit(http__port=9926)  # by hand, back to the built-in value
-    assert root.start(default=default)["http.port"] == 9926
-    assert root.start(default=default)["http.port"] == 9926
+    assert root.start(default=default).http.port == 9926
+    assert root.start(default=default).http.port == 9926
     config = root.start()
-    assert (config["http.port"], config["http.timeout"], config["storage.path"]) == (9926, 120, root.path / "database")
+    assert (config.http.port, config.http.timeout, config.storage.path) == (9926, 120, root.path / "database")
 
 
 def test_a_default_does_not_touch_what_was_chosen_before(root: Root) -> None:
     root.edit(http__port=7000)
-    assert root.start(default={"http": {"port": 8000, "corsAccessList": ["a"]}})["http.port"] == 7000
+    assert root.start(default={"http": {"port": 8000, "corsAccessList": ["a"]}}).http.port == 7000
     assert root.document["http"]["corsAccessList"] == ["a"]  # [null] is what an installation writes
 
 
@@ -108,7 +108,7 @@ def test_a_deleted_value_is_an_edit_too(root: Root) -> None:
     document = root.document
     del document["http"]["timeout"]
     write_document(root.file, document)
-    assert root.start(json={"mqtt": {"webSocket": False}})["http.timeout"] == 120
+    assert root.start(json={"mqtt": {"webSocket": False}}).http.timeout == 120
     assert "timeout" not in root.document["http"]
 
 
@@ -116,8 +116,8 @@ def test_unions_are_ordered_and_idempotent(root: Root) -> None:
     root.edit(http__corsAccessList=["a", "b"])
     layer = {"http": {"corsAccessList": {"$union": ["c", "b", "c"]}}}
     for _ in range(2):
-        assert root.start(json=layer)["http.corsAccessList"] == ("a", "b", "c")
-    assert root.start()["http.corsAccessList"] == ("a", "b")
+        assert root.start(json=layer).http.cors_access_list == ("a", "b", "c")
+    assert root.start().http.cors_access_list == ("a", "b")
 
 
 def test_other_dollar_keys_are_ordinary_and_lists_replace(root: Root) -> None:
@@ -129,7 +129,7 @@ def test_other_dollar_keys_are_ordinary_and_lists_replace(root: Root) -> None:
 def test_single_values_stay_when_the_layers_go(root: Root) -> None:
     root.start(json={"http": {"port": 1}}, env={"HTTP_PORT": "13", "LOGGING_LEVEL": "debug"})
     config = root.start()
-    assert (config["http.port"], config["logging.level"]) == (13, "debug")
+    assert (config.http.port, config.logging.level) == (13, "debug")
 
 
 def test_layers_make_no_copies_and_single_values_do(root: Root) -> None:
@@ -151,4 +151,4 @@ def test_a_bad_variable_is_named(root: Root, name: str, text: str) -> None:
 def test_a_damaged_state_makes_the_file_its_owners(root: Root) -> None:
     root.start(json={"http": {"port": 1}})
     (root.path / STATE).write_text("{")
-    assert root.start()["http.port"] == 1
+    assert root.start().http.port == 1

@@ -29,8 +29,8 @@ def copies(root: Path) -> list[Path]:
 
 def test_an_override_is_written_with_one_copy_of_the_file_before(root: Path) -> None:
     before = (root / "svc-config.yaml").read_bytes()
-    assert load(root, {"HTTP_PORT": "8080"})["http.port"] == 8080
-    assert load(root)["http.port"] == 8080
+    assert load(root, {"HTTP_PORT": "8080"}).http.port == 8080
+    assert load(root).http.port == 8080
     assert read_document(root / "svc-config.yaml")["http"]["port"] == 8080
     load(root, {"HTTP_PORT": "8080"})
     (copy,) = copies(root)
@@ -41,15 +41,15 @@ def test_an_override_is_written_with_one_copy_of_the_file_before(root: Path) -> 
 
 
 def test_the_command_line_beats_the_environment(root: Path) -> None:
-    assert load(root, {"HTTP_PORT": "8080"}, {"HTTP_PORT": "8081"})["http.port"] == 8081
+    assert load(root, {"HTTP_PORT": "8080"}, {"HTTP_PORT": "8081"}).http.port == 8081
 
 
 def test_names_may_be_in_any_case_and_foreign_ones_do_not_match(root: Path) -> None:
     config = load(
         root, {"OperationsApi_Network_Port": "7000", "PATH": "/bin", "PORT": "1", "HTTP": "1"}, {"logging_ROTATION_enabled": "false"}
     )
-    assert config["operationsApi.network.port"] == 7000
-    assert config["logging.rotation.enabled"] is False
+    assert config.operations_api.network.port == 7000
+    assert config.logging.rotation.enabled is False
     assert not config.notes
 
 
@@ -87,32 +87,32 @@ def test_more_than_one_process_is_refused_by_name(root: Path, environ: dict[str,
     assert str(caught.value).startswith("'instances' must be 1, or be left out: this version runs one process for each root")
     assert str(caught.value).endswith(place)
     assert (root / "svc-config.yaml").read_bytes() == before
-    assert load(root, {"INSTANCES": "1"})["instances"] == 1
+    assert load(root, {"INSTANCES": "1"}).instances == 1
 
 
 def test_former_names_write_todays(root: Path) -> None:
     config = load(
         root, {"LOG_LEVEL": "debug", "HTTPS_ON": "true", "DISABLE_TRANSACTION_LOG": "true", "NODE_ENV": "production", "THREADS_COUNT": "1"}
     )
-    assert config["logging.level"] == "debug"
-    assert config["operationsApi.network.securePort"] == 9925
-    assert config["operationsApi.network.port"] is None
-    assert config["logging.auditLog"] is False
-    assert config["instances"] == 1
+    assert config.logging.level == "debug"
+    assert config.operations_api.network.secure_port == 9925
+    assert config.operations_api.network.port is None
+    assert config.logging.audit_log is False
+    assert config.instances == 1
     document = read_document(root / "svc-config.yaml")
     assert document["logging"] == {"level": "debug", "auditLog": False}
     again = load(root, {"HTTPS_ON": "true"})
-    assert again["operationsApi.network.securePort"] == 9925
+    assert again.operations_api.network.secure_port == 9925
     assert len(copies(root)) == 1
 
 
 def test_todays_name_beats_a_former_one(root: Path) -> None:
-    assert load(root, {"LOG_LEVEL": "debug", "LOGGING_LEVEL": "info"})["logging.level"] == "info"
+    assert load(root, {"LOG_LEVEL": "debug", "LOGGING_LEVEL": "info"}).logging.level == "info"
 
 
 def test_replication_hostname_names_the_node_of_a_cluster_of_one(root: Path) -> None:
     config = load(root, {"REPLICATION_HOSTNAME": "n1"})
-    assert config["node.hostname"] == "n1"
+    assert config.node.hostname == "n1"
     assert config.replication is None
 
 
@@ -134,29 +134,29 @@ def test_a_copy_that_cannot_be_made_is_noted(root: Path) -> None:
 def test_development_values_hold_for_this_run_and_are_not_written(root: Path) -> None:
     config = load(root, {"LOGGING_LEVEL": "error"}, dev=True)
     assert config.dev
-    assert config["authentication.authorizeLocal"] is True
-    assert config["http.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
-    assert config["logging.stdStreams"] is True
-    assert config["logging.level"] == "error"  # what is said explicitly wins
+    assert config.authentication.authorize_local is True
+    assert config.http.cors_access_list == tuple(LOOPBACK_ORIGINS)
+    assert config.logging.std_streams is True
+    assert config.logging.level == "error"  # what is said explicitly wins
     document = read_document(root / "svc-config.yaml")
     assert "authentication" not in document
-    assert load(root)["authentication.authorizeLocal"] is False
+    assert load(root).authentication.authorize_local is False
 
 
 def test_development_lists_loopback_origins_besides_those_of_the_file(root: Path) -> None:
     load(root, {"HTTP_CORSACCESSLIST": '["https://shop.example", "*"]'})
     config = load(root, dev=True)
-    assert config["http.corsAccessList"] == (*LOOPBACK_ORIGINS, "https://shop.example")
-    assert config["operationsApi.network.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
+    assert config.http.cors_access_list == (*LOOPBACK_ORIGINS, "https://shop.example")
+    assert config.operations_api.network.cors_access_list == tuple(LOOPBACK_ORIGINS)
 
 
 def test_reread_takes_the_file_and_keeps_development(root: Path) -> None:
     config = load(root, dev=True)
     write_document(root / "svc-config.yaml", {"logging": {"level": "debug", "file": False}})
     again = reread(config)
-    assert again["logging.level"] == "info"
-    assert again["logging.file"] is False
-    assert again["authentication.authorizeLocal"] is True
+    assert again.logging.level == "info"
+    assert again.logging.file is False
+    assert again.authentication.authorize_local is True
 
 
 def faults(root: Path, environ: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> list[str]:
@@ -239,7 +239,7 @@ def test_unknown_keys_name_their_line_and_the_nearest_setting(root: Path) -> Non
 def test_former_and_doubled_names_are_noted_with_their_lines(root: Path) -> None:
     (root / "svc-config.yaml").write_text("http: {port: 1}\nlog_level: debug\nhttp:\n  port: 2\n  port: 3\n")
     config = load(root)
-    assert config["http.port"] == 3
+    assert config.http.port == 3
     assert [sentence for _, sentence in config.notes] == [
         "'http' stands in svc-config.yaml twice, in lines 1 and 3; the last one counts",
         "'http.port' stands in svc-config.yaml twice, in lines 4 and 5; the last one counts",

@@ -271,8 +271,8 @@ def test_routes_alone_switch_nothing_on(node: ClusterNode) -> None:
     node.run("cluster_set_routes", routes=["server-two"])
     again = Config.load(node.root)
     assert again.replication is None
-    assert again["replication.routes"] == ("server-two",)
-    assert again["http.port"] == 9926
+    assert again.values["replication.routes"] == ("server-two",)
+    assert again.http.port == 9926
     assert again.notes == (
         (
             "info",

@@ -183,24 +183,24 @@ def test_an_installed_root_needs_its_database(home: Path) -> None:
     require_database(config)  # the first start makes it, also when one was interrupted before
     end_installation(config.root)
     for database in ("missing", "empty", "another"):
-        shutil.rmtree(config["storage.path"], ignore_errors=True)
+        shutil.rmtree(config.storage.path, ignore_errors=True)
         if database != "missing":
-            (config["storage.path"] / ("data" if database == "another" else "")).mkdir(parents=True)
+            (config.storage.path / ("data" if database == "another" else "")).mkdir(parents=True)
         with pytest.raises(ConfigError) as raised:
             require_database(config)
-        assert f"no system database in {config['storage.path']}" in str(raised.value)
+        assert f"no system database in {config.storage.path}" in str(raised.value)
         assert "svc install --new-database" in str(raised.value)
-    (config["storage.path"] / "system").mkdir()
-    (config["storage.path"] / "system" / "data.mdb").touch()
+    (config.storage.path / "system").mkdir()
+    (config.storage.path / "system" / "data.mdb").touch()
     require_database(config)
 
 
 def test_the_development_mode_is_written(home: Path) -> None:
     env = environ(home, DEFAULTS_MODE="dev")
     config = Config.load(install(find_installation(env, {}), env, {}).root)
-    assert config["authentication.authorizeLocal"] is True
-    assert config["logging.level"] == "info"
-    assert config["http.corsAccessList"] == tuple(LOOPBACK_ORIGINS)
+    assert config.authentication.authorize_local is True
+    assert config.logging.level == "info"
+    assert config.http.cors_access_list == tuple(LOOPBACK_ORIGINS)
     with pytest.raises(ConfigError, match="DEFAULTS_MODE"):
         install(Installation(home / "x", home / "x" / "svc-config.yaml", False), env, {"DEFAULTS_MODE": "test"})
 

@@ -16,7 +16,7 @@ from svc.tls.revocation_settings import CrlSettings, OcspSettings, RevocationSet
 def both(tmp_path: Path, document: dict[str, Any]) -> tuple[Mtls | None, Mtls | None]:
     """Of the application port and of the operations port."""
     config = Config.from_document(document, tmp_path)
-    return Mtls.from_setting(config["http.mtls"]), Mtls.from_setting(config["operationsApi.network.mtls"])
+    return Mtls.from_setting(config.http.mtls), Mtls.from_setting(config.operations_api.network.mtls)
 
 
 @pytest.mark.parametrize(
