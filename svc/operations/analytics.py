@@ -94,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
             GET_ATTRIBUTES,
             CONDITIONS,
         ),
-        returns="PlannedQuery of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
+        returns="Rows of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
         notes="Conditions may name what only some metrics have, and call their comparator `operator`. The metrics and their fields are described in analytics.",
         example={
             "metric": "duration",
