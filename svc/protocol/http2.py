@@ -1,52 +1,50 @@
-"""HTTP/2, the server's side of one connection (RFC 9113): bytes -> events, answers -> bytes. The home of h2.
+"""HTTP/2, the server's side of one connection (RFC 9113): bytes -> events, answers -> bytes.
 
-h2 knows the frames, the windows, and which frame may follow which; what it finds ends the connection or resets a stream. Around it:
+h2 knows the frames, the windows, and which frame may follow which; an error that it finds ends the connection or resets a stream. Around it:
 
-- `http2_frames` cuts the input and counts what a peer may not do too often;
-- `http2_fields` codes fields faster, `http2_head` says what those of a request mean, `http2_requests` reports it. What is wrong with one request fails
+- `http2_setup` makes the h2 connection; `http2_frames` cuts the input into frames; `http2_flood_limits` limits how many a peer may send;
+- `http2_fields` codes fields (HPACK) faster, `http2_head` interprets those of a request, `http2_requests` reports it. An error in one request fails
   that request (`RequestFailed`), not the connection, which others may share through a proxy; therefore h2's own checks of fields are off;
-- answers wait in `http2_output` for the peer's windows;
-- the windows for bodies open as these are consumed: a stream that is paused (`pause`) is acknowledged no more, and so held back by what it has left;
+- `http2_responses` takes the answers, which wait in `http2_output` for the peer's windows;
+- the windows for bodies open as these are consumed: a stream that is paused (`pause`) is acknowledged no more, so the peer stops at its window;
 - GOAWAY frames are written and read here, since for h2 each is the end of the connection: we announce a drain before it (RFC 9113 §6.8), and a peer
   that announces its own still wants its answers.
 
 As with HTTP/1, requests come in two lanes. The *express lane* takes the request that is complete in one HEADERS frame, as almost all are: nothing can
-follow on its stream but RST_STREAM and WINDOW_UPDATE, so h2 is not told of it; for h2 it is a stream that has been and gone. The *h2 lane* gets
+follow on its stream but RST_STREAM and WINDOW_UPDATE, so h2 does not see it; for h2 it is a stream that is already closed. The *h2 lane* gets
 everything else. What a peer sees must not depend on the lane, which a fuzz target checks.
 
-Of a stream that is gone (reset, or answered) nobody needs to know here: what is said to it is dropped.
-
-Priorities are accepted and ignored, which SETTINGS_NO_RFC7540_PRIORITIES tells the peer; we answer in the order in which answers are ready.
+Priorities are accepted and ignored, which SETTINGS_NO_RFC7540_PRIORITIES announces; answers go out in the order in which they are ready.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from h2.config import H2Configuration
-from h2.connection import ConnectionInputs, H2Connection
 from h2.events import DataReceived as H2DataReceived
 from h2.events import PingAckReceived, RemoteSettingsChanged, StreamEnded, StreamReset, TrailersReceived, WindowUpdated
 from h2.events import RequestReceived as H2RequestReceived
 from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes, Settings
+from h2.settings import SettingCodes
 
 from svc.errors import PeerError
-from svc.messages import HeaderPairs
-from svc.protocol.events import (
-    Event,
-    PeerClosed,
-    ProtocolFailed,
-)
+from svc.protocol.events import Event, PeerClosed, ProtocolFailed
 from svc.protocol.http1 import Limits
-from svc.protocol.http2_fields import CONTENT_LENGTH, DATE, DecodedFields, FieldDecoder, FieldEncoder
+from svc.protocol.http2_fields import DecodedFields, FieldDecoder, FieldEncoder
+from svc.protocol.http2_flood_limits import (
+    BUFFER_MAX,
+    EMPTY_DATA,
+    HEADER_BLOCK_MAX,
+    HEADER_LIST_MAX,
+    MAX_STREAMS,
+    OUR_RESET,
+    WINDOW_UPDATES_PER_FRAME,
+    FrameRateLimiter,
+)
 from svc.protocol.http2_frames import (
     ACK,
-    CANCEL,
     CONTINUATION,
     DATA,
-    EMPTY_DATA,
     END_HEADERS,
     END_STREAM,
     ENHANCE_YOUR_CALM,
@@ -55,12 +53,9 @@ from svc.protocol.http2_frames import (
     GOAWAY,
     HEAD_SIZE,
     HEADERS,
-    INTERNAL_ERROR,
     LARGEST_WINDOW,
     NO_ERROR,
-    OUR_RESET,
     PADDED,
-    PREFACE,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
     RST_STREAM,
@@ -68,80 +63,36 @@ from svc.protocol.http2_frames import (
     STREAM_CLOSED,
     UNKNOWN,
     WINDOW_UPDATE,
-    WINDOW_UPDATES_PER_FRAME,
     WITH_PRIORITY,
     ConnectionFault,
     Frame,
-    FrameRateLimiter,
     FrameReader,
     encode_goaway,
     encode_reset,
-    encode_settings,
 )
-from svc.protocol.http2_output import Output
 from svc.protocol.http2_requests import RequestReader
-from svc.protocol.http2_stream import ANSWERED, ANSWERING, UNANSWERED, Stream
-
-MAX_STREAMS = 100  # requests at a time, the least that RFC 9113 recommends: each may hold its body and its answer
-STREAM_WINDOW = 65535  # bytes a body may be ahead of whoever takes it, to begin with: the default of the standard
-BODY_WINDOW = 1 << 20  # ... once it has shown that it is taken: at 64 KiB a round trip, uploads over long lines are slow
-CONNECTION_WINDOW = 4 << 20  # ... of all bodies of a connection together
-HEADER_BLOCK_MAX = 128 * 1024  # compressed bytes of one header block. More can only be padding, or an attack
-HEADER_LIST_MAX = 64 * 1024  # decoded bytes of one, as RFC 9113 §6.5.2 counts, beyond which the connection ends; below, the stream gets 431
-BUFFER_MAX = 16 << 20  # bytes of answers waiting for windows, beyond which new requests are refused
+from svc.protocol.http2_responses import Http2Responses
+from svc.protocol.http2_setup import BODY_WINDOW, CONNECTION_WINDOW, STREAM_WINDOW, ServerConnection, first_settings
+from svc.protocol.http2_stream import Stream
 
 _LAST_STREAM_ID = (1 << 31) - 1
 _DRAIN_PING = b"drain-ok"
-_NO_RFC7540_PRIORITIES = 9  # RFC 9218 §2.1
 _WHOLE = END_STREAM | END_HEADERS
 
-_CONFIG = H2Configuration(
-    client_side=False,
-    header_encoding=None,
-    validate_inbound_headers=False,
-    normalize_inbound_headers=False,
-    validate_outbound_headers=False,
-    normalize_outbound_headers=False,
-)
 
-
-class _H2Connection(H2Connection):
-    MAX_CLOSED_STREAMS = 1000  # how closed streams ended; h2 would keep 65,536 of them, 10 MB a connection
-
-
-class Http2:
-    """The driver. `stream_id` is HTTP/2's own.
-
-    Raises ValueError as `Http1` does: for a status, field name or field value that cannot be sent, before anything of that answer is written.
-    """
+class Http2(Http2Responses):
+    """The driver of one connection: bytes in and events out here, answers in `Http2Responses`. `stream_id` is HTTP/2's own."""
 
     __slots__ = (
-        "_acknowledge",
-        "_answers",
-        "_block_size",
-        "_conn",
-        "_decoder",
-        "_encoder",
-        "_express",
-        "_express_first",
-        "_express_last",
-        "_frame_rates",
-        "_initial_window",
-        "_is_draining",
-        "_is_over",
-        "_last_stream_id",
-        "_limits",
-        "_max_streams",
-        "_output",
-        "_peer_is_going",
-        "_reader",
-        "_requests",
-        "_saw_settings",
-        "_streams",
-        "finished",
+        "_block_size", "_decoder", "_express", "_express_first", "_express_last", "_frame_rates", "_initial_window", "_is_draining", "_is_over",
+        "_last_stream_id", "_limits", "_max_streams", "_peer_is_going", "_reader", "_requests", "_saw_settings",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
+        self._decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
+        encoder = FieldEncoder()
+        conn = ServerConnection(self._decoder, encoder, max_streams)
+        super().__init__(conn, encoder)
         self._limits = limits
         self._express = express
         self._express_first = 0  # all streams from here to the next were requests of the express lane
@@ -150,37 +101,14 @@ class Http2:
         self._reader = FrameReader()
         self._frame_rates = FrameRateLimiter()
         self._requests = RequestReader(limits, self._frame_rates)
-        self._streams: dict[int, Stream] = {}
-        self._acknowledge: dict[int, Stream] = {}  # have received something to acknowledge with the next output
-        self.finished: list[int] = []  # streams whose answer is complete in the output; for the caller to take
-        self._answers = 0  # answers complete since the last `data_to_send`
-        self._block_size = 0  # of the header block that is coming in pieces; 0: none is
+        self._block_size = 0  # bytes so far of the header block that comes in several frames; 0: no such block
         self._saw_settings = False
         self._initial_window = STREAM_WINDOW  # for the answer on a new stream
         self._is_over = False  # nothing more is read or answered
         self._peer_is_going = False  # the peer sent GOAWAY
         self._is_draining = False
-        self._last_stream_id: int | None = None  # the last stream that will be answered, once that is said
-        conn = self._conn = _H2Connection(_CONFIG)
-        conn.local_settings = _local_settings(max_streams)
-        self._decoder = conn.decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
-        self._encoder = FieldEncoder()
-        conn.encoder = self._encoder  # type: ignore[assignment]
-        conn.initiate_connection()
-        conn.clear_outbound_data_buffer()
-        conn.receive_data(PREFACE)  # the peer's is checked by the reader
-        conn.state_machine.process_input(ConnectionInputs.RECV_HEADERS)  # so that it lets us answer though it has not seen a request
-        self._output = Output(conn, self._encoder)
-        self._output.write(
-            encode_settings(
-                {
-                    SettingCodes.MAX_CONCURRENT_STREAMS: max_streams,
-                    SettingCodes.MAX_HEADER_LIST_SIZE: limits.max_header_size,
-                    SettingCodes.ENABLE_CONNECT_PROTOCOL: 1,
-                    _NO_RFC7540_PRIORITIES: 1,
-                }
-            )
-        )
+        self._last_stream_id: int | None = None  # the last stream that will be answered, once GOAWAY has named it
+        self._output.write(first_settings(max_streams, limits.max_header_size))
         conn.increment_flow_control_window(CONNECTION_WINDOW - STREAM_WINDOW)
         self._output.from_h2 = True
 
@@ -441,176 +369,6 @@ class Http2:
                 stream.is_wide = True
                 conn.increment_flow_control_window(BODY_WINDOW - STREAM_WINDOW, stream.id)
 
-    # --- answers -------------------------------------------------------------------------------------------------------------------
-
-    def send_continue(self, stream_id: int) -> None:
-        """100 Continue, if the peer still waits for it."""
-        stream = self._streams.get(stream_id)
-        if stream is not None and stream.waits_for_continue and stream.answer == UNANSWERED:
-            stream.waits_for_continue = False
-            self._output.send_head(stream, 100, [], False)
-
-    def send_informational(self, stream_id: int, status: int, pairs: HeaderPairs) -> None:
-        """103 Early Hints and the like. Nothing is sent after the head of the answer."""
-        if not 102 <= status <= 199:
-            raise ValueError(f"not an informational status to send: {status}")
-        stream = self._streams.get(stream_id)
-        if stream is not None and stream.answer == UNANSWERED:
-            fields, _ = self._encoder.check(pairs)
-            self._output.send_head(stream, status, fields, False)
-
-    def respond(self, stream_id: int, status: int, pairs: HeaderPairs, body: bytes, date: str) -> None:
-        """The whole answer, with the meaning it has in `Http1`."""
-        stream = self._begin_answer(stream_id, status)
-        if stream is None:
-            return
-        pairs, own = self._encoder.check(pairs)
-        silent = stream.is_head or status == 204 or status == 304
-        if own is None and not silent:
-            fields = [*pairs, (DATE, date), (CONTENT_LENGTH, str(len(body)))]
-        else:
-            own = own or {}
-            length = None if status == 304 and not body else len(body)
-            if silent and not body:
-                length = _numeral(own.get("content-length")) or length
-            fields = [*pairs, (DATE, own.get("date", date))]
-            if length is not None and status != 204:
-                fields.append((CONTENT_LENGTH, str(length)))
-        stream.answer = ANSWERED
-        output = self._output
-        if silent or not body:
-            output.send_head(stream, status, fields, not stream.reset_code)
-            self._finish(stream)
-            return
-        output.send_head(stream, status, fields, False)
-        if output.send_whole_body(stream, body):
-            self._finish(stream)
-        else:
-            output.put(stream, body)
-
-    def begin_response(self, stream_id: int, status: int, pairs: HeaderPairs, date: str, length: int | None = None) -> None:
-        """The head of an answer whose body follows in `send_body`. `length`: of the body in bytes, if it is known."""
-        stream = self._begin_answer(stream_id, status)
-        if stream is None:
-            return
-        pairs, own = self._encoder.check(pairs)
-        own = own or {}
-        if length is None:
-            length = _numeral(own.get("content-length"))
-        fields = [*pairs, (DATE, own.get("date", date))]
-        if length is not None and status != 204:
-            fields.append((CONTENT_LENGTH, str(length)))
-        stream.answer = ANSWERING
-        stream.is_silent = stream.is_head or status == 204 or status == 304
-        stream.to_send = None if stream.is_silent else length
-        self._output.send_head(stream, status, fields, False)
-
-    def accept_tunnel(self, stream_id: int, pairs: HeaderPairs, date: str) -> None:
-        """200 for an extended CONNECT: from here on `send_body` and DataReceived are the other protocol's (RFC 8441 §5)."""
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            assert stream.is_tunnel
-            stream.is_accepted = True
-            self.begin_response(stream_id, 200, pairs, date)
-
-    def send_body(self, stream_id: int, data: bytes) -> None:
-        """A piece of the answer's body. Raises ValueError, and sends nothing, if the announced length is exceeded."""
-        stream = self._streams.get(stream_id)
-        if stream is None or not data or stream.is_silent:
-            return
-        assert stream.answer == ANSWERING, "no answer has begun"
-        if stream.to_send is not None:
-            if len(data) > stream.to_send:
-                raise ValueError(f"{len(data) - stream.to_send} bytes more than the announced Content-Length")
-            stream.to_send -= len(data)
-        self._output.put(stream, data)
-
-    def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
-        """The answer's body is complete.
-
-        Raises ValueError for what cannot be a trailer, and if the announced length is not reached; the stream is then reset, which tells the peer.
-        """
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            return
-        assert stream.answer == ANSWERING, "no answer has begun"
-        if stream.to_send:
-            missing = stream.to_send
-            self.reset(stream_id, INTERNAL_ERROR)
-            raise ValueError(f"{missing} bytes less than the announced Content-Length")
-        if trailers and not stream.is_silent:
-            stream.trailers, own = self._encoder.check(list(trailers))
-            if own:
-                raise ValueError(f"not allowed in trailers: {', '.join(own)}")
-        stream.answer = ANSWERED
-        self._output.queue(stream)
-
-    def fail(self, stream_id: int, error: PeerError, pairs: HeaderPairs, body: bytes, date: str) -> None:
-        """Answer with `error` if nothing of a final answer was sent, and end the stream: after RequestFailed, or when time is up."""
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            return
-        if stream.answer == UNANSWERED:
-            # RFC 9113 §8.1.1: a malformed request may be answered before its stream is reset for it. Then the answer does not end the stream: of one
-            # that both sides have ended nothing may be said any more.
-            stream.reset_code = PROTOCOL_ERROR if error.status_code == 400 else NO_ERROR
-            self.respond(stream_id, error.status_code, pairs, body, date)
-        elif stream.answer == ANSWERING:
-            self.reset(stream_id, PROTOCOL_ERROR)
-
-    def reset(self, stream_id: int, code: int = CANCEL) -> None:
-        """Give the stream up; what is not sent is lost."""
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            self._output.reset(stream, code)
-            self._forget(stream)
-
-    def pending(self, stream_id: int) -> int:
-        """Bytes of the answer's body that wait for the peer's windows or for their turn."""
-        stream = self._streams.get(stream_id)
-        return 0 if stream is None else stream.buffered
-
-    @property
-    def buffered(self) -> int:
-        """... of all answers."""
-        return self._output.buffered
-
-    def sent(self, stream_id: int) -> int:
-        """Bytes of the answer's body that did not have to wait any more. Grows as long as the peer reads."""
-        stream = self._streams.get(stream_id)
-        return 0 if stream is None else stream.sent
-
-    def _begin_answer(self, stream_id: int, status: int) -> Stream | None:
-        if status < 200 or status > 999:
-            raise ValueError(f"not a final status: {status}")
-        stream = self._streams.get(stream_id)
-        assert stream is None or stream.answer == UNANSWERED, "answered twice"
-        return stream
-
-    def _finish(self, stream: Stream) -> None:
-        """The answer is complete in the output. What is still to come of the request nobody wants (RFC 9113 §8.1), or it was malformed."""
-        stream_id = stream.id
-        del self._streams[stream_id]
-        self.finished.append(stream_id)
-        self._answers += 1
-        if stream.reset_code or (not stream.is_ended and not stream.is_accepted):  # the peer ends its half of a tunnel by itself
-            self._output.reset(stream, stream.reset_code)
-        self._settle(stream)
-
-    def _forget(self, stream: Stream) -> None:
-        """It was reset."""
-        del self._streams[stream.id]
-        self._output.forget(stream)
-        self._settle(stream)
-
-    def _settle(self, stream: Stream) -> None:
-        """Give back to the connection's window what the stream held of it."""
-        if stream.unacknowledged:
-            self._acknowledge.pop(stream.id, None)
-            self._conn.acknowledge_received_data(stream.unacknowledged, stream.id)
-            self._output.from_h2 = True
-            stream.unacknowledged = 0
-
     # --- output --------------------------------------------------------------------------------------------------------------------
 
     def data_to_send(self) -> bytes:
@@ -710,16 +468,3 @@ _HANDLERS: dict[type, Any] = {
     RemoteSettingsChanged: Http2._on_settings,
     PingAckReceived: Http2._on_ping_ack,
 }
-
-
-@cache
-def _local_settings(max_streams: int) -> Settings:
-    """What h2 is told of our settings. Shared by all connections, for none changes them and each would take 5 KB.
-
-    h2 ends the connection of a peer with too many streams. It is only let do so far beyond what we refuse, stream by stream.
-    """
-    return Settings(client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: 2 * max_streams + 100})
-
-
-def _numeral(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,7 +1,7 @@
-"""Bytes -> frames of HTTP/2, and how many frames that ask for nothing a peer may send.
+"""Frames of HTTP/2: cutting the input into frames, and encoding those that h2 does not write (RFC 9113 §4, §6).
 
-h2 gets its input frame by frame from here, because some things have to be decided before it: it would hold a frame of 16 MiB before it refuses its
-length, it takes a GOAWAY of the peer for the end of the connection, and it does not count what costs us work and the peer nothing.
+h2 gets its input frame by frame from `FrameReader`, because some decisions come before h2: it would buffer a frame of 16 MiB before it refuses its
+length, it takes a GOAWAY of the peer for the end of the connection, and it does not count frames (`http2_flood_limits`).
 """
 
 from __future__ import annotations
@@ -130,58 +130,3 @@ class FrameReader:
             return True
         held = len(self._data) - self._position
         return held > 0 and (held < 4 or self._data[self._position + 3] != DATA)
-
-
-# --- floods -----------------------------------------------------------------------------------------------------------------------------
-
-EMPTY_DATA = 11  # DATA without data that does not end its stream
-OUR_RESET = 12  # a stream that the peer made us reset (CVE-2025-8671)
-
-
-@dataclass(frozen=True)
-class Allowance:
-    """So many frames at once, and so many more with each second that passes."""
-
-    burst: int
-    per_second: int
-    name: str
-
-
-# What a well-behaved peer stays far below. Each of these costs us work, and some an answer, without asking for anything.
-ALLOWANCES = {
-    PRIORITY: Allowance(1000, 100, "PRIORITY"),
-    RST_STREAM: Allowance(300, 30, "RST_STREAM"),  # a page given up cancels all that it asked for; CVE-2023-44487 sent thousands a second
-    SETTINGS: Allowance(100, 5, "SETTINGS"),
-    PUSH_PROMISE: Allowance(1, 0, "PUSH_PROMISE"),
-    PING: Allowance(200, 10, "PING"),  # some clients send one with every WINDOW_UPDATE to measure the line
-    GOAWAY: Allowance(10, 1, "GOAWAY"),
-    WINDOW_UPDATE: Allowance(2000, 100, "WINDOW_UPDATE"),  # and WINDOW_UPDATES_PER_FRAME with each DATA frame of ours
-    CONTINUATION: Allowance(200, 20, "CONTINUATION"),  # CVE-2024-27316
-    UNKNOWN: Allowance(1000, 100, "unknown"),
-    EMPTY_DATA: Allowance(200, 10, "empty DATA"),
-    OUR_RESET: Allowance(300, 30, "refused"),
-}
-WINDOW_UPDATES_PER_FRAME = 2  # a simple client answers each DATA frame with one for the stream and one for the connection
-
-
-class FrameRateLimiter:
-    """How many frames of each kind the peer may still send. DATA with data and HEADERS are not counted here."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = [ALLOWANCES[kind].burst if kind in ALLOWANCES else 0 for kind in range(OUR_RESET + 1)]
-
-    def consume(self, kind: int) -> None:
-        """One frame of this kind. Raises ConnectionFault if it is one too many."""
-        left = self._left[kind] = self._left[kind] - 1
-        if left < 0:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, f"Too many {ALLOWANCES[kind].name} frames")
-
-    def refill(self, kind: int, count: int) -> None:
-        self._left[kind] = min(self._left[kind] + count, ALLOWANCES[kind].burst)
-
-    def tick(self, seconds: int) -> None:
-        """Time has passed."""
-        for kind, allowance in ALLOWANCES.items():
-            self.refill(kind, allowance.per_second * seconds)

@@ -105,15 +105,11 @@ def parse_head(fields: RawPairs) -> ParsedHead:
     pseudo: dict[bytes, str] = {}
     pairs: HeaderPairs = []
     host: str | None = None
-    cookie: int | None = None  # position among the pairs
+    cookie: int | None = None  # index in `pairs`
     for name, value in fields:
         if name[:1] == b":":
-            if name in pseudo or name == b":path":
-                raise PeerError(f"{name.decode('ascii')} twice")
-            if name not in _PSEUDO_FIELDS:
-                raise PeerError("An unknown pseudo-header field")
-            if pairs or host is not None:
-                raise PeerError("A pseudo-header field after a field")
+            if pairs or host is not None or name in pseudo or name not in _PSEUDO_FIELDS:
+                raise _pseudo_field_error(name, pseudo)
             pseudo[name] = check_value(name, value)
             continue
         text = check_field(name, value)
@@ -130,28 +126,49 @@ def parse_head(fields: RawPairs) -> ParsedHead:
     method = pseudo.get(b":method", "")
     if _METHOD.fullmatch(method) is None:
         raise PeerError("Missing or malformed :method")
-    authority = pseudo.get(b":authority")
-    if authority is None:
-        authority = host
-    elif host is not None and host != authority:
-        raise PeerError(":authority and Host are different")
-    if not authority:
-        raise PeerError("Missing :authority and Host header")
-    if HOST.fullmatch(authority) is None:
-        raise PeerError("Invalid :authority or Host header")
+    authority = pseudo.get(b":authority", host)
+    if not authority or (host is not None and host != authority) or HOST.fullmatch(authority) is None:
+        raise _authority_error(authority, host)
     pairs.insert(0, ("host", authority))
-    protocol = pseudo.get(b":protocol", "")
-    if method == "CONNECT" and not protocol:
-        if b":scheme" in pseudo:
-            raise PeerError("CONNECT with a :scheme and without a :protocol")
-        return ParsedHead(method, HeaderBlock(pairs), None, False, "")
+    if method == "CONNECT":
+        return _connect_head(pseudo, pairs)
     if pseudo.get(b":scheme") not in ("http", "https"):
         raise PeerError("Missing :scheme, or neither http nor https")
     if b":protocol" in pseudo:
-        if method != "CONNECT" or _METHOD.fullmatch(protocol) is None:
-            raise PeerError("A :protocol without CONNECT, or malformed")
-        method = "GET"  # what the handshake is to an application, as with HTTP/1.1
-    return ParsedHead(method, *_interpret(pairs), protocol.lower())
+        raise PeerError("A :protocol without CONNECT, or malformed")
+    return ParsedHead(method, *_interpret(pairs), "")
+
+
+def _pseudo_field_error(name: bytes, pseudo: dict[bytes, str]) -> PeerError:
+    """What is wrong with a pseudo-header field after those in `pseudo`."""
+    if name in pseudo or name == b":path":
+        return PeerError(f"{name.decode('ascii')} twice")
+    if name not in _PSEUDO_FIELDS:
+        return PeerError("An unknown pseudo-header field")
+    return PeerError("A pseudo-header field after a field")
+
+
+def _authority_error(authority: str | None, host: str | None) -> PeerError:
+    if host is not None and host != authority:
+        return PeerError(":authority and Host are different")
+    if not authority:
+        return PeerError("Missing :authority and Host header")
+    return PeerError("Invalid :authority or Host header")
+
+
+def _connect_head(pseudo: dict[bytes, str], pairs: HeaderPairs) -> ParsedHead:
+    """The head of a CONNECT request: an extended one has a `:protocol` (RFC 8441 §4)."""
+    protocol = pseudo.get(b":protocol", "")
+    if not protocol:
+        if b":scheme" in pseudo:
+            raise PeerError("CONNECT with a :scheme and without a :protocol")
+        return ParsedHead("CONNECT", HeaderBlock(pairs), None, False, "")
+    if pseudo.get(b":scheme") not in ("http", "https"):
+        raise PeerError("Missing :scheme, or neither http nor https")
+    if _METHOD.fullmatch(protocol) is None:
+        raise PeerError("A :protocol without CONNECT, or malformed")
+    # The handshake is a GET for the application, as with HTTP/1.1.
+    return ParsedHead("GET", *_interpret(pairs), protocol.lower())
 
 
 def _interpret(pairs: HeaderPairs) -> tuple[HeaderBlock, int | None, bool]:

@@ -11,7 +11,7 @@ from svc.messages import HeaderPairs
 from svc.protocol.events import DataReceived, Event, RequestCancelled, RequestEnded, RequestFailed, RequestReceived
 from svc.protocol.http1 import Limits
 from svc.protocol.http2_fields import DecodedFields
-from svc.protocol.http2_frames import OUR_RESET, FrameRateLimiter
+from svc.protocol.http2_flood_limits import OUR_RESET, FrameRateLimiter
 from svc.protocol.http2_head import ParsedHead, interpret_head, interpret_trailers
 from svc.protocol.http2_stream import Stream
 

@@ -19,13 +19,12 @@ from svc.protocol.events import (
     RequestReceived,
 )
 from svc.protocol.http1 import Limits
-from svc.protocol.http2 import BODY_WINDOW, BUFFER_MAX, CONNECTION_WINDOW, HEADER_BLOCK_MAX, MAX_STREAMS, STREAM_WINDOW, Http2
+from svc.protocol.http2 import Http2
+from svc.protocol.http2_flood_limits import ALLOWANCES, BUFFER_MAX, EMPTY_DATA, HEADER_BLOCK_MAX, MAX_STREAMS, OUR_RESET
 from svc.protocol.http2_frames import (
-    ALLOWANCES,
     CANCEL,
     CONTINUATION,
     DATA,
-    EMPTY_DATA,
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
@@ -34,7 +33,6 @@ from svc.protocol.http2_frames import (
     HEADERS,
     INTERNAL_ERROR,
     NO_ERROR,
-    OUR_RESET,
     PING,
     PREFACE,
     PRIORITY,
@@ -49,6 +47,7 @@ from svc.protocol.http2_frames import (
     encode_reset,
 )
 from svc.protocol.http2_output import OUTPUT_MAX
+from svc.protocol.http2_setup import BODY_WINDOW, CONNECTION_WINDOW, STREAM_WINDOW
 from tests.support.http2 import Answer, ClientEnd
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"

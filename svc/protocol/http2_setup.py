@@ -1,0 +1,64 @@
+"""An h2 connection set up for the server's side of HTTP/2, and the flow-control windows that we open for request bodies (RFC 9113 §5.2, §6.5)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionInputs, H2Connection
+from h2.settings import SettingCodes, Settings
+
+from svc.protocol.http2_fields import FieldDecoder, FieldEncoder
+from svc.protocol.http2_frames import PREFACE, encode_settings
+
+STREAM_WINDOW = 65535  # bytes of a request body that may be unread, to begin with: the default of the standard
+BODY_WINDOW = 1 << 20  # ... once the body has been read that far: at 64 KiB a round trip, uploads over long lines are slow
+CONNECTION_WINDOW = 4 << 20  # ... of all bodies of a connection together; a WINDOW_UPDATE after our SETTINGS opens it
+
+_NO_RFC7540_PRIORITIES = 9  # RFC 9218 §2.1
+
+_CONFIG = H2Configuration(
+    client_side=False,
+    header_encoding=None,
+    validate_inbound_headers=False,
+    normalize_inbound_headers=False,
+    validate_outbound_headers=False,
+    normalize_outbound_headers=False,
+)
+
+
+class ServerConnection(H2Connection):
+    """`decoder` and `encoder` are our own codecs, which h2 uses for the streams that it knows."""
+
+    MAX_CLOSED_STREAMS = 1000  # how closed streams ended; h2 would keep 65,536 of them, 10 MB a connection
+
+    def __init__(self, decoder: FieldDecoder, encoder: FieldEncoder, max_streams: int) -> None:
+        super().__init__(_CONFIG)
+        self.local_settings = _local_settings(max_streams)
+        self.decoder = decoder
+        self.encoder = encoder  # type: ignore[assignment]
+        self.initiate_connection()
+        self.clear_outbound_data_buffer()
+        self.receive_data(PREFACE)  # that of the peer is checked by FrameReader
+        self.state_machine.process_input(ConnectionInputs.RECV_HEADERS)  # h2 then lets us answer streams that it has not seen
+
+
+def first_settings(max_streams: int, max_header_size: int) -> bytes:
+    """The SETTINGS frame that begins our side of the connection."""
+    return encode_settings(
+        {
+            SettingCodes.MAX_CONCURRENT_STREAMS: max_streams,
+            SettingCodes.MAX_HEADER_LIST_SIZE: max_header_size,
+            SettingCodes.ENABLE_CONNECT_PROTOCOL: 1,
+            _NO_RFC7540_PRIORITIES: 1,
+        }
+    )
+
+
+@cache
+def _local_settings(max_streams: int) -> Settings:
+    """Our settings as h2 knows them. Shared by all connections: none changes them, and each copy would take 5 KB.
+
+    h2 ends the connection of a peer with too many streams. Its limit is far beyond ours, so that we refuse single streams instead.
+    """
+    return Settings(client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: 2 * max_streams + 100})
