@@ -24,6 +24,7 @@ APP = Path(__file__).parent / "app"
 OBSERVED = Path(__file__).parent.parent / "support" / "observed"
 PASSWORD = "correct horse"
 GROWTH_MAX = 128 << 20  # bytes of memory that the tests of a module may add to a server: caches fill
+STARTED = b"successfully started"
 START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
 
 
@@ -83,20 +84,28 @@ class Process:
         if not self._own_keys:
             self.root.mkdir(mode=0o700, exist_ok=True)
             TokenKeys(self.root / "keys", bits=2048).prepare()
+        written, logged = (path.stat().st_size if path.exists() else 0 for path in (self.log, self._log_file))
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
         if self not in Process.started:
             Process.started.append(self)
         deadline = time.monotonic() + START_LIMIT
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return self
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    self.kill()
-                    raise AssertionError(f"did not start: {self.output()}") from None
-                time.sleep(0.05)
+        while not (self._said_since(self.log, written) or self._said_since(self._log_file, logged)):  # the last port listens by then
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"did not start: {self.output()}")
+            time.sleep(0.01)
+        return self
+
+    @staticmethod
+    def _said_since(path: Path, offset: int) -> bool:
+        """Whether the server has written to a file, behind this offset, that it is started."""
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return STARTED in file.read()
+        except FileNotFoundError:
+            return False
 
     @property
     def is_running(self) -> bool:
@@ -105,9 +114,12 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    @property
+    def _log_file(self) -> Path:
+        return self.root / "log" / "svc.log"
+
     def logged(self) -> str:
-        path = self.root / "log" / "svc.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
