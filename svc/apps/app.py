@@ -21,8 +21,7 @@ from svc.store import Store
 from svc.store.schema import TableDefinition
 
 if TYPE_CHECKING:
-    from svc.realtime.hub import Hub
-    from svc.realtime.live import LiveQueries
+    from svc.realtime.realtime import Realtime
 
 # Without a config.yaml (applications §10.1).
 DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
@@ -71,13 +70,12 @@ def load_app(
     known: Mapping[str, Mapping[str, TableDefinition]],
     *,
     operations: Mapping[str, bool] | None = None,
-    hub: Hub | None = None,
-    live: LiveQueries | None = None,
+    realtime: Realtime | None = None,
 ) -> App:
     """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
     `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: each
-    operation and group -> whether the list of a role may hold it, None: it may hold anything. `hub`, `live`: where the events of its tables come from.
+    operation and group -> whether the list of a role may hold it, None: it may hold anything. `realtime`: the source of the events of its tables.
     """
     app = App(directory.resolve().name, directory, {})
     status = app.entries["config"] = EntryStatus()
@@ -92,7 +90,7 @@ def load_app(
             continue
         status = app.entries[key] = EntryStatus()
         if key == "graphqlSchema":
-            _load_schema(app, entry, status, store, resources, queries, known, hub, live)
+            _load_schema(app, entry, status, store, resources, queries, known, realtime)
         elif key == "roles":
             _load_roles(app, entry, status, store, operations)
         else:
@@ -159,8 +157,7 @@ def _load_schema(
     resources: Resources,
     queries: QueryCache,
     known: Mapping[str, Mapping[str, TableDefinition]],
-    hub: Hub | None,
-    live: LiveQueries | None,
+    realtime: Realtime | None,
 ) -> None:
     pattern = entry.get("files", "*.graphql") if isinstance(entry, dict) else entry if isinstance(entry, str) else "*.graphql"
     texts: list[tuple[str, str]] = []
@@ -195,8 +192,7 @@ def _load_schema(
                 path=definition.export.path,
                 allow_full_scan=bool(options.get("allowFullScan")),
                 shows_record_count=bool(options.get("includeExpensiveRecordCountEstimates")),
-                hub=hub,
-                live=live,
+                realtime=realtime,
             )
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:

@@ -15,9 +15,10 @@ from typing import Any
 from svc.content.json_type import encode_json
 from svc.content.values import whole_text
 from svc.realtime.event import Event
+from svc.realtime.resume import LIVE_QUERY_ID
 
 RETRY = b"retry: 3000\n\n"  # ms until a browser connects again; once, at the start
-RETRY_LIVE = b"id: 0\nretry: 3000\n\n"  # who connects again, after whatever he got of a live query, tells by an id that he did
+RETRY_LIVE = b"id: %d\nretry: 3000\n\n" % LIVE_QUERY_ID  # see `realtime.resume`
 KEEP_ALIVE = b": keep-alive\n\n"
 BLOCK = "block"  # keys in the memo of an event
 JSON = "json"

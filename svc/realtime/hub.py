@@ -29,7 +29,8 @@ from svc.query.select import enumerable_select, validate_select
 from svc.realtime.changes import Change, View
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
-from svc.realtime.history import MAX_PAST_EVENTS, CurrentRecords, LogReplay, PastEvents, Progress, Stage
+from svc.realtime.history import MAX_PAST_EVENTS, Progress
+from svc.realtime.resume import first_stage
 from svc.realtime.subscriber_group import MAX_MISSED, MAX_WEIGHT, SubscriberGroup, event_predicate
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
@@ -109,7 +110,7 @@ class Hub:
         followed = self._follow(database)
         try:
             subscription = Subscription(self, request, self._audience(followed, table, target, request, view))
-            subscription.stages.append(self._first_stage(subscription, request, target))
+            subscription.stages.append(first_stage(subscription, request, target))
             if not table.audit:
                 table.keep_images()
         except BaseException:
@@ -125,25 +126,6 @@ class Hub:
         if listener is not None:
             subscription.on("data", listener)
         return subscription
-
-    def _first_stage(self, subscription: Subscription, request: SubscriptionRequest, target: Target) -> Stage:
-        table = request.table
-        log, txn = table.database.log, table.database.snapshot()
-        newest = log.newest_lsn(txn)
-        after, since, count = request.after, request.start_time, request.previous_count
-        if after is not None and max(log.first_lsn(txn), 1) <= after + 1 <= newest + 1:
-            forward = LogReplay(subscription, after)
-            return PastEvents(subscription, table, MAX_PAST_EVENTS, after=after, instead=forward) if target.is_record else forward
-        if count:
-            return PastEvents(subscription, table, count, since=since)
-        if since is not None:
-            first = max(log.first_since(txn, since, table.database.node) - 1, 0)
-            forward = LogReplay(subscription, first, since=since, until=newest)
-            return PastEvents(subscription, table, MAX_PAST_EVENTS, since=since, instead=forward) if target.is_record else forward
-        if count == 0 or (request.omit_current and after is None):
-            return LogReplay(subscription, newest)
-        key_prefix = None if request.key is not None or not request.prefix else request.prefix
-        return CurrentRecords(subscription, table, request.where, key_prefix)
 
     def _view(self, request: SubscriptionRequest, user: User | None) -> View:
         """How this user may see what was asked for. Raises AccessViolation."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from svc.errors import QuerySyntaxError
 from svc.messages import Request
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem
+from svc.realtime.resume import parse_event_id
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources.target import RequestTarget
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from svc.resources.table_resource import TableResource
 
 LIVE = "live() keeps the result of a whole query up to date"
-RECONNECTED = "The connection was made anew"
 
 
 def subscribed_query(resource: type[TableResource], target: RequestTarget) -> Query:
@@ -45,25 +45,10 @@ def subscription_request(resource: type[TableResource], query: Query, target: Re
         query.where,
         query.select,
         request.user,
-        after=resume_position(request.block.get("last-event-id")),
+        after=parse_event_id(request.block.get("last-event-id")),
         allow_full_scan=resource.allow_full_scan,
     )
 
 
 def _refused(call: str, text: str) -> QuerySyntaxError:
     return QuerySyntaxError(f"'{call}(...)' in a subscription", max(0, text.find(call)), text, LIVE)
-
-
-def resume_position(last_event_id: str | None) -> int | None:
-    """The position in the log that a client names in `Last-Event-ID`; None if it is none.
-
-    >>> resume_position("4711"), resume_position(" 12.75 "), resume_position("-1"), resume_position("x"), resume_position("1" * 99)
-    (4711, 12, None, None, None)
-    """
-    if last_event_id is None or len(last_event_id) > _MAX_LENGTH:
-        return None
-    whole, _, fraction = last_event_id.strip().partition(".")
-    return int(whole) if whole.isascii() and whole.isdecimal() and (not fraction or fraction.isdecimal()) else None
-
-
-_MAX_LENGTH = 24  # characters

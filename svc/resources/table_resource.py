@@ -22,7 +22,7 @@ from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.event import EventSource
 from svc.resources.resource import Created, PlannedQuery, Resource, StoredRecord
-from svc.resources.subscribing import RECONNECTED, subscribed_query, subscription_request
+from svc.resources.subscribing import subscribed_query, subscription_request
 from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
@@ -34,8 +34,7 @@ from svc.store.writing.write_set import Decide, Found
 
 if TYPE_CHECKING:
     from svc.auth.users import User
-    from svc.realtime.hub import Hub
-    from svc.realtime.live import LiveQueries
+    from svc.realtime.realtime import Realtime
 
 LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
 DELETE_STEP = 64  # records found by a DELETE between two looks at the clock
@@ -58,8 +57,7 @@ class TableResource(Resource):
     untyped_keys: ClassVar[bool] = False
     shows_record_count: ClassVar[bool] = False  # in its description
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
-    hub: ClassVar[Hub | None] = None  # where to subscribe; None: there are no events here
-    live: ClassVar[LiveQueries | None] = None
+    realtime: ClassVar[Realtime | None] = None  # None: the table has no events
     verbs = frozenset({"get", "search", "put", "patch", "post", "delete", "query", "subscribe", "connect", "publish"})
 
     @classmethod
@@ -244,15 +242,20 @@ class TableResource(Resource):
     @classmethod
     def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> EventSource:
         """The events of a record or a collection (realtime §1); with `live()`, those of a query's result."""
-        if cls.hub is None or cls.live is None:
+        if cls.realtime is None:
             raise cls.not_allowed("subscribe", request.method, target=target)
         query = subscribed_query(cls, target)
         if not query.live:
-            return cls.hub.subscribe(subscription_request(cls, query, target, request))
-        live = cls.live.subscribe(query, cls.table, request.user, key_prefix=target.prefix, allow_full_scan=cls.allow_full_scan)
-        if "last-event-id" in request.block.fields:
-            live.reset_reason = RECONNECTED  # who has rows from before has to forget them
-        return cast(EventSource, live)
+            return cls.realtime.subscribe(subscription_request(cls, query, target, request))
+        subscription = cls.realtime.subscribe_to_query(
+            query,
+            cls.table,
+            request.user,
+            key_prefix=target.prefix,
+            allow_full_scan=cls.allow_full_scan,
+            reconnected="last-event-id" in request.block.fields,
+        )
+        return cast(EventSource, subscription)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -549,10 +552,9 @@ def table_resource(
     path: str | None = None,
     allow_full_scan: bool = False,
     shows_record_count: bool = False,
-    hub: Hub | None = None,
-    live: LiveQueries | None = None,
+    realtime: Realtime | None = None,
 ) -> type[TableResource]:
-    """The resource class of `table`. `path`: its address, default the type's name. `hub`, `live`: where its events come from, if it has any."""
+    """The resource class of `table`. `path`: its address, default the type's name. `realtime`: the source of its events, if it has any."""
     name = path if path is not None else (table.definition.export.path if table.definition.export else table.name)
     return type(
         table.name,
@@ -561,8 +563,7 @@ def table_resource(
             "table": table,
             "store": store,
             "queries": queries,
-            "hub": hub,
-            "live": live,
+            "realtime": realtime,
             "name": name,
             "allow_full_scan": allow_full_scan,
             "shows_record_count": shows_record_count,

@@ -33,9 +33,7 @@ from svc.operations.operation_lists import known_entries
 from svc.operations.status import StatusBoard
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
-from svc.realtime.commit_feed import CommitFeed
-from svc.realtime.hub import Hub
-from svc.realtime.live import LiveQueries
+from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest.login import LOGIN_PATH
 from svc.root.data_version import ensure_version
@@ -175,9 +173,7 @@ class Server:
         self.resources = Resources()
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
-        feed = CommitFeed(self.store, self.loop, clock)
-        self.hub = Hub(self.store, feed, self.loop, clock, self.directory)
-        self.live = LiveQueries(self.store, feed, self.loop, clock, self.directory)
+        self.realtime = Realtime(self.store, self.loop, clock, self.directory)
         self.apps: list[App] = []
         self._load_apps(apps)
 
@@ -236,9 +232,7 @@ class Server:
         directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
         known: dict[str, dict[str, TableDefinition]] = {}
         for directory in [*directories, *extra]:
-            app = load_app(
-                directory, self.store, self.resources, self.queries, known, operations=known_entries(), hub=self.hub, live=self.live
-            )
+            app = load_app(directory, self.store, self.resources, self.queries, known, operations=known_entries(), realtime=self.realtime)
             self.apps.append(app)
             for definition in app.definitions:
                 known.setdefault(definition.database, {})[definition.type_name] = definition
@@ -432,8 +426,7 @@ class Server:
             self.operations_port.connections.end_turn()
         self.application_port.connections.close_all()
         self.operations_port.connections.close_all()
-        self.live.close()
-        self.hub.close()
+        self.realtime.close()
         self.loop.run_until_complete(self.node.jobs.stop())  # they report how they ended
         self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()

@@ -507,7 +507,7 @@ def test_a_live_query_is_what_its_query_gives(process: Process, prefix: str) -> 
                 apply(rows, stream.next())
             last = stream.last_id
         with EventClient(client, f"{query}&live()", last) as stream:
-            assert stream.next() == {"type": "reset", "reason": "The connection was made anew"}
+            assert stream.next() == {"type": "reset", "reason": "The client has reconnected"}
             assert stream.next()["type"] == "snapshot"
 
 

@@ -20,9 +20,7 @@ from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
-from svc.realtime.commit_feed import CommitFeed
-from svc.realtime.hub import Hub
-from svc.realtime.live import LiveQueries
+from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.store import Store
@@ -47,10 +45,8 @@ class Node:
         self.resources = Resources()
         self._loop = asyncio.new_event_loop()
         users = UserDirectory(self.store)
-        self.feed = CommitFeed(self.store, self._loop, self.clock)
-        self.hub = Hub(self.store, self.feed, self._loop, self.clock, users)
-        self.live = LiveQueries(self.store, self.feed, self._loop, self.clock, users)
-        self.app = load_app(app, self.store, self.resources, QueryCache(), {}, hub=self.hub, live=self.live)
+        self.realtime = Realtime(self.store, self._loop, self.clock, users)
+        self.app = load_app(app, self.store, self.resources, QueryCache(), {}, realtime=self.realtime)
         self.errors: list[tuple[str, BaseException | None]] = []
         self._executor = ThreadPoolExecutor(1)
 
@@ -120,9 +116,7 @@ class Node:
         self.connections.close_all()
         self.settle()
         self.check_that_nothing_is_left()
-        self.live.close()
-        self.hub.close()
-        self.feed.close()
+        self.realtime.close()
         self.store.close()
         self._executor.shutdown()
         self._loop.close()

@@ -181,10 +181,11 @@ class LiveQueries:
         )
 
     def close(self) -> None:
-        """End all subscriptions."""
+        """End all subscriptions. Harmless when done."""
         for subscription in list(self._subscriptions):
             subscription.end(EndReason.FINISHED)
-        self.store.on_drop.remove(self._dropped)
+        if self._dropped in self.store.on_drop:
+            self.store.on_drop.remove(self._dropped)
 
     def _what(self, subscription: LiveSubscription) -> tuple[Any, Query]:
         """What is asked, as far as the caller may: equal keys are one result."""

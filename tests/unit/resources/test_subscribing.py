@@ -15,7 +15,6 @@ from svc.messages import HeaderBlock, Request
 from svc.query.nodes import Comparator, Condition, Group, Query, Select, SelectItem
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources import RequestTarget, Resource, TableResource, parse_target
-from svc.resources.subscribing import resume_position
 from tests.support.events import FakeSource
 from tests.support.node import Node
 
@@ -29,20 +28,19 @@ type Path @table @export @splitSegments { id: ID @primaryKey  n: Int }
 
 
 class Asked:
-    """A hub and live queries that note what they are asked."""
+    """A `Realtime` that records what it is asked for."""
 
     def __init__(self) -> None:
         self.requests: list[SubscriptionRequest] = []
         self.queries: list[tuple[Any, ...]] = []
 
-    def subscribe(self, *arguments: Any, **options: Any) -> Any:
-        source: Any = FakeSource()
-        if len(arguments) == 1:
-            self.requests.append(arguments[0])
-        else:
-            source.reset_reason = None
-            self.queries.append((*arguments, options))
-        return source
+    def subscribe(self, request: SubscriptionRequest) -> Any:
+        self.requests.append(request)
+        return FakeSource()
+
+    def subscribe_to_query(self, *arguments: Any, **options: Any) -> Any:
+        self.queries.append((*arguments, options))
+        return FakeSource()
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def asked(node: Node) -> Asked:
     made = Asked()
     for registration in node.resources.values():
         resource = cast(Any, registration.resource)
-        resource.hub = resource.live = made
+        resource.realtime = made
     return made
 
 
@@ -126,16 +124,6 @@ def test_the_caller_and_his_position_go_along(node: Node, asked: Asked) -> None:
     assert asks(node, asked, "/Product/", last_event_id="x").after is None
 
 
-@pytest.mark.parametrize("text", ["", " ", "x", "-1", "1x", "0x10", "1e5", "NaN", "1.x", ".5", "1.-5", "٣", "9" * 30])
-def test_what_is_no_position(text: str) -> None:
-    assert resume_position(text) is None
-
-
-@pytest.mark.parametrize(("text", "position"), [("0", 0), ("12", 12), (" 12 ", 12), ("12.", 12), ("1767225600123.31", 1767225600123)])
-def test_positions(text: str, position: int) -> None:
-    assert resume_position(text) == position
-
-
 @pytest.mark.parametrize(
     ("query", "call", "position"),
     [
@@ -171,7 +159,7 @@ def test_live_queries_go_to_those_who_answer_them(node: Node, asked: Asked) -> N
         connect(node, "/Product/a/?price=gt=1&sort(price)&limit(3)&live()", caller, verb)
         query, table, asker, options = asked.queries[-1]
         assert isinstance(query, Query) and query.live and query.limit == 3
-        assert (table.name, asker, options) == ("Product", caller, {"key_prefix": "a/", "allow_full_scan": False})
+        assert (table.name, asker, options) == ("Product", caller, {"key_prefix": "a/", "allow_full_scan": False, "reconnected": False})
     assert not asked.requests
 
 
@@ -184,9 +172,10 @@ def test_a_live_query_of_one_record(node: Node, asked: Asked) -> None:
     assert isinstance(where, Group) and where.operator == "and" and where.members[0] == only
 
 
-def test_who_connects_to_a_live_query_again_has_to_forget(node: Node, asked: Asked) -> None:
-    assert connect(node, "/Product/?live()", user(node)).reset_reason is None
-    assert connect(node, "/Product/?live()", user(node), last_event_id="0").reset_reason == "The connection was made anew"
+def test_a_live_query_is_reset_for_a_client_that_reconnects(node: Node, asked: Asked) -> None:
+    for fields, expected in (({}, False), ({"last_event_id": "0"}, True), ({"last_event_id": "x"}, True)):
+        connect(node, "/Product/?live()", user(node), **fields)
+        assert asked.queries[-1][-1]["reconnected"] is expected
 
 
 # --- permission --------------------------------------------------------------------------------------------------------------------------
@@ -256,8 +245,8 @@ def test_a_subscribe_of_its_own_is_enough(node: Node) -> None:
     assert Own.allowed_methods() == ("OPTIONS",)
 
 
-def test_a_table_without_a_hub_has_no_events(node: Node) -> None:
+def test_a_table_without_realtime_has_no_events(node: Node) -> None:
     resource = cast(type[TableResource], node.resources["Brand"].resource)
-    resource.hub = None
+    resource.realtime = None
     with pytest.raises(MethodNotAllowed):
         connect(node, "/Brand/", user(node))
