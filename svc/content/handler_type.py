@@ -17,6 +17,7 @@ from typing import Any
 
 from svc.content.content_type import ContentType
 from svc.errors import BadBody, Problem
+from svc.loop import then
 from svc.store.schema import Attribute
 
 
@@ -54,7 +55,7 @@ class HandlerType(ContentType):
     def encode(self, value: Any) -> Any:
         """bytes, or an awaitable of bytes."""
         if self._serialize is not None:
-            return self._encoded(self._serialize(value))
+            return then(self._serialize(value), self._bytes)
         return self._joined(self.encode_stream(value))
 
     def encode_stream(self, value: Any) -> AsyncIterator[bytes]:
@@ -92,12 +93,6 @@ class HandlerType(ContentType):
             raise
         except ValueError as error:
             raise self._bad_body() from error
-
-    def _encoded(self, result: Any) -> Any:
-        return self._encoded_later(result) if inspect.isawaitable(result) else self._bytes(result)
-
-    async def _encoded_later(self, result: Awaitable[Any]) -> bytes:
-        return self._bytes(await result)
 
     def _bytes(self, result: Any) -> bytes:
         if isinstance(result, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType, run
@@ -17,6 +17,7 @@ from svc.content.values import is_blob
 from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
 from svc.http.raw_content import is_raw_content
+from svc.loop import then
 from svc.messages import Request
 from svc.resources import Resource, TableResource
 from svc.store.blobs import create_blob
@@ -105,11 +106,12 @@ class Bodies:
         coding = request.block.fields.get("content-encoding")
         if coding is None or not request.content or request.is_decoded:
             return value()
-        content = self._decoder.decode(coding, request.content, max_bytes)
-        if isinstance(content, bytes):
+
+        def go_on(content: bytes) -> Any:
             request.content, request.is_decoded = content, True
             return value()
-        return _later(request, content, value)
+
+        return then(self._decoder.decode(coding, request.content, max_bytes), go_on)
 
     def _value(self, request: Request, attributes: Mapping[str, Attribute] | None, slices: Slices | None = None) -> Any:
         """`attributes`: of the table that the value is for; None: it is for a resource's own code.
@@ -210,12 +212,6 @@ async def _untyped(body: bytes, slices: Slices | None) -> Any:
         return await _in_slices(decode_json_slices(body), slices)
     except BadBody:
         return raw_content(None, "", body)
-
-
-async def _later(request: Request, content: Awaitable[bytes], value: Callable[[], Any]) -> Any:
-    request.content, request.is_decoded = await content, True
-    result = value()
-    return await result if inspect.isawaitable(result) else result
 
 
 def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:

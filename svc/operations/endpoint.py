@@ -18,7 +18,8 @@ from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Ov
 from svc.http.bodies import media_type_of, parameters_of
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
-from svc.http.responses import ResponseBuilder, RestOptions
+from svc.http.response_parts import RestOptions
+from svc.http.responses import ResponseBuilder
 from svc.logs.redact import redacted
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call

@@ -17,7 +17,7 @@ from svc.content.content_type import ContentType, RowWriter
 from svc.content.csv_type import CsvType
 from svc.content.json_type import JsonType
 from svc.errors import ClientError
-from svc.http.responses import plan_shape
+from svc.http.row_responses import plan_shape
 from svc.http.row_stream import QueryExecution
 from svc.operations.call import Call
 from svc.operations.fields import bad_request

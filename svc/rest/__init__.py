@@ -1,6 +1,6 @@
 """REST over resources (contract: http.md). `Rest.handle(request)` turns a request into a response."""
 
-from svc.http.responses import RestOptions
+from svc.http.response_parts import RestOptions
 from svc.rest.rest import Rest
 
 __all__ = ["Rest", "RestOptions"]

@@ -21,7 +21,8 @@ from svc.http.decoding import RequestDecoder
 from svc.http.event_stream import EventStreams
 from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
-from svc.http.responses import ResponseBuilder, RestOptions
+from svc.http.response_parts import RestOptions
+from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.rest.login import PATHS as LOGIN_PATHS

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from svc.http.conditional import http_date
-from svc.http.responses import RestOptions, next_page
+from svc.http.response_parts import RestOptions
+from svc.http.row_responses import next_page
 from tests.support.node import Node
 
 RECORDS = 700  # more than a batch, more than a slice of a filtered scan

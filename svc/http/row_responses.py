@@ -1,0 +1,191 @@
+"""Responses with the rows of a query: complete, or streamed; explained plans; links to the next page (contract: http §6, §8)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, cast
+
+from svc.content.content_type import ANY_SHAPE, ContentType, Shape
+from svc.content.handler_type import HandlerType
+from svc.http.preferences import Preferences
+from svc.http.response_parts import PRIVATE, TABULAR, VARY, ResponseParts
+from svc.http.row_stream import HEAVY, QueryExecution, RowStream
+from svc.messages import HeaderPairs, Request, Response
+from svc.query.execution import result_columns
+from svc.query.explain import Explanation
+from svc.resources import PlannedQuery, RequestTarget
+
+PAGE_ROWS = 1000  # a query with a limit up to this is answered as a whole, with the address of its next page
+
+
+class RowResponses(ResponseParts):
+    """Responses with the rows of a query."""
+
+    def collection(self, request: Request, target: RequestTarget, rows: PlannedQuery, preferences: Preferences) -> Any:
+        """The rows of a query: at once if one slice finds them all; else an awaitable, which works a slice at a time."""
+        writer = self.writer(preferences, target)
+        if preferences.explain:
+            return self._explained(request, rows, writer)
+        limit = rows.plan.limit
+        whole = rows.plan.query.aggregate is not None or (limit is not None and limit <= PAGE_ROWS)
+        execution = QueryExecution(rows, native=writer.native, whole=whole, now=self._now, wall_ms=self._wall() * 1000, reader=request)
+        if isinstance(writer, HandlerType):
+            execution.keep()
+            return self._handled(request, rows, execution, writer)
+        try:
+            if execution.gather() and (execution.done or not (writer.needs_count or whole)):
+                return self._begun(request, rows, execution, writer)
+            execution.keep()  # a coroutine begins to run in a later turn
+        except BaseException:
+            execution.close()
+            raise
+        return self._gathered(request, rows, execution, writer)
+
+    async def _gathered(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType) -> Response:
+        """A query that takes longer than a slice. Cancelled when the peer closes the connection."""
+        try:
+            while True:
+                await execution.give_way()
+                if execution.gather():
+                    break
+            count = None
+            if writer.needs_count and not execution.done:
+                count_slice = execution.count()
+                count = count_slice()
+                while count is None:
+                    await execution.give_way()
+                    count = count_slice()
+            return self._begun(request, rows, execution, writer, count)
+        except BaseException:
+            execution.close()
+            raise
+
+    def _begun(
+        self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType, count: int | None = None
+    ) -> Response:
+        """The response: complete if all rows are found, else a stream of the rest."""
+        pairs = self._collection_pairs(request, writer)
+        aggregate = rows.plan.query.aggregate
+        if not execution.done or (execution.joins and execution.weight > HEAVY):
+            if not execution.done:
+                execution.keep()
+            pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
+            stream = RowStream(execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report)
+            return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
+        began = self._now()
+        if aggregate is not None and aggregate.kind == "count":
+            body = writer.encode(execution.found[0])
+        else:
+            found = execution.found
+            row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
+            body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
+        if (
+            rows.plan.limit and self._options.pages and request.method != "QUERY"
+        ):  # the query of QUERY is in its body, so no address repeats it
+            cursor = execution.run.next_cursor()
+            if cursor is not None:
+                pairs.append(("Link", f'<{next_page(request.query or "", cursor, rows.plan.limit)}>; rel="next"'))
+        execution.close()
+        pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
+        response = Response(body, 200, pairs=pairs)
+        if len(body) <= self.preferences(request).threshold:
+            return response
+        return self._compression.apply(request, response, writer.compressible)
+
+    async def _explained(self, request: Request, rows: PlannedQuery, writer: ContentType) -> Response:
+        """The plan with the measured counts of a run, instead of the records (`Prefer: explain`)."""
+        snapshot = rows.table.database.take_snapshot()
+        try:
+            explanation = Explanation(rows.plan, snapshot)
+            scan = 0.0
+            while True:
+                moment = self._now()
+                done = explanation.step()
+                scan += self._now() - moment
+                if done:
+                    break
+                await rows.table.database.store.slices.take()
+            result = explanation.result() | {
+                "planMilliseconds": round(rows.plan_seconds * 1000, 3),
+                "scanMilliseconds": round(scan * 1000, 3),
+            }
+        finally:
+            snapshot.abort()
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY, ("Preference-Applied", "explain")]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        response = self._respond(request, writer, writer.encode(result), 200, pairs)
+        return cast(Response, await response if inspect.isawaitable(response) else response)
+
+    async def _handled(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: HandlerType) -> Response:
+        """A collection in a content type of an application: as a stream if its handler takes one, else as a list."""
+        pairs = self._collection_pairs(request, writer)
+        pairs.append(_timing(rows.plan_seconds, 0.0, None))
+        values = execution.iter_values()
+        if writer.streams:
+            return self._compression.apply(request, Response(writer.encode_stream(values), 200, pairs=pairs), writer.compressible)
+        found = [value async for value in values]
+        aggregate = rows.plan.query.aggregate
+        result = writer.encode(found[0] if aggregate is not None and aggregate.kind == "count" else found)
+        body = await result if inspect.isawaitable(result) else result
+        return self._compression.apply(request, Response(body, 200, pairs=pairs), writer.compressible)
+
+    def _collection_pairs(self, request: Request, writer: ContentType) -> HeaderPairs:
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if writer.headers:
+            pairs += writer.headers
+        return pairs
+
+
+def next_page(query: str, cursor: str, limit: int) -> str:
+    """The address of the page behind `cursor`, as a reference relative to that of the first page: a proxy may have received the request
+    under another path. Only the first page skips records.
+
+    >>> next_page("price>5&after(x)&limit(1,3)", "AbC", 2)
+    '?price%3E5&limit(2)&after(AbC)'
+    """
+    kept = [term for term in _top_terms(query) if _PAGE_CALL.fullmatch(term) is None]
+    terms = "&".join((*kept, f"limit({limit})", f"after({cursor})"))
+    return f"?{terms}".replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
+
+
+def _top_terms(query: str) -> list[str]:
+    """The terms of a query, split at each `&` outside of brackets: a relation filter has a limit of its own.
+
+    >>> _top_terms("a=1&b[c=2&limit(3)]&limit(4)")
+    ['a=1', 'b[c=2&limit(3)]', 'limit(4)']
+    """
+    terms = [""]
+    depth = 0
+    for piece in query.split("&"):
+        terms[-1] = f"{terms[-1]}&{piece}" if depth else piece
+        depth += sum(map(piece.count, "([{")) - sum(map(piece.count, ")]}"))
+        if depth <= 0:
+            depth = 0
+            terms.append("")
+    return [term for term in terms if term]
+
+
+_PAGE_CALL = re.compile(r"(?:limit|after)\([^)]*\)")
+
+
+def plan_shape(rows: PlannedQuery) -> Shape:
+    plan = rows.plan
+    columns = result_columns(plan)
+    if rows.visible is not None:
+        columns = tuple([name for name in columns if name in rows.visible])
+    if plan.query.aggregate is not None:
+        return Shape(columns)
+    if plan.select is not None:
+        return Shape(columns, plan.select.shape)
+    return Shape(columns, open=not rows.table.definition.sealed and rows.visible is None)
+
+
+def _timing(plan: float, scan: float, serialise: float | None) -> tuple[str, str]:
+    """The `Server-Timing` field of a query, from seconds."""
+    if serialise is None:
+        return "Server-Timing", f"plan;dur={plan * 1000:.2f}, scan;dur={scan * 1000:.2f}"
+    return "Server-Timing", f"plan;dur={plan * 1000:.2f}, scan;dur={scan * 1000:.2f}, serialise;dur={serialise * 1000:.2f}"
