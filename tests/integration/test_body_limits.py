@@ -138,3 +138,18 @@ def test_one_large_record_is_read_over_turns(node: Node, content_type: str, enco
     assert status == 204
     assert turns > 3
     assert len(json.loads(node.connect().ask("GET", "/Product/1")[2])["specs"]) == 30_000
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [[[1, 2, 3]] * 60_000, {str(number): {"": [1]} for number in range(70_000)}, [0] * 200_001],
+    ids=["lists", "objects", "numbers"],
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+def test_a_record_of_too_many_values_is_refused(node: Node, method: str, specs: Any) -> None:
+    wire = node.connect()
+    body = json.dumps({"id": "many", "name": "n", "specs": specs}, separators=(",", ":")).encode()
+    status, _, answer = wire.ask(method, "/Product/" if method == "POST" else "/Product/many", body)
+    assert status == 400
+    assert json.loads(answer)["detail"] == "The record has more than 200000 values in its lists and objects"
+    assert wire.ask("GET", "/Product/many")[0] == 404

@@ -35,6 +35,7 @@ __all__ = ("EMPTY_KEYS", "MAX_DEPTH", "Add", "Key", "Validator", "autoconvert", 
 
 MAX_ATTRIBUTE_NAME_BYTES = 250  # of attributes that a dynamic table creates (operations §1.5)
 MAX_FAILURES = 100  # that one message names
+MAX_VALUES = 200_000  # in the lists and objects of one record, which is checked and encoded in one go: at most about 0.1 s
 
 
 class Add:
@@ -194,6 +195,10 @@ class Validator:
 
     def _check(self, data: dict[str, Any], source: str, failures: list[str]) -> dict[str, Any] | None:
         """The properties that are stored in another form than they came; None if there are none."""
+        containers = [value for value in data.values() if type(value) is dict or type(value) is list]
+        if containers and has_too_many_values(containers):
+            failures.append(f"The record has more than {MAX_VALUES} values in its lists and objects")
+            return None
         checkers = self._json if source == "json" else self._native
         changed = None
         for name, value in data.items():
@@ -266,3 +271,24 @@ def _time_value(attribute: Attribute, now_ms: float) -> object:
     moment = date_from_ms(now_ms)
     assert moment is not None
     return moment if attribute.type == "Date" else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def has_too_many_values(containers: list[Any]) -> bool:
+    """Whether lists and objects have more than MAX_VALUES values, those inside them included. What is nested too deep is another failure.
+
+    >>> has_too_many_values([[1, 2, 3], {"a": [4]}]), has_too_many_values([[[0] * 100_000], [[0] * 100_000]])
+    (False, True)
+    """
+    found = 0
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for container in containers:
+            found += len(container)
+            if found > MAX_VALUES:
+                return True
+            members = container.values() if type(container) is dict else container
+            inner += [member for member in members if type(member) is list or type(member) is dict]
+        if not inner:
+            break
+        containers = inner
+    return False
