@@ -142,7 +142,7 @@ def test_one_large_record_is_read_over_turns(node: Node, content_type: str, enco
 
 @pytest.mark.parametrize(
     "specs",
-    [[[1, 2, 3]] * 60_000, {str(number): {"": [1]} for number in range(70_000)}, [0] * 200_001],
+    [[[1, 2, 3]] * 60_000, {str(number): [0, 0, 0] for number in range(60_000)}, [0] * 200_001],
     ids=["lists", "objects", "numbers"],
 )
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
