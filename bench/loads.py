@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import records  # noqa: E402
 
 from svc.clock import SYSTEM_CLOCK  # noqa: E402
-from svc.server import GC_THRESHOLD  # noqa: E402
+from svc.server.instance import GC_THRESHOLD  # noqa: E402
 from svc.store import Table  # noqa: E402
 from svc.store.schema import Attribute, TableDefinition  # noqa: E402
 from svc.store.writing.bulk_write import bulk_write  # noqa: E402

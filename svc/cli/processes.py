@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RESTART_SECONDS = 60.0  # until the new server must answer
 GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def start(arguments: Arguments) -> int:
@@ -103,7 +103,7 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
         elif now - gone > GONE_SECONDS:
             print(f"svc has ended and was not started again, see {root / 'log'}", file=sys.stderr)
             return FAILED
-        Event().wait(LOOK_SECONDS)
+        Event().wait(POLL_SECONDS)
     print(f"svc does not answer within {RESTART_SECONDS:.0f} seconds, see {root / 'log'}", file=sys.stderr)
     return FAILED
 

@@ -137,7 +137,7 @@ def run_server(server: Server) -> int:
 
 def _tell_ready(config: Config, server: Server, https: bool) -> None:
     """Who started the server by hand sees that it runs; everything else is in the log."""
-    secure = config.http.secure_port if server.application_port.secure_port.is_open else None
+    secure = config.http.secure_port if server.application_port.is_secure_open else None
     if sys.stderr.isatty() and not config.logging.std_streams:
         ports = [f"port {config.http.port}"] if config.http.port is not None else []
         ports += [f"port {secure} with TLS"] if secure is not None else []
@@ -186,7 +186,7 @@ def _note_socket(config: Config) -> None:
     from svc.root.socket_path import socket_path
 
     configured = config.operations_api.network.domain_socket
-    record_socket(os.environ, configured, socket_path(configured))
+    record_socket(os.environ, configured, None if configured is None else socket_path(configured))
 
 
 def _compact_on_start(config: Config) -> Config:

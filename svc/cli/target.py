@@ -101,5 +101,4 @@ def local_target(installation: Installation, environ: Mapping[str, str]) -> Serv
     if stated is None and is_given(document, name):
         return None
     usual = socket_path(installation.root / Path(str(stated or "operations-server")).expanduser())
-    assert usual is not None
     return ServerAddress(socket=recorded_socket(environ, usual))

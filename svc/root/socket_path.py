@@ -10,10 +10,10 @@ from pathlib import Path
 MAX_SOCKET_PATH = 100  # bytes; systems take 104 to 108
 
 
-def socket_path(configured: Path | None) -> Path | None:
+def socket_path(configured: Path) -> Path:
     """The path to listen on and connect to: the configured one or, if that is too long for a socket, one in a private directory of the system's
     temporary area, the same each time for the same user and path."""
-    if configured is None or len(os.fsencode(configured)) <= MAX_SOCKET_PATH:
+    if len(os.fsencode(configured)) <= MAX_SOCKET_PATH:
         return configured
     name = blake2b(os.fsencode(configured), digest_size=8).hexdigest()
     return Path(tempfile.gettempdir()) / f"svc-{os.getuid()}" / f"{name}.sock"

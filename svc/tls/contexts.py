@@ -5,7 +5,7 @@ A context per certificate. A handshake begins with the default one, and takes an
 1. the name itself, then `*.` and the name without its first label; a stored certificate before one of the section, of two stored ones the newer;
 2. no match, or no name (clients that use an address): the first entry of the section, or the stored certificate for the same host.
 
-Files are looked at every LOOK_SECONDS, records when they change. What has changed is loaded; who is connected notices nothing. A new file that cannot
+Files are looked at every POLL_SECONDS, records when they change. What has changed is loaded; who is connected notices nothing. A new file that cannot
 be used keeps the old context in place and is told once. As certificate and key are two files, there is a moment when they do not fit: that is told only
 if the next look still finds it.
 
@@ -27,7 +27,7 @@ from svc.tls.entries import Entry, StoredCertificates, Unusable, read, stamp
 from svc.tls.mtls import Mtls
 from svc.tls.peer import PeerCertificate
 
-LOOK_SECONDS = 3.0  # between two looks at the files: new ones are in use soon, and a stat costs next to nothing
+POLL_SECONDS = 3.0  # polling interval of the files: new ones are in use soon, and a stat costs next to nothing
 
 _REASONS = {
     "KEY_VALUES_MISMATCH": "the key {key} does not belong to it",
@@ -85,7 +85,7 @@ class ServerContexts:
         self._default: ssl.SSLContext | None = None
         self._names: dict[str, ssl.SSLContext] = {}
         self._changes = 0  # of `stored`, as of the last look
-        self._next_look = 0.0
+        self._next_poll = 0.0
 
     # --- for handshakes ------------------------------------------------------------------------------------------------------------
 
@@ -133,11 +133,11 @@ class ServerContexts:
         self._log.info(f"{self._what} has {count} certificate{'s' if count > 1 else ''}")
         return True
 
-    def look(self) -> None:
-        """Load what has changed, if it is time to look again. Called about once a second."""
+    def refresh(self) -> None:
+        """Load changed files and records, once per POLL_SECONDS. Called about once a second."""
         now = self._now()
-        if self._default is not None and now >= self._next_look:
-            self._next_look = now + LOOK_SECONDS
+        if self._default is not None and now >= self._next_poll:
+            self._next_poll = now + POLL_SECONDS
             self._load()
 
     def _load(self, *, is_first: bool = False) -> list[str]:

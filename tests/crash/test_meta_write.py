@@ -19,10 +19,10 @@ import os, signal
 from pathlib import Path
 
 def fail(number, frame):
-    import svc.server
+    import svc.server.shutdown
     from tests.support.faults import refuse_meta_pages
     if number == signal.SIGUSR2:
-        svc.server.LASTING = 0.0  # as if the server had run for long
+        svc.server.shutdown.LASTING = 0.0  # as if the server had run for long
     refuse_meta_pages(Path(os.environ["ROOTPATH"]) / "database" / "data" / "data.mdb")
     Path(os.environ["ROOTPATH"], "refused").touch()
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from svc.clock import FakeClock
-from svc.tls.contexts import LOOK_SECONDS, ServerContexts
+from svc.tls.contexts import POLL_SECONDS, ServerContexts
 from svc.tls.entries import Entry
 from svc.tls.mtls import Mtls
 from tests.support.certificates import Authority, Pair, authority, client_context
@@ -83,9 +83,9 @@ class World:
         self.contexts = ServerContexts("http.securePort 9927", entries, log=self.log, clock=self.clock, stored=self.stored, **options)  # type: ignore[arg-type]
         return self.contexts.open()
 
-    def look(self) -> None:
-        self.clock.advance(LOOK_SECONDS)
-        self.contexts.look()
+    def refresh(self) -> None:
+        self.clock.advance(POLL_SECONDS)
+        self.contexts.refresh()
 
     def shown(self, host: str | None, **options: Any) -> str:
         """The common name of the certificate that a client sees who asks for this host."""
@@ -330,12 +330,12 @@ def test_no_entry_at_all(world: World) -> None:
 def test_new_files_are_used(world: World) -> None:
     world.open([world.make("old", file="a")])
     before = world.contexts.context
-    world.look()
+    world.refresh()
     assert world.contexts.context is before, "nothing has changed"
     world.make("new", file="a")
-    world.contexts.look()
+    world.contexts.refresh()
     assert world.shown(None) == "old", "not at every moment"
-    world.look()
+    world.refresh()
     assert world.shown(None) == "new"
     assert not world.log.warnings
 
@@ -346,14 +346,14 @@ def test_a_bad_new_file_keeps_the_old_context_and_is_told_once(world: World, how
     world.open([entry])
     part = spoil(world, entry, how)
     for _ in range(5):
-        world.look()
+        world.refresh()
     [line] = world.log.warnings
     assert part in line and line.endswith("the one before stays in use")
     assert world.shown(None) == "old"
     if how == "directory":
         entry.key.rmdir()
     world.make("new", file="a")
-    world.look()
+    world.refresh()
     assert world.shown(None) == "new"
     assert len(world.log.warnings) == 1
 
@@ -364,10 +364,10 @@ def test_the_moment_between_certificate_and_key_is_not_told(world: World) -> Non
     pair = authority().make("new")
     assert isinstance(entry.certificate, Path)
     entry.certificate.write_bytes(pair.pem)
-    world.look()
+    world.refresh()
     assert world.shown(None) == "old"
     entry.key.write_bytes(pair.key_pem)
-    world.look()
+    world.refresh()
     assert world.shown(None) == "new"
     assert not world.log.warnings
 
@@ -376,7 +376,7 @@ def test_a_connection_goes_on_while_certificates_change(world: World) -> None:
     world.open([world.make("old", file="a"), world.make("b.example")])
     client, server = world.shake_hands("a")
     world.make("new", file="a")
-    world.look()
+    world.refresh()
     client.write(b"still here")
     assert server.read(100) == b"still here"
     assert world.shown("new") == "new"
@@ -387,7 +387,7 @@ def test_tickets_stay_good_while_their_certificate_does(world: World) -> None:
     context = client_context(ssl.TLSVersion.TLSv1_3)
     client, _ = world.shake_hands("a.example", context=context)
     world.make("b.example", file="b")
-    world.look()
+    world.refresh()
     assert world.shake_hands("a.example", context=context, session=client.session)[0].session_reused
 
 
@@ -405,7 +405,7 @@ def test_records_of_other_processes_are_found_at_a_look(world: World) -> None:
     pair = authority().make("stored", ("b.example",))
     world.stored.of_servers.append(Entry("certificate x", pair.pem.decode(), pair.key_file))
     assert world.shown("b.example") == "one"
-    world.look()
+    world.refresh()
     assert world.shown("b.example") == "stored"
 
 
@@ -493,7 +493,7 @@ def test_an_authority_that_is_replaced_lets_nobody_of_the_old_one_in(world: Worl
     context = client_context(ssl.TLSVersion.TLSv1_3, certificate=authority().make("ann"))
     client, _ = world.shake_hands(None, context=context)
     file.write_bytes(Authority(tmp_path / "other", "Other").pair.pem)
-    world.look()
+    world.refresh()
     with pytest.raises(ssl.SSLError):
         world.shake_hands(None, context=context, session=client.session)
 
@@ -504,7 +504,7 @@ def test_an_authority_that_is_spoilt_changes_nothing(world: World, tmp_path: Pat
     world.open([world.make("a.example")], mtls=Mtls(required=True), authorities=[file])
     file.write_bytes(b"what?")
     for _ in range(3):
-        world.look()
+        world.refresh()
     [line] = world.log.warnings
     assert "ca.pem is not in PEM format" in line
     world.shake_hands(None, certificate=authority().make("ann"))

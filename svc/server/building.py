@@ -1,0 +1,138 @@
+"""Parts of an instance, made from its configuration: store, accounts, origins, applications."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+from svc.apps import App, load_app
+from svc.auth.first_super_user import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
+from svc.auth.origin_policy import OriginPolicy
+from svc.auth.users import UserDirectory
+from svc.auth.verifier import Verifier
+from svc.clock import Clock
+from svc.config import Config
+from svc.logs import Logger, Logs
+from svc.operations.operation_lists import known_entries
+from svc.query import QueryCache
+from svc.query.budget import QueryLimits, set_limits
+from svc.realtime.realtime import Realtime
+from svc.resources import Resources
+from svc.root.data_version import ensure_version
+from svc.store import Store
+from svc.store.blobs import ThreadHelper
+from svc.store.disk.reclamation import ReclamationSettings
+from svc.store.schema import TableDefinition
+from svc.store.snapshots import SnapshotLimits
+from svc.store.system import ensure_system
+from svc.store.writing.writer_queue import QueueLimits
+
+
+def open_store(config: Config, *, clock: Clock, loop: asyncio.AbstractEventLoop, executor: Executor) -> Store:
+    """The store with its system database, and the limits of queries. `executor`: threads for large values.
+
+    Raises Problem, or ConfigError for data of a newer version.
+    """
+    set_limits(QueryLimits(config.query.max_related_rows, config.query.max_bytes, config.query.max_time))
+    storage = config.storage
+    store = Store(
+        storage.path,
+        node=config.node.hostname,
+        write_async=storage.write_async,
+        audit=config.logging.audit_log,
+        log_retention=config.logging.audit_retention,
+        queue_limits=QueueLimits(config.http.request_queue_limit, storage.max_transaction_queue_time),
+        snapshot_limits=SnapshotLimits(storage.max_snapshot_age, storage.max_snapshot_growth),
+        reclamation=ReclamationSettings(storage.reclamation.threshold, storage.reclamation.interval),
+        blob_paths=storage.blob_paths,
+        compression=storage.compression,
+        clock=clock,
+    )
+    store.helper = ThreadHelper(loop, executor)
+    ensure_system(store)
+    ensure_version(store, clock)
+    return store
+
+
+def create_first_super_user(
+    config: Config, store: Store, username: str | None, password: str | None, on_created: Callable[[FirstSuperUser], None] | None
+) -> None:
+    """Create one where there is none, and call `on_created` with it."""
+    created = ensure_first_super_user(
+        store,
+        username,
+        password,
+        password_file=config.root / INITIAL_PASSWORD_FILE,
+        hash_function=config.authentication.hash_function,
+    )
+    if created is not None and on_created is not None:
+        on_created(created)
+
+
+def make_verifier(config: Config, directory: UserDirectory, clock: Clock) -> Verifier:
+    return Verifier(
+        directory,
+        cache_ttl=config.authentication.cache_ttl,
+        clock=clock,
+        hash_function=config.authentication.hash_function,
+        failure_delay=config.authentication.failure_delay,
+    )
+
+
+def application_origins(config: Config, logger: Logger) -> OriginPolicy:
+    """Whose pages may use the application's ports."""
+    network = config.operations_api.network
+    origins = OriginPolicy(
+        config.http.cors_access_list,
+        enabled=config.http.cors,
+        page_ports={"http": network.port, "https": network.secure_port},
+    )
+    _warn_of_invalid(origins, logger)
+    return origins
+
+
+def operations_origins(config: Config, logger: Logger) -> OriginPolicy:
+    """Whose pages may use the operations ports."""
+    network = config.operations_api.network
+    origins = OriginPolicy(network.cors_access_list, enabled=network.cors, setting="operationsApi.network.corsAccessList")
+    _warn_of_invalid(origins, logger)
+    return origins
+
+
+def _warn_of_invalid(origins: OriginPolicy, logger: Logger) -> None:
+    for entry in origins.invalid:
+        text = f"{origins.setting}: {entry!r} is not an origin such as https://shop.example or http://localhost:*, and lists nothing"
+        logger.warn(text)
+
+
+def load_apps(
+    config: Config,
+    extra: Sequence[Path],
+    store: Store,
+    resources: Resources,
+    queries: QueryCache,
+    realtime: Realtime,
+    logs: Logs,
+) -> list[App]:
+    """Load the applications in `componentsRoot`, then `extra`. Their faults are logged."""
+    if os.environ.get("SVC_SAFE_MODE"):
+        logs.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+        return []
+    root = config.components_root
+    directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
+    apps: list[App] = []
+    known: dict[str, dict[str, TableDefinition]] = {}
+    for directory in [*directories, *extra]:
+        app = load_app(directory, store, resources, queries, known, operations=known_entries(), realtime=realtime)
+        apps.append(app)
+        for definition in app.definitions:
+            known.setdefault(definition.database, {})[definition.type_name] = definition
+        for key, entry in app.entries.items():
+            logger = logs.get_logger(app.name, section=app.name)
+            for message in entry.messages:
+                log = logger.error if entry.status == "error" else logger.warn
+                log(f"{key}: {message}")
+    return apps

@@ -1,0 +1,130 @@
+"""What answers at the ports of an instance: the resources of the applications, and the operations (contract: http §14, operations §1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from svc.analytics import Recorder
+from svc.analytics.recorder import OPERATION_METHOD
+from svc.apps import App
+from svc.auth.identify import Identifier
+from svc.auth.origin_policy import OriginPolicy
+from svc.clock import Clock
+from svc.config import Config
+from svc.http.compression import Compression
+from svc.http.cors import OPERATIONS_METHODS, Cors
+from svc.http.decoding import RequestDecoder
+from svc.http.dispatch import Dispatcher
+from svc.logs import AccessLog, Logs
+from svc.operations.endpoint import OperationsEndpoint
+from svc.operations.node import Node
+from svc.operations.service import Operations
+from svc.resources import Resources
+from svc.rest import Rest, RestOptions
+from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
+from svc.websocket.resource_sockets import ResourceSockets
+
+LogError = Callable[[str, BaseException | None], None]
+
+
+def make_rest(
+    config: Config,
+    resources: Resources,
+    apps: Sequence[App],
+    *,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    log_error: LogError,
+    has_login: bool,
+) -> Rest:
+    """The REST interface to the resources. `has_login`: some application has a login page."""
+    return Rest(
+        resources,
+        clock,
+        _stream_reporter(log_error),
+        RestOptions(last_modified=any(_rest_option(app, "lastModified") for app in apps)),
+        compression=Compression(config.http.compression_threshold),
+        decoder=_decoder(config),
+        login=has_login,
+        loop=loop,
+    )
+
+
+def make_application_dispatcher(
+    config: Config,
+    rest: Rest,
+    resources: Resources,
+    identifier: Identifier,
+    origins: OriginPolicy,
+    recorder: Recorder,
+    *,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    executor: Executor,
+    logs: Logs,
+    log_error: LogError,
+) -> Dispatcher:
+    """The dispatcher of the application's ports: REST, and WebSockets on the same paths."""
+    upgrades = UpgradeListeners(WsListeners(WebSocketRegistry(loop, clock, recorder, log_error)))
+    upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
+    return Dispatcher(
+        rest,
+        identifier,
+        Cors(origins, config.http.cors_access_control_allow_headers, credentials=config.authentication.enable_sessions),
+        recorder,
+        clock,
+        loop,
+        executor,
+        log_error,
+        AccessLog.from_config(config, logs),
+        upgrades=upgrades,
+    )
+
+
+def make_operations_dispatcher(
+    node: Node,
+    identifier: Identifier,
+    origins: OriginPolicy,
+    recorder: Recorder,
+    *,
+    log_error: LogError,
+    is_ready: Callable[[], bool],
+) -> Dispatcher:
+    """The dispatcher of the operations ports. `is_ready`: the answer of `/ready`; no operation begins while it is False."""
+    config = node.config
+    endpoint = OperationsEndpoint(
+        Operations(node),
+        compression=Compression(config.http.compression_threshold),
+        decoder=_decoder(config),
+        report=_stream_reporter(log_error),
+        is_ready=is_ready,
+    )
+    cors = Cors(
+        origins,
+        config.http.cors_access_control_allow_headers,
+        credentials=config.authentication.enable_sessions,
+        methods=OPERATIONS_METHODS,
+    )
+    return Dispatcher(endpoint, identifier, cors, recorder, node.clock, node.loop, node.executor, log_error, None, OPERATION_METHOD)
+
+
+def _decoder(config: Config) -> RequestDecoder:
+    max_body = config.http.max_request_body_size
+    return RequestDecoder(max_body, max_body)
+
+
+def _stream_reporter(log_error: LogError) -> Callable[[BaseException], None]:
+    """Logs an error that ends a response after its head was sent."""
+
+    def report(error: BaseException) -> None:
+        log_error("while streaming an answer", error)
+
+    return report
+
+
+def _rest_option(app: App, name: str) -> Any:
+    options = app.config.get("rest")
+    return options.get(name) if isinstance(options, dict) else None

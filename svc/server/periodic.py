@@ -1,0 +1,122 @@
+"""The periodic work of an instance: deadlines, analytics, log files, maintenance of the store (contract: configuration §5, §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from svc.analytics import Analytics
+from svc.auth.users import UserDirectory
+from svc.clock import Clock
+from svc.config import Config
+from svc.errors import Problem
+from svc.logs import CHECK_SECONDS, LoggingWatch, Logs
+from svc.loop import TurnSelector
+from svc.server.ports import ServerPorts
+from svc.store import Store
+from svc.store.system import SYSTEM
+
+SWEEP_SECONDS = 1.0
+ROTATION_SECONDS = 60.0  # polling interval of the sizes of log files
+LOG_SECONDS = 0.5  # a line below `fatal` may wait this long to be written (configuration §5.3: within 1 s)
+MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
+MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
+
+
+class PeriodicWork:
+    """Timers on the loop, from `start` until the loop ends."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        directory: UserDirectory,
+        analytics: Analytics,
+        ports: Sequence[ServerPorts],
+        *,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        selector: TurnSelector,
+        logs: Logs,
+        log_error: Callable[[str, BaseException | None], None],
+        on_store_stopped: Callable[[Sequence[str]], None],
+    ) -> None:
+        """`on_store_stopped(databases)`: called with those that this process can no longer use."""
+        self._config = config
+        self._store = store
+        self._directory = directory
+        self._analytics = analytics
+        self._ports = ports
+        self._clock = clock
+        self._loop = loop
+        self._selector = selector
+        self._logs = logs
+        self._log_error = log_error
+        self._on_store_stopped = on_store_stopped
+        self._socket_bytes = (0, 0)  # received, sent: as of the last second
+
+    def start(self) -> None:
+        self._logs.on_pending = self._flush_logs_soon
+        self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._loop.call_later(ROTATION_SECONDS, self._rotate_logs)
+        self._loop.call_later(CHECK_SECONDS, self._reload_logging, LoggingWatch(self._config, self._logs))
+        self._loop.call_later(MAINTENANCE_PAUSE, self._maintain)
+
+    # --- once a second ---------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._selector.begin_turn = self._refresh_users if self._store.databases[SYSTEM].env.has_siblings() else None
+        now = self._clock.monotonic()
+        if stopped := self._store.stopped:
+            self._on_store_stopped(stopped)
+        for ports in self._ports:
+            ports.sweep(now)
+        self._store.snapshots.abort_due()
+        if self._config.storage.debug_long_transactions:
+            self._store.report_long_transactions()
+        self._record_socket_bytes()
+        if self._analytics.tick(self._selector.idle, self._selector.active):
+            self._loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    def _refresh_users(self) -> None:
+        """Take over what other processes have changed of users and roles, before the requests of the turn that begins."""
+        try:
+            self._directory.refresh()
+        except Problem as problem:
+            self._log_error(f"users and roles cannot be read: {problem.message}", None)
+
+    def _record_socket_bytes(self) -> None:
+        """Bytes that all sockets have received and sent in the last second, heads included; nothing for an idle second."""
+        connections = [ports.connections for ports in self._ports]
+        now = (sum(each.bytes_received for each in connections), sum(each.bytes_sent for each in connections))
+        for direction, before, count in zip(("received", "sent"), self._socket_bytes, now, strict=True):
+            if count > before:
+                self._analytics.recorder.record(count - before, "socket-bytes", type=direction)
+        self._socket_bytes = now
+
+    def _work_on_analytics(self) -> None:
+        if self._analytics.work(MAINTENANCE_SLICE):
+            self._loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    # --- at intervals of their own ---------------------------------------------------------------------------------------------------
+
+    def _rotate_logs(self) -> None:
+        self._loop.call_later(ROTATION_SECONDS, self._rotate_logs)
+        self._logs.maintain(self._store.reclamation.divisor)
+
+    def _reload_logging(self, watch: LoggingWatch) -> None:
+        self._loop.call_later(CHECK_SECONDS, self._reload_logging, watch)
+        watch.check()
+
+    def _flush_logs_soon(self) -> None:
+        """Lines wait to be written; this may be called on a helper thread."""
+        self._loop.call_soon_threadsafe(self._loop.call_later, LOG_SECONDS, self._logs.flush)
+
+    def _maintain(self) -> None:
+        try:
+            more = self._store.maintenance(MAINTENANCE_SLICE)
+        except Exception as error:
+            self._log_error("background work of the store", error)
+            more = False
+        self._loop.call_later(MAINTENANCE_PAUSE if more else SWEEP_SECONDS, self._maintain)

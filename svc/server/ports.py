@@ -1,0 +1,219 @@
+"""The ports of one server: HTTP, HTTPS and a Unix socket (contract: http §14, operations §1, configuration §2.2, §2.3).
+
+An instance has two servers, the rows APPLICATION and OPERATIONS; they listen, sweep and stop in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svc.clock import Clock
+from svc.config import Config, TlsSection
+from svc.config.sections import HttpSection, NetworkSection
+from svc.connection import Connections, Timeouts
+from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener, listen_at, listen_on
+from svc.connection.tls_handshake import TlsAcceptor, TlsPort
+from svc.http.dispatch import Dispatcher
+from svc.logs import Logs
+from svc.protocol.http1 import Limits
+from svc.root.socket_path import make_private_directory, socket_path
+from svc.tls.contexts import ServerContexts
+from svc.tls.entries import StoredCertificates, authorities_of_section, of_section
+from svc.tls.mtls import ClientCertificates, Mtls
+from svc.tls.revocation import Revocations, read_authorities
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """What distinguishes one server of an instance from the other.
+
+    `section`: of its settings, as messages name it. `purpose`: of the certificates that its TLS port shows (`tls.uses`). `reserved`: file
+    descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.
+    """
+
+    section: str
+    purpose: str
+    reserved: int
+    network: Callable[[Config], HttpSection | NetworkSection]
+    tls_entries: Callable[[Config], tuple[TlsSection, ...]]
+
+
+APPLICATION = ServerRow("http", "https", RESERVED_BY_APPLICATION, lambda config: config.http, lambda config: config.tls_entries)
+OPERATIONS = ServerRow(
+    "operationsApi.network",
+    "operations",
+    RESERVED_BY_OPERATIONS,
+    lambda config: config.operations_api.network,
+    lambda config: config.operations_tls_entries,
+)
+
+
+class PortCertificates:
+    """Certificates of a TLS port and of its clients. `clients`: maps client certificates to users, None if clients are asked for none."""
+
+    def __init__(
+        self, row: ServerRow, config: Config, stored: StoredCertificates, logs: Logs, clock: Clock, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.logger = logs.get_logger("tls", section="tls")
+        self._row = row
+        self._stored = stored
+        self._clock = clock
+        self._entries = row.tls_entries(config)
+        self._authorities = authorities_of_section(self._entries)
+        self._mtls = Mtls.from_setting(row.network(config).mtls)
+        self.clients = None if self._mtls is None else ClientCertificates(self._mtls, self._make_revocations(self._mtls, loop))
+
+    def _make_revocations(self, mtls: Mtls, loop: asyncio.AbstractEventLoop) -> Revocations | None:
+        if mtls.revocation is None:
+            return None
+
+        def authorities() -> list[bytes]:
+            return [*read_authorities(self._authorities), *(text.encode() for text in self._stored.authorities())]
+
+        return Revocations(mtls.revocation, authorities, loop=loop, clock=self._clock, log=self.logger)
+
+    def make_contexts(self, what: str, *, http2: bool) -> ServerContexts:
+        """`what`: the port as messages name it."""
+        return ServerContexts(
+            what,
+            of_section(self._entries, self._row.purpose),
+            log=self.logger,
+            clock=self._clock,
+            purpose=self._row.purpose,
+            stored=self._stored,
+            authorities=self._authorities,
+            mtls=self._mtls,
+            http2=http2,
+        )
+
+
+class ServerPorts:
+    """The listeners of one server and their connections.
+
+    `listeners`: as opened. `ports`: their numbers. `socket`: the path of the Unix socket, None without one.
+    """
+
+    def __init__(
+        self,
+        row: ServerRow,
+        config: Config,
+        dispatcher: Dispatcher,
+        certificates: PortCertificates,
+        *,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        logs: Logs,
+        date: Callable[[], str],
+        log_error: Callable[[str, BaseException | None], None],
+        routed: Callable[[bool], None],
+        record: Callable[[Any, str], None],
+        domain_socket: Path | None = None,
+    ) -> None:
+        """`routed`: called for each accepted connection (`connection.listener.Listener`). `record(value, metric)`: analytics of handshakes.
+        `domain_socket`: the configured path of the Unix socket."""
+        network = row.network(config)
+        self._row = row
+        self._network = network
+        self._certificates = certificates
+        self._domain_socket = domain_socket
+        self._loop = loop
+        self._routed = routed
+        self._record = record
+        self._warn = logs.logger.warn
+        self._contexts: ServerContexts | None = None
+        self.connections = Connections(
+            loop,
+            dispatcher,
+            clock,
+            limits=Limits(config.http.max_header_size, config.http.max_request_body_size),
+            timeouts=Timeouts(network.headers_timeout, network.timeout, network.keep_alive_timeout),
+            date=date,
+            log_error=log_error,
+            http2=network.http2,
+        )
+        self.listeners: list[Listener] = []
+
+    @property
+    def ports(self) -> list[int]:
+        return [listener.port for listener in self.listeners if listener.path is None]
+
+    @property
+    def socket(self) -> Path | None:
+        return next((listener.path for listener in self.listeners if listener.path is not None), None)
+
+    @property
+    def is_secure_open(self) -> bool:
+        """Whether the TLS port is open: it is not without a usable certificate."""
+        return self._contexts is not None
+
+    # --- opening and closing ---------------------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Open all of them, or raise OSError, whose text names the setting, with none open."""
+        row, network = self._row, self._network
+        try:
+            if network.port is not None:
+                self._open(f"{row.section}.port {network.port}", self._listen_plain, network.port)
+            if network.secure_port is not None:
+                self._open(f"{row.section}.securePort {network.secure_port}", self._listen_secure, network.secure_port)
+            if self._domain_socket is not None:
+                self._open(f"{row.section}.domainSocket {self._domain_socket}", self._listen_at, self._domain_socket)
+        except OSError:
+            self.discard()
+            raise
+
+    def _open(self, what: str, listen: Callable[[str, Any], Listener | None], address: int | Path) -> None:
+        try:
+            listener = listen(what, address)
+        except OSError as error:
+            raise OSError(error.errno, f"{what}: {error.strerror}") from None
+        if listener is not None:
+            self.listeners.append(listener)
+
+    def _listen_plain(self, what: str, port: int) -> Listener:
+        return Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn, reserved=self._row.reserved)
+
+    def _listen_secure(self, what: str, port: int) -> Listener | None:
+        """None if there is no certificate to show: the log says why."""
+        contexts = self._certificates.make_contexts(what, http2=self.connections.http2)
+        if not contexts.open():
+            return None
+        sock = listen_on(port)
+        self._contexts = contexts
+        logger, clients = self._certificates.logger, self._certificates.clients
+        acceptor = TlsAcceptor(self.connections, TlsPort(contexts, self._record, logger, None if clients is None else clients.revocations))
+        return Listener(sock, acceptor, self._loop, self._routed, logger.warn, "https", reserved=self._row.reserved)
+
+    def _listen_at(self, what: str, configured: Path) -> Listener:
+        path = socket_path(configured)
+        if path != configured:
+            make_private_directory(path.parent)
+        return Listener(listen_at(path), self.connections, self._loop, self._routed, self._warn, path=path)
+
+    def discard(self) -> None:
+        """Close what was opened and never started."""
+        for listener in self.listeners:
+            listener.discard()
+        self.listeners.clear()
+
+    # --- while it serves -------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for listener in self.listeners:
+            listener.start()
+
+    def sweep(self, now: float) -> None:
+        """Act on deadlines and on changed certificates. Called about once a second."""
+        self.connections.sweep(now)
+        if self._contexts is not None:
+            self._contexts.refresh()
+
+    def stop(self) -> None:
+        """Stop accepting; connections end after their current answer."""
+        for listener in self.listeners:
+            listener.stop()
+        self.connections.drain()

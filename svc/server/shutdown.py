@@ -1,0 +1,90 @@
+"""Stop and restart of a running instance: drain its connections, then stop the loop (contract: configuration §6.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from svc.clock import Clock
+from svc.logs import Logger
+from svc.server.ports import ServerPorts
+
+DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
+_DRAIN_POLL = 0.02  # polling interval of the connections that are still open
+LASTING = 60.0  # seconds: after a failed disk write, a process that has run for less ends instead of restarting, or it might do so again and again
+
+
+class Shutdown:
+    """`is_ready`: the answer of `/ready`, False from the first `stop` on. `restart_wanted`: the caller of the server starts it again.
+
+    `exit_status`: of the process. `is_closing`: the loop has ended.
+    """
+
+    def __init__(
+        self, application: ServerPorts, operations: ServerPorts, *, clock: Clock, loop: asyncio.AbstractEventLoop, logger: Logger
+    ) -> None:
+        self._application = application
+        self._operations = operations
+        self._clock = clock
+        self._loop = loop
+        self._logger = logger
+        self._started = clock.monotonic()
+        self._calls = 0
+        self.is_closing = False
+        self.restart_wanted = False
+        self.exit_status = 0
+
+    def stop(self) -> None:
+        """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
+        if self.is_closing:
+            return
+        self._calls += 1
+        if self._calls > 1:
+            self._loop.stop()
+            return
+        self._logger.notify("Stopping svc.")
+        self._application.stop()
+        self._wait_until_drained(self._clock.monotonic() + DRAIN_SECONDS)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._calls > 0
+
+    def stop_for_good(self) -> None:
+        """A signal: a restart that is under way becomes a stop."""
+        self.restart_wanted = False
+        self.stop()
+
+    def restart(self) -> None:
+        """Stop as `stop` does, once the answers under way are sent, with `restart_wanted` set."""
+        self._logger.notify("Restarting svc.")
+        self.restart_wanted = True
+        self._loop.call_soon(self.stop)
+
+    def end_with_store(self, databases: Sequence[str]) -> None:
+        """This process cannot use these databases any more (`store.env`, rule 6): restart, or end with status 1 for a supervisor to see it."""
+        if self.has_begun:
+            return
+        again = self._clock.monotonic() - self._started >= LASTING and not os.environ.get("SVC_EXIT_ON_RESTART")
+        self._logger.fatal(
+            f"a disk write of the database {', '.join(databases)} failed, after which this process can neither read nor write it;",
+            "starting again" if again else "ending with status 1",
+        )
+        if again:
+            self.restart()
+        else:
+            self.exit_status = 1
+            self.stop()
+
+    def _wait_until_drained(self, deadline: float) -> None:
+        """The application's connections end first: until then `/ready` tells load balancers that this instance is stopping."""
+        if self.is_closing:
+            return
+        late = self._clock.monotonic() >= deadline
+        if late or not self._application.connections.open:
+            self._operations.stop()
+        if late or not (self._application.connections.open or self._operations.connections.open):
+            self._loop.stop()
+        else:
+            self._loop.call_later(_DRAIN_POLL, self._wait_until_drained, deadline)
