@@ -7,10 +7,10 @@ cache it and everything derived from it (`memo`) is computed once. `Request` is 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from svc.errors import ClientError
+from svc.errors import ClientError, Problem
 
 HeaderPairs = list[tuple[str, str]]
 
@@ -205,6 +205,47 @@ class Transport(Protocol):
         """The body as a value, by its content type. Raises Problem 400 or 415."""
 
 
+class Caller(Protocol):
+    """The user of a request, as the layers without permissions see it: `auth.User`. `auth.user_of` returns the User."""
+
+    @property
+    def username(self) -> str: ...
+
+    @property
+    def super_user(self) -> bool: ...
+
+    @property
+    def active(self) -> bool: ...
+
+    @property
+    def login_id(self) -> str: ...
+
+
+class AppliedWrites(Protocol):
+    """Writes that are applied and not yet on disk: `store.Transaction`."""
+
+    outcome: tuple[Problem | None] | None  # what `on_done` was called with; None before
+    on_done: Callable[[Problem | None], None] | None  # called by the turn's commit: None, or the problem that undid the writes
+
+    def abort(self) -> None: ...
+
+
+class WritePrecondition(Protocol):
+    """A condition on the stored record: `store.Precondition`."""
+
+    def check(self, raw: bytes | None) -> None:
+        """Raise unless the stored record satisfies it; None: there is no record."""
+
+
+class RequestSessions(Protocol):
+    """The sessions of browsers: `auth.Sessions`."""
+
+    def of(self, request: Request) -> Any:
+        """`request.session`."""
+
+    async def login(self, request: Request, username: str, password: str) -> object: ...
+
+
 class Request:
     """One request, of whatever protocol, and the context its handler runs in (http §12.2)."""
 
@@ -261,11 +302,11 @@ class Request:
         self.answered = 0.0  # ... and when its answer's head was ready
         self.exchange: Transport | None = None
         self.foreign: str | None = None  # of a page of a foreign origin: why what its browser adds does not identify it
-        self.user: Any = None  # auth.User, None = anonymous
-        self.sessions: Any = None  # auth.Sessions; None: the server has none
+        self.user: Caller | None = None  # set by auth.Identifier; None = anonymous
+        self.sessions: RequestSessions | None = None  # None: sessions are switched off
         self.refresh_token: str | None = None  # a valid one that came as `Bearer`, which makes nobody a user
-        self.transaction: Any = None  # store.Transaction applied on behalf of this request: the answer waits for its commit
-        self.precondition: Any = None  # store.Precondition of the next write to the addressed record
+        self.transaction: AppliedWrites | None = None  # applied by the handler: the answer waits for the turn's commit
+        self.precondition: WritePrecondition | None = None  # of the next write to the addressed record (`If-Match` and the like)
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
@@ -375,7 +416,7 @@ class Request:
         return f"<Request {self.method} {self.target}>"
 
 
-# The name it has for applications; written inside the class, Python would change it.
+# The name that applications use (contract: http §12.1). Written inside the class, Python would mangle it.
 setattr(Request, "__service_request_upgraded", Request.__dict__["upgraded"])
 
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.roles import Role
 from svc.errors import Overloaded, PreconditionFailed, Problem
+from svc.messages import Request
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.env import Txn
 from svc.store.log.transaction_log import PATCH
@@ -60,6 +61,13 @@ class User:
     def as_record(self) -> dict[str, Any]:
         """The user object that may be shown (security §5.1): no secrets, because a User has none."""
         return {"username": self.username, "active": self.active, "role": None if self.role is None else self.role.as_record()}
+
+
+def user_of(request: Request) -> User | None:
+    """The user of a request, None = anonymous. `Request.user` itself has the narrower type that all layers know."""
+    user = request.user
+    assert user is None or type(user) is User
+    return user
 
 
 @dataclass(frozen=True, slots=True)

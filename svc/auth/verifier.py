@@ -22,7 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from svc.auth.fair_slots import FairSlots, network_of
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
@@ -78,6 +78,7 @@ class Owner(Protocol):
     def release(self, pending: Pending) -> None: ...
 
 
+@final
 class Pending:
     """A verification to be run elsewhere. All requests with the same credential get the same object.
 

@@ -272,6 +272,7 @@ class Dispatcher:
             exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
 
         transaction = exchange.request.transaction
+        assert transaction is not None
         if transaction.outcome is None:
             transaction.on_done = committed
         else:  # the answer took longer to make than the commit

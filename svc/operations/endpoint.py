@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc import __version__
 from svc.auth.identify import host_name
+from svc.auth.users import user_of
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
 from svc.http.bodies import media_type_of, parameters_of
@@ -160,7 +161,7 @@ class OperationsEndpoint:
         preferences = self._responses.preferences(request)
         if preferences.writer is None:
             raise NotAcceptable(preferences.refusal)  # before any work is done
-        call = self._operations.prepare(body, request.user, request)
+        call = self._operations.prepare(body, user_of(request), request)
         if call.operation.logged and self._logger.is_enabled("info"):
             self._logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
         result = self._operations.run(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from svc.auth.users import user_of
 from svc.errors import QuerySyntaxError
 from svc.messages import Request
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem
@@ -44,7 +45,7 @@ def subscription_request(resource: type[TableResource], query: Query, target: Re
         target.prefix,
         query.where,
         query.select,
-        request.user,
+        user_of(request),
         after=parse_event_id(request.block.get("last-event-id")),
         allow_full_scan=resource.allow_full_scan,
     )

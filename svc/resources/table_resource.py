@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
+from svc.auth.users import User, user_of
 from svc.content.unchanged import Restore, deciding, restore_json, restore_row
 from svc.errors import AccessViolation, BadBody, ClientError
 from svc.messages import Request, Response
@@ -30,10 +31,9 @@ from svc.store.schema import Attribute, key_type
 from svc.store.system import SYSTEM
 from svc.store.values.validation import EMPTY_KEYS, check_key, key_from_text
 from svc.store.writing.transaction import LONG_WRITES
-from svc.store.writing.write_set import Decide, Found
+from svc.store.writing.write_set import Decide, Found, Precondition
 
 if TYPE_CHECKING:
-    from svc.auth.users import User
     from svc.realtime.realtime import Realtime
 
 LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
@@ -112,7 +112,7 @@ class TableResource(Resource):
         user = request.user
         if user is None:
             raise AccessViolation
-        if (not user.super_user or cls.is_system) and not rights(user, cls.table.database.name, cls.table.name).any:
+        if (not user.super_user or cls.is_system) and not rights(user_of(request), cls.table.database.name, cls.table.name).any:
             raise AccessViolation(user)
 
     @classmethod
@@ -122,6 +122,7 @@ class TableResource(Resource):
         if user is not None and user.super_user and not cls.is_system:
             target.rights = ALL_RIGHTS
             return
+        assert user is None or type(user) is User
         may = target.rights = rights(user, cls.table.database.name, cls.table.name)
         if may.all:
             return
@@ -174,7 +175,7 @@ class TableResource(Resource):
             select = Select((SelectItem((target.property,), nested=select),))
         elif select is None:
             select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
-        query = narrow_query(Query(select=select), cls.table, request.user)
+        query = narrow_query(Query(select=select), cls.table, user_of(request))
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
         return PlannedQuery(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
 
@@ -198,7 +199,7 @@ class TableResource(Resource):
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
             query = replace(query, select=enumerable_select(table))
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
-            query = narrow_query(query, table, request.user)
+            query = narrow_query(query, table, user_of(request))
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
         return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
 
@@ -250,7 +251,7 @@ class TableResource(Resource):
         subscription = cls.realtime.subscribe_to_query(
             query,
             cls.table,
-            request.user,
+            user_of(request),
             key_prefix=target.prefix,
             allow_full_scan=cls.allow_full_scan,
             reconnected="last-event-id" in request.block.fields,
@@ -357,7 +358,7 @@ class TableResource(Resource):
         may: TableRights = target.rights
         if may.attributes is None or len(records) <= LONG_WRITES:
             return None
-        return lambda record: may.check_write(record, insert=True, user=request.user)
+        return lambda record: may.check_write(record, insert=True, user=user_of(request))
 
     @classmethod
     def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
@@ -367,10 +368,12 @@ class TableResource(Resource):
         if columns is not None:
             record = dict(record)
             restore = partial(restore_row, columns, cls.table.attributes)
-        decide = deciding(restore) if may.writes_all else cls._put_decision(may, tuple(record), restore, request.user)
+        decide = deciding(restore) if may.writes_all else cls._put_decision(may, tuple(record), restore, user_of(request))
         record[cls.table.primary_key] = key  # the address wins (http §2.3)
         record = cls.table.validator.record(record, source=source_of(request), complete=may.writes_all)
-        transaction.put(cls.table, key, record, request.precondition, decide=decide)
+        precondition = request.precondition
+        assert precondition is None or type(precondition) is Precondition
+        transaction.put(cls.table, key, record, precondition, decide=decide)
 
     @classmethod
     def _put_decision(cls, may: TableRights, sent: tuple[str, ...], restore: Restore, user: User | None) -> Decide:
@@ -395,11 +398,13 @@ class TableResource(Resource):
         if not may.writes_all:
 
             def decide(changes: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
-                may.check_over(changes, stored, request.user)
+                may.check_over(changes, stored, user_of(request))
                 return changes if stored is None else restore(stored, changes)
 
         changes = cls.table.validator.changes(changes, source=source_of(request))
-        transaction.patch(cls.table, target.id, changes, request.precondition, decide=decide)
+        precondition = request.precondition
+        assert precondition is None or type(precondition) is Precondition
+        transaction.patch(cls.table, target.id, changes, precondition, decide=decide)
         return cls.commit(transaction, request)
 
     @classmethod
@@ -484,7 +489,9 @@ class TableResource(Resource):
             raise cls.not_allowed("delete", target=target)
         transaction = cls.begin(request)
         if target.id is not None:
-            transaction.delete(cls.table, target.id, request.precondition)
+            precondition = request.precondition
+            assert precondition is None or type(precondition) is Precondition
+            transaction.delete(cls.table, target.id, precondition)
             return cls.commit(transaction, request)
         rows = cls.on_search(target, None, request)
         if rows.plan.select is not None or rows.plan.query.aggregate is not None:
