@@ -18,7 +18,7 @@ from svc.errors import Overloaded, PreconditionFailed, Problem
 from svc.messages import Request
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.env import Txn
-from svc.store.log.transaction_log import PATCH
+from svc.store.log.entries import PATCH
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.conversion import is_encodable
 from svc.store.values.records import decode, projection

@@ -23,7 +23,8 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.query.select import joins
 from svc.resources import PlannedQuery, RequestTarget, StoredRecord, TableResource
 from svc.store import Table
-from svc.store.values.records import COMPRESSED, MISSING, decode, decode_json, etag_of, projection, version_of
+from svc.store.entity_tags import etag_of
+from svc.store.values.records import COMPRESSED, MISSING, decode, decode_json, projection, version_of
 
 
 class RecordResponses(ResponseParts):

@@ -24,7 +24,7 @@ from svc.http.row_responses import RowResponses
 from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord
-from svc.store.values.records import etag_of_version
+from svc.store.entity_tags import etag_of_version
 
 
 class ResponseBuilder(RecordResponses, RowResponses):

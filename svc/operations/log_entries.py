@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from svc.store import LogEntry, Table
-from svc.store.log.transaction_log import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
+from svc.store.log.entries import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
 from svc.store.system import SYSTEM, USER_SECRETS
 from svc.store.values.keys import encode_primary
 from svc.store.values.records import decode, decode_payload, lsn_of, raw_payload

@@ -25,7 +25,7 @@ from svc.query.relations import Links, Lookups
 from svc.query.select import compile_select
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.transaction_log import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.values.keys import decode_key, storage_key
 from svc.store.values.records import (
     PAYLOAD_AT,

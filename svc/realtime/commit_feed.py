@@ -28,7 +28,7 @@ from itertools import islice
 from svc.clock import Clock
 from svc.errors import Problem
 from svc.store import Database, LogEntry, Store
-from svc.store.env import LmdbError, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.slices import SLICE
 from svc.store.system import SYSTEM
 

@@ -32,7 +32,7 @@ from svc.realtime.changes import Change
 from svc.realtime.event import EndReason
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.transaction_log import NOTES
+from svc.store.log.entries import NOTES
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import encode_key, is_hashed, storage_key
 from svc.store.values.records import lsn_of, version_of

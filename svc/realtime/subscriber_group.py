@@ -16,7 +16,7 @@ from svc.query.resolve import resolve_where
 from svc.realtime.changes import Change, LogEvent, View, is_object
 from svc.realtime.targets import Target
 from svc.store import Table
-from svc.store.log.transaction_log import MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.log.entries import MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.schema import TableDefinition
 from svc.store.values.records import encode
 

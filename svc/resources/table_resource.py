@@ -26,12 +26,13 @@ from svc.resources.resource import Created, PlannedQuery, Resource, StoredRecord
 from svc.resources.subscribing import subscribed_query, subscription_request
 from svc.resources.target import RequestTarget, id_path, whole_text
 from svc.store import Store, Table, Transaction, WriterBusy
+from svc.store.entity_tags import Precondition
 from svc.store.env import Txn
 from svc.store.schema import Attribute, key_type
 from svc.store.system import SYSTEM
 from svc.store.values.validation import EMPTY_KEYS, check_key, key_from_text
 from svc.store.writing.transaction import LONG_WRITES
-from svc.store.writing.write_set import Decide, Found, Precondition
+from svc.store.writing.write_set import Decide, Found
 
 if TYPE_CHECKING:
     from svc.realtime.realtime import Realtime

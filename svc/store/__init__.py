@@ -2,13 +2,13 @@
 
 from svc.store.blobs import Blob, create_blob
 from svc.store.database import Database
+from svc.store.entity_tags import Precondition
 from svc.store.env import WriterBusy
 from svc.store.indexes.index import Index
-from svc.store.log.transaction_log import LogEntry
+from svc.store.log.entries import LogEntry
 from svc.store.store import Store
 from svc.store.table import Table
 from svc.store.values.records import MISSING
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.write_set import Precondition
 
 __all__ = ["MISSING", "Blob", "Database", "Index", "LogEntry", "Precondition", "Store", "Table", "Transaction", "WriterBusy", "create_blob"]

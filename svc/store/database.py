@@ -39,12 +39,14 @@ from svc.store.definitions import (
     store_key,
     table_key,
 )
-from svc.store.env import MAX_STORES, Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.disk.faults import MAX_STORES, LmdbError, store_problem
+from svc.store.env import Environment, Handle, Txn
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.index import Index, IndexCaches
 from svc.store.key_sequence import KeySequence
+from svc.store.log.entries import LogEntry
 from svc.store.log.last_writes import LastWrites
-from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, LogEntry, TransactionLog
+from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.store_names import RECORDS, NamePool, StoreNames, default_name, forget_names
 from svc.store.table import Table

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 from svc.errors import NotFound
 from svc.store.definitions import StoredTable, build_key, store_key, table_key
-from svc.store.env import LmdbError, Txn
+from svc.store.disk.faults import LmdbError
+from svc.store.env import Txn
 from svc.store.values.keys import after
 from svc.store.values.records import MISSING, decode, projection
 from svc.store.writing.long_task import LmdbCall, LongChange

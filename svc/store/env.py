@@ -36,7 +36,6 @@ No `writemap`: with it a full disk is a SIGBUS instead of an error.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -47,9 +46,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import lmdb
 
-from svc.errors import NoSpace, Problem, StoreFailure
+from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
 from svc.store.disk.database_locks import Occupancy, Occupied
+from svc.store.disk.faults import MAX_STORES, NO_SPACE_ERRORS, store_problem
 from svc.store.disk.writer_gate import Gate
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ else:
 
 log = logging.getLogger("svc.store")
 
-LmdbError = lmdb.Error
 
 MAP_BYTES = 1 << 40  # address space, not disk: the file grows as needed
-MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction; a child costs 0.4 us more than with 64
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 
@@ -77,8 +75,6 @@ _BUSY_PAUSE = 0.002  # seconds between two looks at that
 RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind what is used; at times twice that
 RESERVE_FILE = "reserve"  # as large, and 1/256 of the database: to drop a table LMDB writes down the number of each of its pages, 8 bytes
 _RESERVE_SHARE = 8  # bits
-_PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
-_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 T = TypeVar("T")
@@ -110,44 +106,6 @@ class Holder(Protocol):
 def new_helper() -> Executor:
     """A thread that long writers live on."""
     return ThreadPoolExecutor(1, thread_name_prefix="writer")
-
-
-def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
-    """The answer to a request that met this error: NoSpace or StoreFailure, with the remedy. The log gets the path and the cause."""
-    if isinstance(error, lmdb.MapFullError):
-        log.critical("database %s: its map is full (%s); open it with a larger map", path, error)
-        return NoSpace("No space left for this write: the database has reached the size of its map")
-    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # lmdb's own errors have none if made in Python
-    if code in _FULL or (code == errno.EIO and _is_full(path)):
-        log.critical("database %s: no space left on its volume (%s); free space there, writing goes on by itself", path, error)
-        return NoSpace("No space left for this write: the volume of the database is full")
-    log.error("database %s: %s: %s", path, type(error).__name__, error)
-    if isinstance(error, lmdb.ReadersFullError):
-        return StoreFailure("Too many results are being read at the same time, try again later")
-    if isinstance(error, lmdb.DbsFullError):
-        return StoreFailure(f"The database holds {MAX_STORES} tables and indexes, which is the limit: use another database")
-    if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
-        return StoreFailure("The database file is damaged or of another kind: restore a backup")
-    if isinstance(error, lmdb.PanicError):
-        return StoreFailure("The database stopped after a failed disk write: check its volume, then restart the service")
-    return StoreFailure("The database could not be read or written: check its volume and the log of the service")
-
-
-def _is_full(path: Path) -> bool:
-    """Whether the data file in `path` cannot grow.
-
-    LMDB reports a write that was cut short, which is how most disks become full, as an I/O error like any other. So ask: a file as long
-    as the data file and a bit longer meets what that met, the limits of user and process included.
-    """
-    probe = path / "probe"
-    try:
-        with open(probe, "wb") as file:
-            os.posix_fallocate(file.fileno(), (path / "data.mdb").stat().st_size, _PROBE_BYTES)
-    except OSError as error:
-        return error.errno in _FULL
-    finally:
-        probe.unlink(missing_ok=True)
-    return False
 
 
 def _allocate(path: Path, size: int) -> None:
@@ -635,7 +593,7 @@ class Environment:
             _allocate(reserve, RESERVE_BYTES + (used >> _RESERVE_SHARE))
             self.is_low = False
         except OSError as error:
-            was_low, self.is_low = self.is_low, error.errno in _FULL
+            was_low, self.is_low = self.is_low, error.errno in NO_SPACE_ERRORS
             if self.is_low and not was_low:
                 log.critical("database %s: no space left on its volume for %d more bytes; free space there", self.path, wanted - used)
             if self.is_low and not has_tail:

@@ -15,7 +15,8 @@ from svc.errors import Problem
 from svc.store.blobs import Sweep
 from svc.store.definitions import build_key
 from svc.store.disk.database_locks import KeepFiles
-from svc.store.env import LmdbError, WriterBusy, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import WriterBusy
 from svc.store.indexes.build import build_slice
 from svc.store.writing.write_set import WriteSet
 

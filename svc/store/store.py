@@ -32,7 +32,7 @@ from svc.store.disk.reclamation import Reclamation, ReclamationSettings
 from svc.store.drops import Closing, Remover, leftovers, move_away
 from svc.store.env import MAP_BYTES, Holder, WriterBusy, new_helper
 from svc.store.indexes.index import IndexCaches
-from svc.store.log.transaction_log import LogEntry
+from svc.store.log.entries import LogEntry
 from svc.store.maintenance import Maintenance
 from svc.store.schema import TableDefinition
 from svc.store.slices import Slices

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
 from svc.store.definitions import StoredTable, indexed_attributes
-from svc.store.env import Handle, LmdbError, Txn, store_bytes, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Handle, Txn, store_bytes
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.schema import Attribute, TableDefinition

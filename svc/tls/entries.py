@@ -9,7 +9,7 @@ from typing import Any
 
 from svc.config import TlsSection
 from svc.store import Store
-from svc.store.log.transaction_log import LogEntry
+from svc.store.log.entries import LogEntry
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
 from svc.store.values.records import decode
 

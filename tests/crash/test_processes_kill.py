@@ -36,7 +36,7 @@ from svc.errors import Problem
 from svc.loop import new_loop
 from svc.store import Store, Table
 from svc.store.integrity.check import check_database
-from svc.store.log.transaction_log import DELETE
+from svc.store.log.entries import DELETE
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import decode_key
 from svc.store.values.records import decode

@@ -85,7 +85,7 @@ def test_the_life_of_a_record(client: httpx.Client, events: Events, prefix: str)
 
 
 def test_the_current_record_comes_first_with_the_version_of_its_etag(client: httpx.Client, events: Events, prefix: str) -> None:
-    from svc.store.values.records import etag_of_version
+    from svc.store.entity_tags import etag_of_version
 
     target = f"/Product/{prefix}"
     client.put(target, json={"name": "Mouse"})

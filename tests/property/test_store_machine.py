@@ -23,12 +23,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from svc.clock import FakeClock
 from svc.errors import IndexRebuilding, PreconditionFailed, Problem, RecordExists
 from svc.store import Database, LogEntry, Precondition, Store, Table, database
+from svc.store.entity_tags import etag_of_version
 from svc.store.indexes import build, index
 from svc.store.integrity.check import check_database
-from svc.store.log.transaction_log import DELETE, EXPIRE, KINDS, PATCH, PUT
+from svc.store.log.entries import DELETE, EXPIRE, KINDS, PATCH, PUT
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key, index_key, index_keys, is_cut, storage_key
-from svc.store.values.records import decode, encode_payload, etag_of_version, expiry_of, lsn_of, version_of
+from svc.store.values.records import decode, encode_payload, expiry_of, lsn_of, version_of
 from svc.store.values.validation import Add
 from tests.support.profile import examples
 

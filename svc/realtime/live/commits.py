@@ -5,7 +5,7 @@ from __future__ import annotations
 from svc.realtime.changes import after_of
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.transaction_log import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
+from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
 from svc.store.values.keys import storage_key
 from svc.store.values.records import expiry_of
 

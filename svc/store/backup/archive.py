@@ -32,7 +32,7 @@ from svc.store.backup.managed import (
 )
 from svc.store.backup.source import DATA_FILE, Source, compact
 from svc.store.backup.watch import Watch
-from svc.store.env import store_problem
+from svc.store.disk.faults import store_problem
 
 GZIP_LEVEL = 1  # pages of a database: 6 takes three times as long and saves a tenth more
 _BLOCK = 512  # bytes, of tar

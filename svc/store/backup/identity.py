@@ -14,7 +14,8 @@ import msgspec
 from svc.store.backup.source import open_private, stored_tables
 from svc.store.backup.watch import Watch
 from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE
-from svc.store.log.transaction_log import LOG_STORE, decode_entry, encode_entry
+from svc.store.log.entries import decode_entry, encode_entry
+from svc.store.log.transaction_log import LOG_STORE
 from svc.store.store_names import StoreNames
 from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, version_of
 

@@ -28,7 +28,7 @@ from svc.store.backup.source import DATA_FILE, Source, open_readonly, stored_tab
 from svc.store.backup.watch import Watch
 from svc.store.definitions import DEFINITIONS_STORE, check_database_name
 from svc.store.disk.database_copy import META, META_MAGIC
-from svc.store.env import store_problem
+from svc.store.disk.faults import store_problem
 from svc.store.values.records import iso_text
 
 logger = logging.getLogger("svc.store")

@@ -27,7 +27,7 @@ from svc.store.backup.source import DATA_FILE
 from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
 from svc.store.disk.database_locks import KeepFiles, Occupancy, Occupied
-from svc.store.env import store_problem
+from svc.store.disk.faults import store_problem
 
 _STAGED, _MARK = ".restore-", ".restoring-"
 _AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start

@@ -17,7 +17,8 @@ from svc.store.definitions import (
     table_key,
 )
 from svc.store.env import Handle, Txn
-from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, decode_entry, encode_entry, note_key, placeholder
+from svc.store.log.entries import decode_entry, encode_entry, note_key, placeholder
+from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames, forget_names
 
 _STEP = 1000  # rows between two looks at whether it goes on

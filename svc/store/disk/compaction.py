@@ -19,7 +19,7 @@ from svc.store.backup.restore import interrupted_restore
 from svc.store.backup.source import DATA_FILE, compact
 from svc.store.backup.watch import Watch
 from svc.store.disk.database_locks import Occupancy, Occupied
-from svc.store.env import store_problem
+from svc.store.disk.faults import store_problem
 from svc.store.values.records import iso_text
 
 logger = logging.getLogger("svc.store")

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 from sortedcontainers import SortedList
 
 from svc.errors import IndexRebuilding
-from svc.store.env import Environment, Handle, LmdbError, Txn, store_bytes, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Environment, Handle, Txn, store_bytes
 from svc.store.values.keys import after, is_cut, split
 
 if TYPE_CHECKING:

@@ -42,22 +42,11 @@ from svc.store.definitions import (
     build_key,
     indexed_attributes,
 )
-from svc.store.env import MAX_STORES, Cursor, Handle, Txn
+from svc.store.disk.faults import MAX_STORES
+from svc.store.env import Cursor, Handle, Txn
 from svc.store.integrity.blob_check import BlobCheck, Owner
-from svc.store.log.transaction_log import (
-    DELETE,
-    DELETED_STORE,
-    EXPIRE,
-    LOG_STORE,
-    NOTES,
-    PATCH,
-    PUT,
-    LogEntry,
-    decode_entry,
-    note_key,
-    record_key,
-    table_number_of,
-)
+from svc.store.log.entries import DELETE, EXPIRE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key, table_number_of
+from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames
 from svc.store.values.computed import computed_attributes
 from svc.store.values.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from struct import Struct as Layout
 
-from svc.store.env import Cursor, Environment, Handle, LmdbError, Txn, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Cursor, Environment, Handle, Txn
 
 BLOCK = 2048  # entries
 STEP = 256  # entries looked at between two looks at the clock
 
 _LSN = Layout(">Q")
-_TABLE = Layout(">I")
+TABLE = Layout(">I")
 _TABLE_AT = 4  # offset in an entry, see `log`
 
 
@@ -83,7 +84,7 @@ class EntryCounts:
             lsn: int = _LSN.unpack(key)[0]
             if end is not None and lsn >= end:
                 return False
-            self._blocks.setdefault(lsn // BLOCK, Counter())[_TABLE.unpack_from(data, _TABLE_AT)[0]] += 1
+            self._blocks.setdefault(lsn // BLOCK, Counter())[TABLE.unpack_from(data, _TABLE_AT)[0]] += 1
             self._next = lsn + 1
             found = cursor.next()
         return True

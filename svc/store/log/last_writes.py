@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from svc.store.env import Environment, LmdbError, Txn, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Environment, Txn
 from svc.store.values.keys import after
 from svc.store.values.records import version_of
 

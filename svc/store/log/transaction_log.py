@@ -18,263 +18,52 @@ What is said of a record without changing it (message, invalidate) is in a chain
 
 A second store (table, key, LSN) would give the same entries for the same number of look-ups, but costs every write one more random page:
 measured, 15 % of a PUT with its share of the commit and a quarter of a bulk load.
-
-An entry is one byte of format and what that format says. Format 1, numbers big-endian:
-
-    offset  size
-    0       1     format: 1
-    1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
-    2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given
-    3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
-    4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
-    8       8     transaction: LSN of the first entry of the same transaction
-    16      8     LSN of the entry before it in the same chain, 0 if none is known
-    24      8     wall time of the commit, double, ms since the epoch
-    32      8     version, double, ms since the epoch; the same for all entries of a transaction
-    40      1     length of the table's name
-    41      1     length of the node's name
-    42      2     length of the user's name
-    44      2     length of the key
-    46      4     length of the names
-    50      4     length of the value
-    54            name of the table, name of the origin node, name of the user: UTF-8
-                  key: the primary key as `keys` encodes it, whole
-                  names: MessagePack array of the attributes that changed
-                  value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
-                  {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
-                  image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
-
-A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
-all properties of the record, the key among them; what was incremented is an increment there too, not what it resulted in.
-`expire` removes what its expiry had made invisible before; nobody asked for it, so it has no user.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
-
-import msgspec
 
 from svc.errors import StoreFailure
 from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
 from svc.store.log.counts import EntryCounts
-from svc.store.values.keys import Key, decode_key, encode_key
+from svc.store.log.entries import (
+    DELETE,
+    EXPIRE,
+    HEADER_SIZE,
+    LENGTHS,
+    LENGTHS_OFFSET,
+    NOTES,
+    TABLE,
+    TABLE_OFFSET,
+    LogEntry,
+    decode_entry,
+    encode_entry,
+    note_key,
+    placeholder,
+    record_key,
+)
 
 logger = logging.getLogger("svc.store")
 
-PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
-KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
 _REMOVALS = frozenset((DELETE, EXPIRE))
-NOTES = frozenset((MESSAGE, INVALIDATE))  # change no record
-OPERATIONS = ("", "insert", "update", "upsert")
 
 LOG_STORE = "$log"
 DELETED_STORE = "$deleted"
 
-FORMAT = 1
-_USER, _VALUE, _IMAGE = 1, 2, 4
 
-_HEADER = Layout(">BBBBIQQddBBHHII")
 _LSN = Layout(">Q")
-_TABLE = Layout(">I")
-_pack_header, _unpack_header, _HEADER_SIZE = _HEADER.pack, _HEADER.unpack_from, _HEADER.size
 _pack_lsn = _LSN.pack
 _DOUBLE = Layout(">d")
 _WALL_OFFSET = 24
 _VERSION_OFFSET = 32
-_TABLE_OFFSET = 4
 _READ_BYTES = 1 << 20  # of entries that are read in one go
 _LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
 _SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
 _NO_TABLE = bytes(4)  # number of the table of a placeholder
-_NOTED = 1 << 31  # in the number of a table: see `note_key`
-_WHOLE_KEY = 495
-_KEPT_KEY = 483
-
-_SIZES = Layout(">HII")  # of key, names and value: the end of the header
-_SIZES_OFFSET = 44
-_LENGTHS = Layout(">BBHH")  # of table, node, user and key
-_LENGTHS_OFFSET = 40
-_pack_sizes = _SIZES.pack
-_NAMES = 1000  # lists of changed attributes that an encoder of a batch remembers
-
-_encode_names = msgspec.msgpack.Encoder().encode
-_decode_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
-
-
-class LogEntry(msgspec.Struct, gc=False):
-    """One change of one record. `key`, `value` and `image` are as stored: `keys.decode_key`, `records.decode`."""
-
-    lsn: int
-    transaction: int  # LSN of the first entry of the same transaction
-    wall_ms: float
-    version: float
-    table: str
-    table_number: int
-    key: bytes
-    kind: int
-    user: str | None
-    node: str
-    previous: int  # LSN, 0 = none known
-    value: bytes | None
-    changed: tuple[str, ...]
-    image: bytes | None
-    operation: int = 0
-
-    @property
-    def id(self) -> Key | None:
-        """The primary key; None: the whole table is meant."""
-        return decode_key(self.key) if self.key else None  # type: ignore[return-value]
-
-
-def encode_entry(entry: LogEntry) -> bytes:
-    """The bytes of format 1; the LSN is not among them, it is the entry's key."""
-    table, node, key, user, value, image = entry.table.encode(), entry.node.encode(), entry.key, entry.user, entry.value, entry.image
-    names = _encode_names(entry.changed)
-    flags = 0
-    if user is None:
-        user_name = b""
-    else:
-        flags = _USER
-        user_name = user.encode()
-    if value is None:
-        value = b""
-    else:
-        flags |= _VALUE
-    if image is None:
-        image = b""
-    else:
-        flags |= _IMAGE
-    header = _pack_header(
-        FORMAT,
-        entry.kind,
-        flags,
-        entry.operation,
-        entry.table_number,
-        entry.transaction,
-        entry.previous,
-        entry.wall_ms,
-        entry.version,
-        len(table),
-        len(node),
-        len(user_name),
-        len(key),
-        len(names),
-        len(value),
-    )
-    return b"".join((header, table, node, user_name, key, names, value, image))
-
-
-def entry_encoder(
-    *,
-    kind: int,
-    operation: int,
-    table: str,
-    table_number: int,
-    transaction: int,
-    wall_ms: float,
-    version: float,
-    node: str,
-    user: str | None,
-) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
-    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
-    table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
-    flags = _VALUE | (0 if user is None else _USER)
-    names_between = table_name + node_name + user_name
-    sizes = len(table_name), len(node_name), len(user_name)
-    names_of: dict[tuple[str, ...], bytes] = {}
-
-    def head(flags: int, previous: int) -> bytes:
-        return _HEADER.pack(FORMAT, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
-            :_SIZES_OFFSET
-        ]
-
-    new = head(flags, 0)
-
-    def encode(key: bytes, previous: int, value: bytes, changed: tuple[str, ...], image: bytes | None) -> bytes:
-        names = names_of.get(changed)
-        if names is None:
-            if len(names_of) >= _NAMES:
-                names_of.clear()
-            names = names_of[changed] = _encode_names(changed)
-        lengths = _pack_sizes(len(key), len(names), len(value))
-        if image is None:
-            return b"".join((head(flags, previous) if previous else new, lengths, names_between, key, names, value))
-        return b"".join((head(flags | _IMAGE, previous), lengths, names_between, key, names, value, image))
-
-    return encode
-
-
-def decode_entry(lsn: int, data: bytes) -> LogEntry:
-    """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know."""
-    if data[0] != FORMAT:
-        raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
-    (
-        _,
-        kind,
-        flags,
-        operation,
-        table_number,
-        transaction,
-        previous,
-        wall_ms,
-        version,
-        table_size,
-        node_size,
-        user_size,
-        key_size,
-        names_size,
-        value_size,
-    ) = _unpack_header(data)
-    node_at = _HEADER_SIZE + table_size
-    user_at = node_at + node_size
-    key_at = user_at + user_size
-    names_at = key_at + key_size
-    value_at = names_at + names_size
-    image_at = value_at + value_size
-    return LogEntry(
-        lsn,
-        transaction,
-        wall_ms,
-        version,
-        data[_HEADER_SIZE:node_at].decode(),
-        table_number,
-        data[key_at:names_at],
-        kind,
-        data[user_at:key_at].decode() if flags & _USER else None,
-        data[node_at:user_at].decode(),
-        previous,
-        data[value_at:image_at] if flags & _VALUE else None,
-        _decode_names(data[names_at:value_at]),
-        data[image_at:] if flags & _IMAGE else None,
-        operation,
-    )
-
-
-def placeholder(entry: LogEntry) -> LogEntry:
-    """What holds the place of the newest entry when that is removed: nothing of its content is left."""
-    return LogEntry(entry.lsn, entry.lsn, entry.wall_ms, entry.version, "", 0, encode_key(""), MESSAGE, None, entry.node, 0, None, (), None)
-
-
-def table_number_of(data: bytes) -> int | None:
-    """The number of the table in an encoded entry; None if that is too short to be one."""
-    return None if len(data) < _HEADER_SIZE else int.from_bytes(data[_TABLE_OFFSET : _TABLE_OFFSET + 4], "big")
-
-
-def record_key(table_number: int, key: bytes) -> bytes:
-    """The key of a record in `$deleted`."""
-    if len(key) > _WHOLE_KEY:
-        key = key[:_KEPT_KEY] + blake2b(key, digest_size=16).digest()
-    return _TABLE.pack(table_number) + key
-
-
-def note_key(table_number: int, key: bytes) -> bytes:
-    """The key in `$deleted` of what was said of a record."""
-    return record_key(table_number | _NOTED, key)
 
 
 class TransactionLog:
@@ -355,7 +144,7 @@ class TransactionLog:
     def get(self, txn: Txn, lsn: int) -> LogEntry | None:
         """The entry with this LSN, None if it is not there (any more)."""
         data = txn.get(_pack_lsn(lsn), None, self._entries)
-        return None if data is None or data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == _NO_TABLE else decode_entry(lsn, data)
+        return None if data is None or data[TABLE_OFFSET : TABLE_OFFSET + 4] == _NO_TABLE else decode_entry(lsn, data)
 
     def read(self, txn: Txn, first: int = 0, end: int | None = None, *, reverse: bool = False) -> Iterator[LogEntry]:
         """The entries with first <= LSN < end, oldest first, or newest first with `reverse`."""
@@ -375,12 +164,12 @@ class TransactionLog:
     def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
         """The entries of one table with this LSN or a later one, oldest first. None stands for some entries of others: a moment to give way."""
         cursor = txn.cursor(self._entries)
-        table = _TABLE.pack(table_number)
+        table = TABLE.pack(table_number)
         passed = 0
         found = cursor.set_range(_pack_lsn(first))
         while found:
             key, data = cursor.item()
-            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+            if data[TABLE_OFFSET : TABLE_OFFSET + 4] == table:
                 yield decode_entry(_LSN.unpack(key)[0], data)
                 passed = 0
             else:
@@ -400,7 +189,7 @@ class TransactionLog:
         found: list[LogEntry] = []
         room = _READ_BYTES
         cursor = txn.cursor(self._entries)
-        table = _TABLE.pack(table_number)
+        table = TABLE.pack(table_number)
         step = cursor.prev if reverse else cursor.next
         here = cursor.set_range(_pack_lsn(lsn))
         if reverse:
@@ -411,7 +200,7 @@ class TransactionLog:
             packed, data = cursor.item()
             at: int = _LSN.unpack(packed)[0]
             lsn = at if reverse else at + 1
-            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table and (key is None or _has_key(data, key)):
+            if data[TABLE_OFFSET : TABLE_OFFSET + 4] == table and (key is None or _has_key(data, key)):
                 found.append(decode_entry(at, data))
                 room -= len(data)
             here = step()
@@ -469,7 +258,7 @@ class TransactionLog:
             found = cursor.prev() if found else cursor.last()
         while found and limit:
             data = cursor.value()
-            number = 0 if data[1] in NOTES else _TABLE.unpack_from(data, _TABLE_OFFSET)[0]
+            number = 0 if data[1] in NOTES else TABLE.unpack_from(data, TABLE_OFFSET)[0]
             yield _LSN.unpack(cursor.key())[0], number, _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0]
             limit -= 1
             found = cursor.prev() if reverse else cursor.next()
@@ -536,14 +325,14 @@ class TransactionLog:
         """
         found: list[int] = []
         cursor = txn.cursor(self._entries)
-        table = _TABLE.pack(table_number)
+        table = TABLE.pack(table_number)
         here = cursor.set_range(_pack_lsn(first))
         for _ in range(look):
             if not here:
                 return found, None
             key, data = cursor.item()
             lsn = _LSN.unpack(key)[0]
-            if data[_TABLE_OFFSET : _TABLE_OFFSET + 4] == table:
+            if data[TABLE_OFFSET : TABLE_OFFSET + 4] == table:
                 if _DOUBLE.unpack_from(data, _VERSION_OFFSET)[0] >= before:
                     return found, None
                 found.append(lsn)
@@ -593,8 +382,8 @@ class TransactionLog:
 
 def _has_key(data: bytes, key: bytes) -> bool:
     """Whether an encoded entry is of the record with this key."""
-    tables, nodes, users, size = _LENGTHS.unpack_from(data, _LENGTHS_OFFSET)
-    at = _HEADER_SIZE + tables + nodes + users
+    tables, nodes, users, size = LENGTHS.unpack_from(data, LENGTHS_OFFSET)
+    at = HEADER_SIZE + tables + nodes + users
     return size == len(key) and data[at : at + size] == key
 
 

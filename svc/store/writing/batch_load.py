@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ValidationError
 from svc.store.blobs import Unsaved, blobs_in, save_now
-from svc.store.env import LmdbError, store_problem
-from svc.store.log.transaction_log import PUT
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.log.entries import PUT
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writing.write_set import Item, WriteSet
 

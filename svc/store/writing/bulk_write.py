@@ -32,7 +32,7 @@ import msgspec
 
 from svc.errors import ClientError, NotFound, Overloaded, ServerError, ValidationError
 from svc.store.blobs import Blob, BlobDescription, Unsaved, blobs_in, descriptions_in, save
-from svc.store.log.transaction_log import OPERATIONS, PATCH, PUT
+from svc.store.log.entries import OPERATIONS, PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.values.validation import Add
 from svc.store.writing.batch_load import BATCH, next_size

@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from svc.store.env import LmdbError, Txn, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Txn
 from svc.store.slices import SLICE
 from svc.store.writing.long_write import LongWrite, Stage, outlast
 from svc.store.writing.write_set import WriteSet

@@ -35,7 +35,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svc.errors import Overloaded, Problem
-from svc.store.env import LmdbError, Txn, store_problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Txn
 from svc.store.slices import SLICE
 from svc.store.writing.write_set import IndexChange, WriteSet
 

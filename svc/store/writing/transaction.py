@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
-from svc.store.env import LmdbError, store_problem
-from svc.store.log.transaction_log import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.entity_tags import CREATE, Precondition
+from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
 from svc.store.values.keys import Key, encode_primary, is_hashed
 from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
 from svc.store.writing.write_list import INSERT, UPDATE, Write, WriteList, assign_keys, carry_out
-from svc.store.writing.write_set import CREATE, Decide, Found, Precondition, WriteSet
+from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database

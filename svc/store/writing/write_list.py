@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from svc.store.log.transaction_log import DELETE, PUT
+from svc.store.entity_tags import Precondition
+from svc.store.log.entries import DELETE, PUT
 from svc.store.values.keys import Key, encode_primary
-from svc.store.writing.write_set import Decide, Found, Precondition, WriteSet
+from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.slices import Slices

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from svc.errors import ClientError, PreconditionFailed, RecordExists
+from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
-from svc.store.log.transaction_log import DELETE, EXPIRE, PATCH, PUT, LogEntry, entry_encoder
+from svc.store.entity_tags import Precondition
+from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry, entry_encoder
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_key, index_keys, is_hashed, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, encode_payload, etag_of, expiry_of, frame, lsn_of, version_of
+from svc.store.values.records import HAS_FILES, decode, encode, encode_payload, expiry_of, frame, lsn_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes, merge
 
@@ -34,7 +35,6 @@ _RUN = 1000  # index entries that are sorted at once
 _LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
 _TEXTS = 10_000  # that are remembered with their index key
 
-Tags = tuple[str, ...] | Literal["*"]
 
 IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed
 
@@ -59,33 +59,6 @@ class Rules(Protocol):
     def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
         """(the record in place of `old`, the changes to log; None: the record itself). Not `is_live`: `old` has expired."""
 
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """What must hold of the stored record for a write to happen (http §4.2), tested inside the transaction that writes.
-
-    Tags are entity tags without quotes; `if_match` holds strong ones only. `if_unmodified_since`: seconds since the epoch.
-    """
-
-    if_match: Tags | None = None
-    if_none_match: Tags | None = None
-    if_unmodified_since: float | None = None
-    must_not_exist: bool = False
-
-    def check(self, raw: bytes | None) -> None:
-        """Raise RecordExists or PreconditionFailed unless the record `raw`, None if there is none, satisfies it."""
-        if self.must_not_exist and raw is not None:
-            raise RecordExists
-        if self.if_match is not None:
-            if raw is None or (self.if_match != "*" and etag_of(raw) not in self.if_match):
-                raise PreconditionFailed("The record does not match If-Match")
-        elif self.if_unmodified_since is not None and raw is not None and version_of(raw) // 1000 > self.if_unmodified_since:
-            raise PreconditionFailed("The record was modified after If-Unmodified-Since")
-        if self.if_none_match is not None and raw is not None and (self.if_none_match == "*" or etag_of(raw) in self.if_none_match):
-            raise PreconditionFailed("The record matches If-None-Match")
-
-
-CREATE = Precondition(must_not_exist=True)
 
 Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]
 """(what was asked for, the record that is there or None) -> what is written: of a put the record, of a patch the changes. Called where the write

@@ -8,7 +8,7 @@ import pytest
 from svc.query.nodes import Select, SelectItem
 from svc.realtime.changes import Change, LogEvent, View, after_of
 from svc.store import LogEntry, Table
-from svc.store.log.transaction_log import EXPIRE, RELOCATE
+from svc.store.log.entries import EXPIRE, RELOCATE
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.values.validation import Add

@@ -11,8 +11,9 @@ from svc.errors import NotFound, Problem
 from svc.store import Store, Table, drops
 from svc.store.blobs import create_blob
 from svc.store.drops import DROPPED, drop_attribute, drop_table
+from svc.store.entity_tags import etag_of
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.values.records import decode, etag_of
+from svc.store.values.records import decode
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.conftest import SEAT
 from tests.unit.store.writing.test_long_write import Turns

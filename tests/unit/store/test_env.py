@@ -11,7 +11,8 @@ import lmdb
 import pytest
 
 from svc.errors import NoSpace, StoreFailure
-from svc.store.env import Environment, Handle, store_problem
+from svc.store.disk.faults import store_problem
+from svc.store.env import Environment, Handle
 
 
 @pytest.fixture

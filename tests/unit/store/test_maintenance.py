@@ -10,7 +10,7 @@ from svc.clock import FakeClock
 from svc.errors import NoSpace
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Environment
-from svc.store.log.transaction_log import EXPIRE
+from svc.store.log.entries import EXPIRE
 from svc.store.maintenance import next_scan, scan_interval
 
 

@@ -14,7 +14,7 @@ from svc.store.backup.identity import change_identity
 from svc.store.backup.subset import reduce
 from svc.store.backup.watch import Watch
 from svc.store.definitions import MAX_INDEXES, StoredTable
-from svc.store.env import MAX_STORES
+from svc.store.disk.faults import MAX_STORES
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.store_names import NamePool

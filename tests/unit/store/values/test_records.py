@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from svc.errors import BadValue, StoreFailure
+from svc.store.entity_tags import etag_of, etag_of_version
 from svc.store.values import records
 from svc.store.values.records import (
     COMPRESSED,
@@ -25,8 +26,6 @@ from svc.store.values.records import (
     decode_payload_json,
     encode,
     encode_payload,
-    etag_of,
-    etag_of_version,
     expiry_of,
     frame,
     iso_text,

@@ -11,7 +11,7 @@ from svc.errors import NoSpace, NotFound, Problem, StoreFailure
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.blobs import create_blob
 from svc.store.env import WriterBusy
-from svc.store.log.transaction_log import KINDS, OPERATIONS
+from svc.store.log.entries import KINDS, OPERATIONS
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import bulk_write, write_set

@@ -20,7 +20,7 @@ from svc.store.blobs import create_blob
 from svc.store.disk.writer_gate import Gate
 from svc.store.env import WriterBusy
 from svc.store.integrity.check import check_database
-from svc.store.log.transaction_log import PUT
+from svc.store.log.entries import PUT
 from svc.store.maintenance import Maintenance
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode, version_of

@@ -8,10 +8,11 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import BadValue, ClientError, PreconditionFailed, Problem, RecordExists, StoreFailure, ValidationError
 from svc.store import Precondition, Store, Table, Transaction
-from svc.store.log.transaction_log import DELETE, PATCH, PUT
+from svc.store.entity_tags import etag_of
+from svc.store.log.entries import DELETE, PATCH, PUT
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import index_key
-from svc.store.values.records import decode, etag_of, version_of
+from svc.store.values.records import decode, version_of
 from svc.store.values.validation import Add
 
 Outcome = list[Problem | None]

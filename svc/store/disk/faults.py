@@ -1,0 +1,62 @@
+"""Disk faults: what an error of LMDB or of a file means for a request.
+
+`store_problem` maps an error to NoSpace or StoreFailure, and writes path and cause to the log.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+
+import lmdb
+
+from svc.errors import NoSpace, Problem, StoreFailure
+
+log = logging.getLogger("svc.store")
+
+MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction; a child costs 0.4 us more than with 64
+
+
+LmdbError = lmdb.Error
+_PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
+NO_SPACE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
+    """The answer to a request that met this error: NoSpace or StoreFailure, with the remedy. The log gets the path and the cause."""
+    if isinstance(error, lmdb.MapFullError):
+        log.critical("database %s: its map is full (%s); open it with a larger map", path, error)
+        return NoSpace("No space left for this write: the database has reached the size of its map")
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # lmdb's own errors have none if made in Python
+    if code in NO_SPACE_ERRORS or (code == errno.EIO and _is_full(path)):
+        log.critical("database %s: no space left on its volume (%s); free space there, writing goes on by itself", path, error)
+        return NoSpace("No space left for this write: the volume of the database is full")
+    log.error("database %s: %s: %s", path, type(error).__name__, error)
+    if isinstance(error, lmdb.ReadersFullError):
+        return StoreFailure("Too many results are being read at the same time, try again later")
+    if isinstance(error, lmdb.DbsFullError):
+        return StoreFailure(f"The database holds {MAX_STORES} tables and indexes, which is the limit: use another database")
+    if isinstance(error, (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)):
+        return StoreFailure("The database file is damaged or of another kind: restore a backup")
+    if isinstance(error, lmdb.PanicError):
+        return StoreFailure("The database stopped after a failed disk write: check its volume, then restart the service")
+    return StoreFailure("The database could not be read or written: check its volume and the log of the service")
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the data file in `path` cannot grow.
+
+    LMDB reports a write that was cut short, which is how most disks become full, as an I/O error like any other. So ask: a file as long
+    as the data file and a bit longer meets what that met, the limits of user and process included.
+    """
+    probe = path / "probe"
+    try:
+        with open(probe, "wb") as file:
+            os.posix_fallocate(file.fileno(), (path / "data.mdb").stat().st_size, _PROBE_BYTES)
+    except OSError as error:
+        return error.errno in NO_SPACE_ERRORS
+    finally:
+        probe.unlink(missing_ok=True)
+    return False

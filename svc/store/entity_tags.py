@@ -1,0 +1,62 @@
+"""Entity tags of records, and the preconditions that test them (contract: http §4.1, §4.2).
+
+The strong entity tag of a record is its version, the 8 bytes that the record's header has, in base64url. A `Precondition` is what a request's
+If-Match, If-None-Match and If-Unmodified-Since say; it is checked inside the transaction that writes.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from dataclasses import dataclass
+from struct import Struct
+from typing import Literal
+
+from svc.errors import PreconditionFailed, RecordExists
+from svc.store.values.records import version_of
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_pack_version = Struct(">d").pack
+
+
+def etag_of(raw: bytes) -> str:
+    """The strong entity tag of a stored record: 11 characters, without quotes (http §4.1).
+
+    >>> etag_of_version(1767225600000.0)
+    'Qnm3baqAAAA'
+    """
+    return b2a_base64(raw[1:9]).translate(_URL_SAFE, b"=\n").decode()
+
+
+def etag_of_version(version: float) -> str:
+    return b2a_base64(_pack_version(version)).translate(_URL_SAFE, b"=\n").decode()
+
+
+Tags = tuple[str, ...] | Literal["*"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """What must hold of the stored record for a write to happen (http §4.2), tested inside the transaction that writes.
+
+    Tags are entity tags without quotes; `if_match` holds strong ones only. `if_unmodified_since`: seconds since the epoch.
+    """
+
+    if_match: Tags | None = None
+    if_none_match: Tags | None = None
+    if_unmodified_since: float | None = None
+    must_not_exist: bool = False
+
+    def check(self, raw: bytes | None) -> None:
+        """Raise RecordExists or PreconditionFailed unless the record `raw`, None if there is none, satisfies it."""
+        if self.must_not_exist and raw is not None:
+            raise RecordExists
+        if self.if_match is not None:
+            if raw is None or (self.if_match != "*" and etag_of(raw) not in self.if_match):
+                raise PreconditionFailed("The record does not match If-Match")
+        elif self.if_unmodified_since is not None and raw is not None and version_of(raw) // 1000 > self.if_unmodified_since:
+            raise PreconditionFailed("The record was modified after If-Unmodified-Since")
+        if self.if_none_match is not None and raw is not None and (self.if_none_match == "*" or etag_of(raw) in self.if_none_match):
+            raise PreconditionFailed("The record matches If-None-Match")
+
+
+CREATE = Precondition(must_not_exist=True)
