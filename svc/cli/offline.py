@@ -56,13 +56,13 @@ def run_offline(arguments: Arguments, row: Operation, words: OperationArguments)
 
 def _create(config: Config, call: Mapping[str, Any]) -> Any:
     from svc.errors import NotFound
-    from svc.store.backup import Source
+    from svc.store.backup import BackupSource
 
     name = call["database"]
     path = config.database_path(name) / name
     if not (path / "data.mdb").is_file():
         raise NotFound(f"database '{name}' does not exist")
-    with _watched("create_backup") as watch, Source.at(path, _blob_paths(config)) as source:
+    with _watched("create_backup") as watch, BackupSource.at(path, _blob_paths(config)) as source:
         info = _backups(config, call).create(source, exclude_blobs=call["exclude_blobs"], watch=watch)
     return {"backup_id": info.backup_id, "size": info.size, "timestamp": info.timestamp}
 

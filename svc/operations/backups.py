@@ -14,8 +14,19 @@ from svc.operations.jobs import Job, JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.threads import in_thread, watch_for
-from svc.store.backup import BackupInfo, Backups, BadBackup, InUse, Source, Stopped, UnknownBackup, Watch, archive_pieces, spool
-from svc.store.backup.archive import Spool
+from svc.store.backup import (
+    BackupInfo,
+    Backups,
+    BackupSource,
+    BadBackup,
+    InUse,
+    Stopped,
+    UnknownBackup,
+    Watch,
+    archive_pieces,
+    stage_backup,
+)
+from svc.store.backup.archive import StagedBackup
 from svc.store.backup.restore import Restore
 from svc.store.backup.restore_online import swap_online
 from svc.store.system import SYSTEM
@@ -47,18 +58,18 @@ def get_backup(call: Call) -> Any:
         find_table(call.node, database.name, name)
     backups = backups_of(call)
     without = frozenset(database.tables.keys() - wanted) if wanted else frozenset()
-    source = Source.of(database)  # now: whatever is written from here on is not in it
+    source = BackupSource.of(database)  # now: whatever is written from here on is not in it
     return _send(call, backups, source, without)
 
 
-async def _send(call: Call, backups: Backups, source: Source, without: frozenset[str]) -> Response:
+async def _send(call: Call, backups: Backups, source: BackupSource, without: frozenset[str]) -> Response:
     watch = Watch()
 
-    def work() -> Spool:
-        return spool(source, backups.path, without=without, log=call["include_audit"], blobs=not call["exclude_blobs"], watch=watch)
+    def work() -> StagedBackup:
+        return stage_backup(source, backups.path, without=without, log=call["include_audit"], blobs=not call["exclude_blobs"], watch=watch)
 
     try:
-        spooled = await in_thread(work, watch, undo=Spool.close)
+        spooled = await in_thread(work, watch, undo=StagedBackup.close)
     except Stopped:
         raise Problem("The database was closed while it was copied", 503) from None
     name = f"{call['database']}.{'tar.gz' if call['gzip'] else 'tar'}".replace("\\", "\\\\").replace('"', '\\"')
@@ -76,8 +87,8 @@ async def _send(call: Call, backups: Backups, source: Source, without: frozenset
 class _ArchiveBody:
     """The archive, each piece read and compressed on another thread when the connection has room for it."""
 
-    def __init__(self, spooled: Spool, *, gzip: bool) -> None:
-        self._spooled: Spool | None = spooled
+    def __init__(self, spooled: StagedBackup, *, gzip: bool) -> None:
+        self._spooled: StagedBackup | None = spooled
         self._pieces: Iterator[bytes] = archive_pieces(spooled, gzip=gzip)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -111,7 +122,7 @@ def create_backup(call: Call) -> Any:
         if database.store.databases.get(database.name) is not database:
             raise JobFailed(f"database '{database.name}' does not exist")
         watch = watch_for(job)
-        source = Source.of(database)
+        source = BackupSource.of(database)
         try:
             info = await in_thread(
                 lambda: backups.create(source, exclude_blobs=call["exclude_blobs"], watch=watch),

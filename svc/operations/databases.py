@@ -32,7 +32,7 @@ def describe_all(call: Call) -> Any:
 
 def _describe_all(call: Call) -> Generator[None, None, dict[str, Any]]:
     found: dict[str, Any] = {}
-    call.node.store.look()
+    call.node.store.refresh()
     for name, database in sorted(call.node.store.databases.items()):
         if name != SYSTEM:
             tables = yield from describe_tables(call, database)

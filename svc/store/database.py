@@ -298,10 +298,10 @@ class Database:
         with self._changing() as writer:
             writer.put(DROPPED_KEY, b"", True, True, False, self.definitions)
             self._raise_generation(writer)
-        self._vanish()
+        self._mark_removed()
         logger.info("database %s: dropped", self.name)
 
-    def _vanish(self) -> None:
+    def _mark_removed(self) -> None:
         self.is_dropped = True
         tables = list(self.tables.values())
         self.tables.clear()
@@ -499,7 +499,7 @@ class Database:
         snapshot = self.env.snapshot()
         if snapshot.get(DROPPED_KEY, None, self.definitions) is not None:
             if not self.is_dropped:
-                self._vanish()
+                self._mark_removed()
             return
         self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
         self.log.counts.forget()  # another process may have removed entries of one table
@@ -576,10 +576,10 @@ class Database:
 
     def close(self) -> None:
         """Undo what is not committed, and close."""
-        self.let_go()
+        self.close_handles()
         self.env.close()
 
-    def let_go(self) -> None:
+    def close_handles(self) -> None:
         """What there is to do before the environment is closed, on whatever thread. Undoes what is not committed."""
         for table in self.tables.values():
             for index in table.index_list:

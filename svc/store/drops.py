@@ -34,7 +34,7 @@ from svc.store.disk.faults import LmdbError
 from svc.store.env import Txn
 from svc.store.values.keys import after
 from svc.store.values.records import MISSING, decode, projection
-from svc.store.writing.long_task import LmdbCall, LongChange
+from svc.store.writing.long_task import LmdbCall, LongTask
 from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def drop_table(table: Table, user: str | None = None) -> None:
     Raises NotFound if it is gone already, and what prevents any long write.
     """
     database = table.database
-    await LongChange(database, partial(_drop_table, table), table.entry_count(database.snapshot()) // 100, user).run()
+    await LongTask(database, partial(_drop_table, table), table.entry_count(database.snapshot()) // 100, user).run()
     logger.info("database %s: dropped the table %s", database.name, table.name)
 
 
@@ -90,11 +90,11 @@ async def drop_attribute(table: Table, name: str, user: str | None = None) -> No
     """Remove an attribute with its index; of a dynamic table the values too. Raises as `drop_table`."""
     database = table.database
     if table.definition.dynamic and table.entry_count(database.snapshot()) > BATCH:
-        batch = _Batch(table, name, BATCH)
+        batch = _AttributeRemoval(table, name, BATCH)
         while not batch.is_last:
-            await LongChange(database, batch.steps, BATCH, user, announces=False).run()
+            await LongTask(database, batch.steps, BATCH, user, announces=False).run()
             batch.start = batch.end
-    await LongChange(database, partial(_drop_attribute, table, name), BATCH, user).run()
+    await LongTask(database, partial(_drop_attribute, table, name), BATCH, user).run()
     logger.info("database %s: dropped the attribute %s.%s", database.name, table.name, name)
 
 
@@ -105,7 +105,7 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
         raise NotFound(f"Attribute '{name}' does not exist on '{database.name}.{table.name}'")
     definition = replace(table.definition, attributes=tuple([a for a in table.definition.attributes if a.name != name]))
     if definition.dynamic:
-        yield from _Batch(table, name, -1).steps(write_set)
+        yield from _AttributeRemoval(table, name, -1).steps(write_set)
     index = table.indexes.get(name)
     if index is not None:
         yield partial(_empty, index.handle)
@@ -116,7 +116,7 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
     database.announce_change(txn)
 
 
-class _Batch:
+class _AttributeRemoval:
     """Writes the records that have a value without it, from the stored key `start` on, up to `size` of them; -1: all.
 
     Their time attributes stay: nobody has changed what they say. `end`: where it has come to. `is_last`: that is the end of the table.
@@ -228,7 +228,7 @@ class Closing:
             except LmdbError:
                 pass
             self._databases.remove(database)
-            database.let_go()
+            database.close_handles()
             thread = Thread(target=database.env.close, name="closer", daemon=True)
             self._threads = [other for other in self._threads if other.is_alive()] + [thread]
             thread.start()

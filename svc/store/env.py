@@ -48,9 +48,9 @@ import lmdb
 
 from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
-from svc.store.disk.database_locks import Occupancy, Occupied
+from svc.store.disk.database_locks import DatabaseInUse, OpenLock
 from svc.store.disk.faults import MAX_STORES, NO_SPACE_ERRORS, store_problem
-from svc.store.disk.writer_gate import Gate
+from svc.store.disk.writer_gate import WriterGate
 
 if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]
@@ -96,7 +96,7 @@ class Holder(Protocol):
     @property
     def about(self) -> str: ...
 
-    def give_back(self) -> None:
+    def yield_writer(self) -> None:
         """Undo what has been written, or wait until a commit under way has ended; at once, within the call."""
 
     def finish(self) -> None:
@@ -155,7 +155,7 @@ class Environment:
         "_is_lost",
         "_long",
         "_make_helper",
-        "_occupancy",
+        "_open_lock",
         "_snapshot",
         "_writer",
         "caches_are_behind",
@@ -190,8 +190,8 @@ class Environment:
         self._copies: set[RawCopy] = set()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._occupancy = Occupancy(path)
-        except Occupied as error:
+            self._open_lock = OpenLock(path)
+        except DatabaseInUse as error:
             raise StoreFailure("The database is being restored, try again later") from error
         except OSError as error:
             raise store_problem(error, path) from error
@@ -209,13 +209,13 @@ class Environment:
             )
             self._env.reader_check()  # forget the snapshots of processes that were killed
         except (lmdb.Error, OSError) as error:
-            self._occupancy.close()
+            self._open_lock.close()
             raise store_problem(error, path) from error
         try:
-            self._gate = Gate(path)
+            self._gate = WriterGate(path)
         except OSError as error:
             self._env.close()
-            self._occupancy.close()
+            self._open_lock.close()
             raise store_problem(error, path) from error
         self.current = self.last_commit()
         self.page_bytes = self._env.stat()["psize"]
@@ -334,7 +334,7 @@ class Environment:
             try:
                 self._writer = self._begin_writer()
             except BaseException as error:
-                self._gate.leave()
+                self._gate.release_shared()
                 if isinstance(error, lmdb.Error):
                     raise self._problem(error) from error
                 raise
@@ -367,15 +367,15 @@ class Environment:
             if self.holder is not None and not self._is_beginning:
                 if not wait:
                     raise WriterBusy(self)
-                self.holder.give_back()
-            if self._gate.enter():
+                self.holder.yield_writer()
+            if self._gate.acquire_shared():
                 return
             if not wait:
                 raise WriterBusy(self)
             pause = Event()
             for _ in range(int(BUSY_LIMIT / _BUSY_PAUSE)):
                 pause.wait(_BUSY_PAUSE)
-                if self._gate.enter():
+                if self._gate.acquire_shared():
                     return
         except OSError as error:
             raise self._problem(error) from error
@@ -384,21 +384,21 @@ class Environment:
     def is_open_to_writers(self) -> bool:
         """Whether no other process holds a long writer."""
         try:
-            if not self._gate.enter():
+            if not self._gate.acquire_shared():
                 return False
-            self._gate.leave()
+            self._gate.release_shared()
         except OSError as error:
             raise self._problem(error) from error
         return True
 
     def child(self) -> Txn:
-        """A child of the writer, for the writes of one request. End it with `keep` or with its own `abort`."""
+        """A child of the writer, for the writes of one request. End it with `commit_child` or with its own `abort`."""
         try:
             return self._env.begin(None, self.writer(), True)
         except lmdb.Error as error:
             raise self._problem(error) from error
 
-    def keep(self, child: Txn) -> None:
+    def commit_child(self, child: Txn) -> None:
         """Make a child's writes part of the turn."""
         try:
             child.commit()
@@ -426,17 +426,17 @@ class Environment:
         if not dirty:
             # LMDB gives the id of an empty commit to the next one: it must not count as seen.
             writer.abort()
-            self._gate.leave()
+            self._gate.release_shared()
             return
         written = writer.id()
         try:
             writer.commit()
         except lmdb.Error as error:
-            self._gate.leave()
+            self._gate.release_shared()
             problem = self._problem(error)
             self.make_room()
             raise problem from error
-        self._gate.leave()
+        self._gate.release_shared()
         self.current = _UNKNOWN if self._is_lost else written
         self.make_room()
         self._is_behind = True
@@ -446,19 +446,19 @@ class Environment:
         writer, self._writer, self._dirty = self._writer, None, False
         if writer is not None:
             writer.abort()
-            self._gate.leave()
+            self._gate.release_shared()
 
     # -- the long writer
 
     def hold(self, holder: Holder) -> None:
-        """From here on the writer of a turn is not begun but over `holder.give_back`. Not while one is open. End it with `release`."""
+        """From here on the writer of a turn is not begun but over `holder.yield_writer`. Not while one is open. End it with `release`."""
         assert self._writer is None and self.holder is None, "there is a writer already"
         self.holder = holder
 
     def begin_long(self) -> bool:
         """Begin the long writer; False if another process is writing: ask again soon."""
         try:
-            if not self._gate.try_close():
+            if not self._gate.try_acquire_exclusive():
                 return False
             if self._helper is None:
                 self._helper = self._make_helper()
@@ -508,7 +508,7 @@ class Environment:
             self.make_room()
             raise problem from error
         finally:
-            self._gate.open()
+            self._gate.release_exclusive()
         self.current = _UNKNOWN if self._is_lost else written
         self.make_room()
         self.end_snapshot()
@@ -524,7 +524,7 @@ class Environment:
         """End `hold`. The long writer must be committed or undone."""
         assert self._long is None and not self._committing, "the long writer is still open"
         self.holder = None
-        self._gate.open()
+        self._gate.release_exclusive()
 
     # -- stores
 
@@ -547,7 +547,7 @@ class Environment:
         except lmdb.Error as error:
             raise self._problem(error) from error
         finally:
-            self._gate.leave()
+            self._gate.release_shared()
         return handles
 
     def create_store(self, name: str, *, duplicates: bool = False) -> Handle:
@@ -678,11 +678,11 @@ class Environment:
         for copy in list(self._copies):
             copy.stop()
         if self.holder is not None:
-            self.holder.give_back()
+            self.holder.yield_writer()
         self.end_snapshot()
         self.abort()
         if self._helper is not None:
             self._helper.shutdown()
         self._env.close()
         self._gate.close()
-        self._occupancy.close()
+        self._open_lock.close()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from svc.errors import Problem
 from svc.store.blobs import Sweep
 from svc.store.definitions import build_key
-from svc.store.disk.database_locks import KeepFiles
+from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
 from svc.store.indexes.build import build_slice
@@ -66,9 +66,9 @@ class Maintenance:
         now = clock.monotonic()
         self._deadline = now + budget
         store.end_turn()  # work on what is committed by now
-        store.look()
+        store.refresh()
         store.close_dropped()
-        store.reclamation.look()
+        store.reclamation.poll()
         more = store.caches.load(self._may_go_on) if store.caches.has_work else False
         if now < self._paused_until:
             return more
@@ -76,7 +76,7 @@ class Maintenance:
         if prune:
             self._next_prune = now + PRUNE_INTERVAL
             if any(database.env.is_low for database in store.databases.values()):
-                store.reclamation.look(at_once=True)
+                store.reclamation.poll(at_once=True)
         for database in list(store.databases.values()):
             try:
                 more |= self._build_indexes(database)
@@ -135,7 +135,7 @@ class Maintenance:
         except BaseException:
             child.abort()
             raise
-        database.env.keep(child)
+        database.env.commit_child(child)
         if finished:
             database.announce_change()
         self._commit(database)
@@ -168,9 +168,9 @@ class Maintenance:
             for stored in table.expired_keys(writes.txn, before_ms, EXPIRE_BATCH):
                 writes.expire(table, stored, before_ms)
         except BaseException:
-            writes.undo()
+            writes.rollback()
             raise
-        writes.keep()
+        writes.commit()
         self._commit(database)
 
     # -- the log
@@ -192,7 +192,7 @@ class Maintenance:
             except BaseException:
                 child.abort()
                 raise
-            database.env.keep(child)
+            database.env.commit_child(child)
             self._commit(database)
 
     # -- files of blobs
@@ -207,7 +207,7 @@ class Maintenance:
             if not self._may_go_on():
                 return True
             try:
-                removing = KeepFiles(database.env.path, alone=True)
+                removing = BlobFilesLock(database.env.path, alone=True)
             except OSError:
                 return False  # a backup reads them: there is time for this when it is done
             try:
@@ -223,7 +223,7 @@ class Maintenance:
         except BaseException:
             child.abort()
             raise
-        database.env.keep(child)
+        database.env.commit_child(child)
         self._commit(database)
         # After the commit: a file that then stays is one for the sweep, a row without a file would be damage.
         for number in numbers:
@@ -237,7 +237,7 @@ class Maintenance:
                 return False
             sweep = self._sweeps[database] = Sweep(database.blobs, partial(_knows, database))
         try:
-            removing = KeepFiles(database.env.path, alone=True)
+            removing = BlobFilesLock(database.env.path, alone=True)
         except OSError:
             return False  # a restore has put files there that nobody knows yet, or a backup reads them
         try:

@@ -40,7 +40,7 @@ from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
 from svc.store.table import Table
 from svc.store.values.records import COMPRESS_ABOVE, NEVER
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriteQueue
+from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue
 
 logger = logging.getLogger("svc.store")
 
@@ -134,7 +134,7 @@ class Store:
         self._closing = Closing()
         self._looked_at = 0  # time of change of the directory, when it was last looked through
         self.databases: dict[str, Database] = {}
-        self._queues: dict[Database, WriteQueue] = {}  # of databases that had a long write
+        self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = queue_limits
         self._write_async = write_async
         self._map_bytes = map_bytes
@@ -201,11 +201,11 @@ class Store:
         """The database of this name, also one that another process has made just now."""
         database = self.databases.get(name)
         if database is None:
-            self.look()
+            self.refresh()
             database = self.databases.get(name)
         return database
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Open the databases that other processes have made since the last look. Usually one call of the system."""
         try:
             changed = os.stat(self.path).st_mtime_ns
@@ -231,7 +231,7 @@ class Store:
         """None: it was dropped, by a process that has ended before everything was removed."""
         database = self._open(name)
         if database.is_dropped:
-            self._bury(database)
+            self._schedule_removal(database)
             return None
         return database
 
@@ -256,7 +256,7 @@ class Store:
         if database is None:
             raise NotFound(f"database '{name}' does not exist")
         queue = self.queue_of(database)
-        await queue.enter(1)
+        await queue.acquire(1)
         try:
             while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
                 await asyncio.sleep(_PAUSE)
@@ -264,10 +264,10 @@ class Store:
                 raise NotFound(f"database '{name}' does not exist")
             database.mark_dropped()
         finally:
-            queue.leave()
-        self._bury(database)
+            queue.release()
+        self._schedule_removal(database)
 
-    def _bury(self, database: Database) -> None:
+    def _schedule_removal(self, database: Database) -> None:
         """Give its name back, and remove its files; it is closed when nobody reads it any more."""
         self._remover.remove(move_away(database))
         database.env.end_snapshot()
@@ -323,7 +323,7 @@ class Store:
         if not wait and self._queues:
             for database in missing:
                 queue = self._queues.get(database)
-                if queue is not None and queue.is_taken:
+                if queue is not None and queue.is_held:
                     raise WriterBusy(database.env)
         missing.sort(key=lambda database: database.name)
         if self._writing and self._writing[-1].name > missing[0].name:
@@ -335,11 +335,11 @@ class Store:
 
     # -- long writes
 
-    def queue_of(self, database: Database) -> WriteQueue:
+    def queue_of(self, database: Database) -> WriterQueue:
         """Where the writers of this database stand in line."""
         queue = self._queues.get(database)
         if queue is None:
-            queue = self._queues[database] = WriteQueue(database.env, self.clock, self._queue_limits)
+            queue = self._queues[database] = WriterQueue(database.env, self.clock, self._queue_limits)
         return queue
 
     async def write_when_free(self, databases: Callable[[], Iterable[Database]], attempt: Callable[[], T]) -> T:

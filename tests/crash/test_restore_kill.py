@@ -18,7 +18,7 @@ import pytest
 
 from svc.errors import Problem
 from svc.store import Store, create_blob
-from svc.store.backup import Backups, Source, interrupted_restore, restore_offline
+from svc.store.backup import Backups, BackupSource, interrupted_restore, restore_offline
 from svc.store.backup.restore import Restore
 from svc.store.backup.restore_online import swap_online
 from svc.store.blobs import Blob
@@ -107,7 +107,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("prepared")
     store = open_store(root)
     write(store, 1)
-    backups_of(root).create(Source.of(store.databases["data"]))
+    backups_of(root).create(BackupSource.of(store.databases["data"]))
     write(store, 2)
     # What only the log refers to is gone, so that the restore has a file to bring back.
     database = store.databases["data"]

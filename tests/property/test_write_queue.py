@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from svc.clock import FakeClock
-from svc.store.writing.writer_queue import QueueLimits, State, WriteQueue
+from svc.store.writing.writer_queue import QueueLimits, QueueState, WriterQueue
 from tests.support.profile import examples
 
 
@@ -32,7 +32,7 @@ class Writers(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.door = Door()
-        self.queue = WriteQueue(self.door, FakeClock(), QueueLimits(1e9, 1e9))  # type: ignore[arg-type]
+        self.queue = WriterQueue(self.door, FakeClock(), QueueLimits(1e9, 1e9))  # type: ignore[arg-type]
         self.looks: list[Callable[[], None]] = []
         self.loop.call_later = lambda delay, look, *rest, **options: self.looks.append(look)  # type: ignore
         self.tasks: list[asyncio.Task[None]] = []
@@ -42,11 +42,11 @@ class Writers(RuleBasedStateMachine):
     async def short(self) -> None:
         await self.queue.wait()
         assert not self.inside, "a short write came in beside a long one"
-        assert self.queue.state is not State.HELD
+        assert self.queue.state is not QueueState.HELD
         self.went += 1
 
     async def long(self, size: int) -> None:
-        await self.queue.enter(size)
+        await self.queue.acquire(size)
         assert not self.inside, "two long writes are inside"
         ended = asyncio.Event()
         self.inside.append(ended)
@@ -54,7 +54,7 @@ class Writers(RuleBasedStateMachine):
             await ended.wait()
         finally:
             self.inside.remove(ended)
-            self.queue.leave()
+            self.queue.release()
             self.went += 1
 
     def start(self, work: Any) -> None:
@@ -105,9 +105,9 @@ class Writers(RuleBasedStateMachine):
     @invariant()
     def what_holds_in_each_state(self) -> None:
         self.queue.verify()
-        assert len(self.looks) == (self.queue.state is State.FOREIGN)
-        assert self.queue.is_taken is (self.queue.state in (State.HELD, State.FOREIGN))
-        assert not self.inside or self.queue.state is State.HELD
+        assert len(self.looks) == (self.queue.state is QueueState.FOREIGN)
+        assert self.queue.is_held is (self.queue.state in (QueueState.HELD, QueueState.FOREIGN))
+        assert not self.inside or self.queue.state is QueueState.HELD
 
     def teardown(self) -> None:
         try:
@@ -120,7 +120,7 @@ class Writers(RuleBasedStateMachine):
                     self.the_long_write_ends()
             cancelled = sum(task.cancelled() for task in self.tasks)
             assert all(task.done() for task in self.tasks), "somebody waits for ever"
-            assert self.queue.state is State.FREE and len(self.queue) == 0 and not self.looks
+            assert self.queue.state is QueueState.FREE and len(self.queue) == 0 and not self.looks
             assert self.went + cancelled >= self.came
         finally:
             self.loop.close()

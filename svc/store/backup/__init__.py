@@ -9,19 +9,19 @@
 Everything here blocks and runs without a server; where a function takes a `Watch`, it reports there and can be ended from another thread.
 """
 
-from svc.store.backup.archive import archive_pieces, spool, unpack
+from svc.store.backup.archive import archive_pieces, stage_backup, unpack
 from svc.store.backup.managed import BackupInfo, Backups, BadBackup, InUse, UnknownBackup
 from svc.store.backup.restore import InterruptedRestore, interrupted_restore, restore_offline
-from svc.store.backup.source import Source, copy_database
+from svc.store.backup.source import BackupSource, copy_database
 from svc.store.backup.watch import Stopped, Watch
 
 __all__ = [
     "BackupInfo",
+    "BackupSource",
     "Backups",
     "BadBackup",
     "InUse",
     "InterruptedRestore",
-    "Source",
     "Stopped",
     "UnknownBackup",
     "Watch",
@@ -29,6 +29,6 @@ __all__ = [
     "copy_database",
     "interrupted_restore",
     "restore_offline",
-    "spool",
+    "stage_backup",
     "unpack",
 ]

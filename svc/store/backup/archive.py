@@ -30,7 +30,7 @@ from svc.store.backup.managed import (
     encode_manifest,
     manifest_of,
 )
-from svc.store.backup.source import DATA_FILE, Source, compact
+from svc.store.backup.source import DATA_FILE, BackupSource, compact
 from svc.store.backup.watch import Watch
 from svc.store.disk.faults import store_problem
 
@@ -39,10 +39,10 @@ _BLOCK = 512  # bytes, of tar
 _MEMBER = re.compile(rf"{MANIFEST}|{DATA_NAME}|{BLOBS}(?:/[0-9a-f]{{3}}){{3}}(?:\.part|\.error)?")
 
 
-class Spool:
+class StagedBackup:
     """What an archive is made of: the copy of the database in a directory of its own, and the files of blobs where they are. `close` it."""
 
-    def __init__(self, source: Source, directory: Path, lock: BufferedWriter) -> None:
+    def __init__(self, source: BackupSource, directory: Path, lock: BufferedWriter) -> None:
         self.directory = directory
         self.members: list[tuple[str, Path, int]] = []  # (name, file, size)
         self.manifest = b""
@@ -57,10 +57,16 @@ class Spool:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def spool(
-    source: Source, path: Path, *, without: frozenset[str] = frozenset(), log: bool = True, blobs: bool = True, watch: Watch | None = None
-) -> Spool:
-    """Copy the database of `source`, which belongs to the spool from now on, below the directory `path`.
+def stage_backup(
+    source: BackupSource,
+    path: Path,
+    *,
+    without: frozenset[str] = frozenset(),
+    log: bool = True,
+    blobs: bool = True,
+    watch: Watch | None = None,
+) -> StagedBackup:
+    """Copy the database of `source`, which belongs to the stage_backup from now on, below the directory `path`.
 
     `without`: tables that are left out. Raises NoSpace, StoreFailure and Stopped.
     """
@@ -71,7 +77,7 @@ def spool(
         directory.mkdir(mode=0o700)
         lock = open(directory / "lock", "wb")  # noqa: SIM115
         flock(lock, LOCK_EX)
-        spooled = Spool(source, directory, lock)
+        spooled = StagedBackup(source, directory, lock)
     except OSError as error:
         source.close()
         raise store_problem(error, path) from error
@@ -98,7 +104,7 @@ def spool(
         raise
 
 
-def archive_pieces(spooled: Spool, *, gzip: bool) -> Iterator[bytes]:
+def archive_pieces(spooled: StagedBackup, *, gzip: bool) -> Iterator[bytes]:
     """The bytes of the archive. Raises OSError if a file cannot be read to its end."""
     pieces = _tar_pieces(spooled)
     if not gzip:
@@ -112,7 +118,7 @@ def archive_pieces(spooled: Spool, *, gzip: bool) -> Iterator[bytes]:
     yield compressor.flush()
 
 
-def _tar_pieces(spooled: Spool) -> Iterator[bytes]:
+def _tar_pieces(spooled: StagedBackup) -> Iterator[bytes]:
     seconds = spooled.time_ms // 1000
     yield _header(MANIFEST, len(spooled.manifest), seconds) + spooled.manifest + _padding(len(spooled.manifest))
     for name, path, size in spooled.members:

@@ -24,7 +24,7 @@ import msgspec
 
 from svc.errors import BadValue, Problem
 from svc.store.backup.files import copy_file, hash_file, make_directory, sync_directory, sync_levels, write_file
-from svc.store.backup.source import DATA_FILE, Source, open_readonly, stored_tables
+from svc.store.backup.source import DATA_FILE, BackupSource, open_readonly, stored_tables
 from svc.store.backup.watch import Watch
 from svc.store.definitions import DEFINITIONS_STORE, check_database_name
 from svc.store.disk.database_copy import META, META_MAGIC
@@ -88,7 +88,7 @@ class BackupInfo(msgspec.Struct, frozen=True):
     file_count: int
 
 
-def manifest_of(source: Source, tables: list[str], files: list[BackedUpFile], *, log: bool = True, blobs: bool = True) -> Manifest:
+def manifest_of(source: BackupSource, tables: list[str], files: list[BackedUpFile], *, log: bool = True, blobs: bool = True) -> Manifest:
     return Manifest(FORMAT, source.database, source.time_ms, iso_text(source.time_ms), tables, files, log, blobs)
 
 
@@ -185,7 +185,7 @@ class Backups:
 
     # -- making
 
-    def create(self, source: Source, *, exclude_blobs: bool = False, watch: Watch | None = None) -> BackupInfo:
+    def create(self, source: BackupSource, *, exclude_blobs: bool = False, watch: Watch | None = None) -> BackupInfo:
         """Back up what `source` is, and close that. Raises NoSpace, StoreFailure and Stopped; then nothing is left of it."""
         watch = Watch() if watch is None else watch
         new = None

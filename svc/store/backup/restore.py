@@ -26,7 +26,7 @@ from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadB
 from svc.store.backup.source import DATA_FILE
 from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
-from svc.store.disk.database_locks import KeepFiles, Occupancy, Occupied
+from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
 
 _STAGED, _MARK = ".restore-", ".restoring-"
@@ -64,7 +64,7 @@ class Restore:
         self._mark = storage / f"{_MARK}{database}"
         self._blob_roots = [path / database for path in blob_paths]
         self._watch = Watch() if watch is None else watch
-        self._keep: KeepFiles | None = None
+        self._keep: BlobFilesLock | None = None
         self.old: Path | None = None  # where the database has gone that was there before
 
     def prepare(self) -> None:
@@ -75,7 +75,7 @@ class Restore:
             shutil.rmtree(self._staged, ignore_errors=True)
             self._staged.mkdir(mode=0o700)
             if self._path.is_dir():
-                self._keep = KeepFiles(self._path)  # nobody tidies the files away that belong to no record yet
+                self._keep = BlobFilesLock(self._path)  # nobody tidies the files away that belong to no record yet
             self._watch.total = sum(file.size for file in self._manifest.files)
             digests = {file.path: file.sha256 for file in self._manifest.files}
             _, digest = copy_file(self._directory / DATA_NAME, self._staged / DATA_FILE, self._watch)
@@ -173,19 +173,19 @@ def restore_offline(
     with backups.reading(number) as directory:
         manifest = backups.manifest(number)
         restore = Restore(directory, manifest, storage, database, blob_paths, watch)
-        occupancy = None
+        open_lock = None
         try:
             if path.is_dir():
                 try:
-                    occupancy = Occupancy(path, alone=True)
-                except Occupied:
+                    open_lock = OpenLock(path, alone=True)
+                except DatabaseInUse:
                     raise InUse(f"The database '{database}' is open: stop the service first") from None
             restore.prepare()
             restore.mark()
             restore.swap()
         finally:
-            if occupancy is not None:
-                occupancy.close()
+            if open_lock is not None:
+                open_lock.close()
             restore.close()
         if restore.old is not None:
             shutil.rmtree(restore.old, ignore_errors=True)

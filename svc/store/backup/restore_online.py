@@ -31,7 +31,7 @@ async def swap_online(store: Store, restore: Restore, name: str) -> None:
     database = store.find_database(name)
     queue = None if database is None else store.queue_of(database)
     if queue is not None:
-        await queue.enter(1)
+        await queue.acquire(1)
     try:
         exchange = asyncio.get_running_loop().create_task(_exchange(store, restore, name, database))
         cancelled = False
@@ -47,7 +47,7 @@ async def swap_online(store: Store, restore: Restore, name: str) -> None:
             raise asyncio.CancelledError
     finally:
         if queue is not None:
-            queue.leave()
+            queue.release()
 
 
 async def _exchange(store: Store, restore: Restore, name: str, database: Database | None) -> None:

@@ -25,7 +25,7 @@ from svc.store.blobs import BLOBS_STORE, Ledger
 from svc.store.blobs.files import ERROR, PART, relative_name
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
 from svc.store.disk.database_copy import Copy, RawCopy
-from svc.store.disk.database_locks import KeepFiles
+from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import MAX_STORES, store_problem
 from svc.store.env import MAP_BYTES, MAX_READERS, Handle, Txn
 
@@ -36,7 +36,7 @@ DATA_FILE = "data.mdb"
 WORTHWHILE = 0.1  # share of gaps from which a copy is rewritten without them
 
 
-class Source:
+class BackupSource:
     """One database as of the moment this was made. `time_ms`: that moment. `close` it."""
 
     def __init__(
@@ -58,15 +58,15 @@ class Source:
         self._definitions = definitions
         self._ledger = ledger
         self._copy = copy
-        self._keep: KeepFiles | None = None
+        self._keep: BlobFilesLock | None = None
         try:
-            self._keep = KeepFiles(path)
+            self._keep = BlobFilesLock(path)
         except OSError as error:
             self.close()
             raise store_problem(error, path) from error
 
     @classmethod
-    def of(cls, database: Database) -> Source:
+    def of(cls, database: Database) -> BackupSource:
         """Of an open database, now. On the loop's thread; everything else here may be done on another."""
         time_ms = int(database.clock.wall() * 1000)
         copy = database.env.open_copy()
@@ -74,7 +74,7 @@ class Source:
 
     @classmethod
     @contextmanager
-    def at(cls, path: Path, blob_paths: Sequence[Path], clock: Clock = SYSTEM_CLOCK) -> Iterator[Source]:
+    def at(cls, path: Path, blob_paths: Sequence[Path], clock: Clock = SYSTEM_CLOCK) -> Iterator[BackupSource]:
         """Of the database in a directory, whether a server has it open or not; but never in a process that has it open itself."""
         with open_readonly(path) as (env, txn):
             handles = [env.open_db(name.encode(), txn, create=False) for name in (DEFINITIONS_STORE, BLOBS_STORE)]

@@ -69,7 +69,7 @@ def _remove(txn: Txn, store: Handle, prefixes: Iterator[bytes], watch: Watch) ->
 
 
 def _reduce_ledger(txn: Txn, handle: Handle, numbers: set[int], log: bool, watch: Watch) -> None:
-    """Without the log nothing refers to what records no longer have. What is off the ledger must not be in the copy: see `Source.blobs`."""
+    """Without the log nothing refers to what records no longer have. What is off the ledger must not be in the copy: see `BackupSource.blobs`."""
     ledger = Ledger(handle)
     dropped = ledger.dropped_tables(txn)
     out = [number for number, (table, released, _) in ledger.files(txn) if table in numbers or (not log and (released or table in dropped))]

@@ -18,7 +18,7 @@ from svc.store.backup.files import sync_directory
 from svc.store.backup.restore import interrupted_restore
 from svc.store.backup.source import DATA_FILE, compact
 from svc.store.backup.watch import Watch
-from svc.store.disk.database_locks import Occupancy, Occupied
+from svc.store.disk.database_locks import DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
 from svc.store.values.records import iso_text
 
@@ -43,8 +43,8 @@ def compact_databases(path: Path, without: frozenset[str], keep: Path | None, cl
 def _compact(directory: Path, keep: Path | None, clock: Clock) -> bool:
     file, part = directory / DATA_FILE, directory / f"{DATA_FILE}.part"
     try:
-        occupancy = Occupancy(directory, alone=True)
-    except (Occupied, OSError):
+        open_lock = OpenLock(directory, alone=True)
+    except (DatabaseInUse, OSError):
         logger.warning("database %s: not compacted, for another process has it open", directory.name)
         return False
     try:
@@ -59,7 +59,7 @@ def _compact(directory: Path, keep: Path | None, clock: Clock) -> bool:
         store_problem(error, directory)  # which logs it
         return False
     finally:
-        occupancy.close()
+        open_lock.close()
     logger.info("database %s: compacted from %d to %d bytes", directory.name, before, after)
     return True
 

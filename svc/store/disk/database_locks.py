@@ -14,12 +14,12 @@ LOCK_FILE = "open.lock"
 KEEP_LOCK = "keep.lock"
 
 
-class Occupied(Exception):
+class DatabaseInUse(Exception):
     """Somebody else has the database open, or is replacing its files."""
 
 
-class Occupancy:
-    """The lock on the database in the directory `path`. Raises Occupied, or OSError if the directory cannot be written to."""
+class OpenLock:
+    """The lock on the database in the directory `path`. Raises DatabaseInUse, or OSError if the directory cannot be written to."""
 
     __slots__ = ("_descriptor",)
 
@@ -29,7 +29,7 @@ class Occupancy:
             flock(self._descriptor, (LOCK_EX if alone else LOCK_SH) | LOCK_NB)
         except BlockingIOError:
             self.close()
-            raise Occupied(path) from None
+            raise DatabaseInUse(path) from None
 
     def close(self) -> None:
         """Give it up. Harmless when done."""
@@ -38,7 +38,7 @@ class Occupancy:
             self._descriptor = -1
 
 
-class KeepFiles:
+class BlobFilesLock:
     """As long as this is held no file of a blob is removed from the database in this directory."""
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:

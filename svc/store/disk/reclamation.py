@@ -39,7 +39,7 @@ class Reclamation:
         self._next = 0.0  # monotonic
         self.divisor = 1.0
 
-    def look(self, *, at_once: bool = False) -> None:
+    def poll(self, *, at_once: bool = False) -> None:
         """Look at the volume, if it is time to or `at_once`."""
         now = self._clock.monotonic()
         if self._settings.threshold <= 0 or (now < self._next and not at_once):

@@ -1,16 +1,16 @@
-"""Which process may open a database's write transaction: many that keep it for a turn, or one that keeps it for longer.
+"""The lock between processes for a database's write transaction: shared by the writers of turns, exclusive for a long writer.
 
-LMDB lets one writer in at a time, and stops the thread of every other until it is done. That is right for the writers of turns, which take
-a few milliseconds. Behind one that lasts for seconds a loop must not stop: its other work would stand still, and two processes that each
-hold one database and wait for the other's would wait for ever. So a writer passes this gate first, which never makes it wait.
+LMDB allows one writer at a time and blocks the thread of every other. That suits the writers of turns, which take a few milliseconds. A loop
+must not block for the seconds of a long writer: its other work would stop, and two processes that each write to one database and wait for the
+other's would deadlock. So a writer acquires this lock first, and acquiring it never blocks.
 
-Two files are locked with flock(2), which the kernel undoes when a process ends:
+Two files are locked with flock(2); the kernel releases the locks when a process ends:
 
-    room   shared by the writers of turns while they write; exclusive to a long writer
-    door   shared for the moment in which the writer of a turn enters the room; exclusive to a long writer from when it wants to come in, so
-           that those of turns, coming one after the other, cannot keep it out for ever
+    writer.lock          shared by the writers of turns while they write; exclusive for a long writer
+    writer-intent.lock   shared while the writer of a turn acquires writer.lock; exclusive for a long writer from when it wants writer.lock, so
+                         that a sequence of writers of turns cannot keep it out forever
 
-One gate is used by one thread. What is closed by a process is open to that process itself.
+A `WriterGate` is used by one thread. The process that holds the exclusive lock may acquire the shared one too.
 """
 
 from __future__ import annotations
@@ -20,79 +20,79 @@ from errno import EBADF
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 from pathlib import Path
 
-DOOR, ROOM = "door.lock", "room.lock"
+INTENT_LOCK, WRITER_LOCK = "writer-intent.lock", "writer.lock"
 
 
-class Gate:
-    """The gate of the database in the directory `path`. Raises OSError if the directory cannot be written to."""
+class WriterGate:
+    """The writer lock of the database in the directory `path`. Raises OSError if the directory cannot be written to."""
 
-    __slots__ = ("_closed", "_door", "_entered", "_has_door", "_room")
+    __slots__ = ("_has_intent", "_intent", "_is_exclusive", "_shared", "_writer")
 
     def __init__(self, path: Path) -> None:
-        self._door = os.open(path / DOOR, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._intent = os.open(path / INTENT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._room = os.open(path / ROOM, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._writer = os.open(path / WRITER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
-            os.close(self._door)
+            os.close(self._intent)
             raise
-        self._entered = 0
-        self._has_door = False
-        self._closed = False
+        self._shared = 0  # how often `acquire_shared` has succeeded
+        self._has_intent = False
+        self._is_exclusive = False
 
-    def enter(self) -> bool:
-        """Pass, to write for a short time; False if another process has closed the gate. May be nested.
+    def acquire_shared(self) -> bool:
+        """Lock, to write for a short time; False if another process holds the exclusive lock. May be nested.
 
-        Between `try_close` and `open` too: then through the door that is kept, which a lock of another kind would give up.
+        Between `try_acquire_exclusive` and `release_exclusive` too: then the intent lock that is held is not replaced by one of another kind.
         """
-        if not self._entered and not self._closed:
-            if not self._has_door and not _lock(self._door, LOCK_SH):
+        if not self._shared and not self._is_exclusive:
+            if not self._has_intent and not _lock(self._intent, LOCK_SH):
                 return False
-            entered = _lock(self._room, LOCK_SH)
-            if not self._has_door:
-                flock(self._door, LOCK_UN)
-            if not entered:
+            acquired = _lock(self._writer, LOCK_SH)
+            if not self._has_intent:
+                flock(self._intent, LOCK_UN)
+            if not acquired:
                 return False
-        self._entered += 1
+        self._shared += 1
         return True
 
-    def leave(self) -> None:
-        """The other end of `enter`."""
-        self._entered -= 1
-        if not self._entered and not self._closed:
-            flock(self._room, LOCK_UN)
+    def release_shared(self) -> None:
+        """Release one `acquire_shared`."""
+        self._shared -= 1
+        if not self._shared and not self._is_exclusive:
+            flock(self._writer, LOCK_UN)
 
-    def try_close(self) -> bool:
-        """Keep all others out, to write for a long time; False if one is still inside, and then nobody else comes in: ask again soon.
+    def try_acquire_exclusive(self) -> bool:
+        """Lock out all others, to write for a long time; False if another process holds the lock. No new one gets it then: try again soon.
 
-        Not after `enter`. End it with `open`, also if it was in vain.
+        Not after `acquire_shared`. End it with `release_exclusive`, also if it failed.
         """
-        assert not self._entered, "the gate cannot be closed from inside"
-        self._has_door = self._has_door or _lock(self._door, LOCK_EX)
-        self._closed = self._has_door and _lock(self._room, LOCK_EX)
-        return self._closed
+        assert not self._shared, "the exclusive writer lock cannot be acquired while the shared one is held"
+        self._has_intent = self._has_intent or _lock(self._intent, LOCK_EX)
+        self._is_exclusive = self._has_intent and _lock(self._writer, LOCK_EX)
+        return self._is_exclusive
 
-    def open(self) -> None:
-        """The other end of `try_close`."""
-        if self._closed:
-            self._closed = False
-            flock(self._room, LOCK_UN)
-        if self._has_door:
-            self._has_door = False
-            flock(self._door, LOCK_UN)
+    def release_exclusive(self) -> None:
+        """Release what `try_acquire_exclusive` has locked. Harmless if that is nothing."""
+        if self._is_exclusive:
+            self._is_exclusive = False
+            flock(self._writer, LOCK_UN)
+        if self._has_intent:
+            self._has_intent = False
+            flock(self._intent, LOCK_UN)
 
     def close(self) -> None:
-        """Give up the files, and with them all locks. Harmless when done."""
-        if self._door >= 0:
-            os.close(self._door)
-            os.close(self._room)
-        self._door = self._room = -1
-        self._entered = 0
-        self._has_door = self._closed = False
+        """Close the files, which releases all locks. Harmless when closed."""
+        if self._intent >= 0:
+            os.close(self._intent)
+            os.close(self._writer)
+        self._intent = self._writer = -1
+        self._shared = 0
+        self._has_intent = self._is_exclusive = False
 
 
 def _lock(descriptor: int, kind: int) -> bool:
     if descriptor < 0:
-        raise OSError(EBADF, "the gate is closed for good")
+        raise OSError(EBADF, "the writer lock is closed")
     try:
         flock(descriptor, kind | LOCK_NB)
     except BlockingIOError:

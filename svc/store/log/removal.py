@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from svc.store.writing.long_task import LongChange
+from svc.store.writing.long_task import LongTask
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -38,7 +38,7 @@ async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[
             found, position = database.log.old_entries(database.snapshot(), table.number, before_ms, position, min(LOOK, batch))
             lsns += found
         if lsns:
-            await LongChange(database, partial(_remove, table, lsns), len(lsns), None).run()
+            await LongTask(database, partial(_remove, table, lsns), len(lsns), None).run()
             database.log.counts.forget()
             removed += len(lsns)
             if on_batch is not None:

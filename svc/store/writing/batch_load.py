@@ -84,13 +84,13 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
         if store.has_listeners(table.database):
             writes.read_entries()
     except LmdbError as error:
-        writes.undo()
+        writes.rollback()
         raise store_problem(error, table.database.env.path) from error
     except BaseException:
-        writes.undo()
+        writes.rollback()
         raise
     size = next_size(table.entry_count(writes.txn), writes.written_bytes // (len(items) or 1))
-    writes.keep()
+    writes.commit()
     store.flush_or_raise(table.database)
     store.end_turn()
     return size

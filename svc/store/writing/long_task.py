@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn
 from svc.store.slices import SLICE
-from svc.store.writing.long_write import LongWrite, Stage, outlast
+from svc.store.writing.long_write import LongWrite, WriteStage, wait_uncancelled
 from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class _Work:
         pass
 
 
-class LongChange(LongWrite):
+class LongTask(LongWrite):
     """`change`: called anew for each attempt. It raises the Problem that speaks against it, and ends with `Database.announce_change` if
     `announces`: that it changes definitions.
 
@@ -60,7 +60,7 @@ class LongChange(LongWrite):
         slices = self._store.slices
         while self._has_steps:
             await slices.take()
-            if self.stage is not Stage.WRITING:
+            if self.stage is not WriteStage.WRITING:
                 return False
             call = self._run(self._change_slice)
             self._note_changes()
@@ -84,9 +84,9 @@ class LongChange(LongWrite):
     async def _call(self, call: LmdbCall) -> bool:
         """False if everything was undone meanwhile."""
         made = self._env.start_long(call)
-        if await outlast(made):
+        if await wait_uncancelled(made):
             raise asyncio.CancelledError
-        if self.stage is not Stage.WRITING:
+        if self.stage is not WriteStage.WRITING:
             return False
         try:
             made.result()
@@ -95,9 +95,9 @@ class LongChange(LongWrite):
         return True
 
     def finish(self) -> None:
-        committing = self.stage is Stage.COMMITTING
+        committing = self.stage is WriteStage.COMMITTING
         super().finish()
-        if committing and self.stage is Stage.COMMITTED:
+        if committing and self.stage is WriteStage.COMMITTED:
             self._database.read_definitions()
 
     def _rewind(self) -> None:

@@ -14,7 +14,7 @@ thread. Readers see the old state until then and are delayed by no more than a s
     WAITING -> WRITING -> COMMITTING -> COMMITTED -> DONE
        ^----------'            '-> WAITING, with `problem` if the commit failed
 
-`give_back` is the way for those who have to write now and cannot wait (a schema change, code that is no coroutine): in WRITING it undoes
+`yield_writer` is the way for those who have to write now and cannot wait (a schema change, code that is no coroutine): in WRITING it undoes
 everything, and the write begins again behind them. What it collected is therefore kept until it is committed. After RESTARTS of that it
 gives up with 503.
 
@@ -60,7 +60,7 @@ _CHUNK = 200  # of them, or of log entries, between two looks at the clock
 _PAUSE = 0.002  # seconds between two looks at whether another process has ended its turn
 
 
-class Stage(IntEnum):
+class WriteStage(IntEnum):
     WAITING = 0
     WRITING = 1
     COMMITTING = 2
@@ -69,11 +69,11 @@ class Stage(IntEnum):
 
 
 _NEXT = {
-    Stage.WAITING: (Stage.WRITING,),
-    Stage.WRITING: (Stage.COMMITTING, Stage.WAITING),
-    Stage.COMMITTING: (Stage.COMMITTED, Stage.WAITING),
-    Stage.COMMITTED: (Stage.DONE,),
-    Stage.DONE: (),
+    WriteStage.WAITING: (WriteStage.WRITING,),
+    WriteStage.WRITING: (WriteStage.COMMITTING, WriteStage.WAITING),
+    WriteStage.COMMITTING: (WriteStage.COMMITTED, WriteStage.WAITING),
+    WriteStage.COMMITTED: (WriteStage.DONE,),
+    WriteStage.DONE: (),
 }
 
 
@@ -110,7 +110,7 @@ class LongWrite:
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
         self._after: Iterator[None] = iter(())
-        self.stage = Stage.WAITING
+        self.stage = WriteStage.WAITING
         self._begin_again()
 
     @property
@@ -131,7 +131,7 @@ class LongWrite:
         self.version = 0.0
         self.skipped: list[Key] = []
 
-    def _enter(self, stage: Stage) -> None:
+    def _enter(self, stage: WriteStage) -> None:
         assert stage in _NEXT[self.stage], f"a long write went from {self.stage.name} to {stage.name}"
         self.stage = stage
 
@@ -140,10 +140,10 @@ class LongWrite:
     async def run(self) -> None:
         """Returns when everything is on the disk. Raises the Problem that prevented it; then nothing is."""
         queue = self._store.queue_of(self._database)
-        await queue.enter(self._work.size)
+        await queue.acquire(self._work.size)
         cancelled = False
         try:
-            while self.stage is Stage.WAITING and self._problem is None:
+            while self.stage is WriteStage.WAITING and self._problem is None:
                 if await self._begin() and await self._write():
                     cancelled = await self._committed()
             if self._problem is not None:
@@ -155,7 +155,7 @@ class LongWrite:
         finally:
             if self._env.holder is self:
                 self._env.release()
-            queue.leave()
+            queue.release()
             self._work.forget(self._store.slices)
         if cancelled:
             raise asyncio.CancelledError
@@ -174,7 +174,7 @@ class LongWrite:
                 return False
         self._begin_again()
         self._first = database.log.last_lsn + 1
-        self._enter(Stage.WRITING)
+        self._enter(WriteStage.WRITING)
         self._store.check_tables(self._tables)
         store = self._store
         store.saw_version(database.log.last_version)
@@ -196,7 +196,7 @@ class LongWrite:
         slices = self._store.slices
         while self._has_steps:
             await slices.take()
-            if self.stage is not Stage.WRITING:
+            if self.stage is not WriteStage.WRITING:
                 return False
             self._run(self._write_slice)
             self._note_changes()
@@ -236,18 +236,18 @@ class LongWrite:
         """Commit, whatever happens; True if the caller was cancelled meanwhile."""
         if not self._entries and not self._announced:
             self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
-            self._enter(Stage.COMMITTING)
-            self._enter(Stage.COMMITTED)
+            self._enter(WriteStage.COMMITTING)
+            self._enter(WriteStage.COMMITTED)
             return False
-        self._enter(Stage.COMMITTING)
+        self._enter(WriteStage.COMMITTING)
         self._commit = self._env.commit_long()
-        cancelled = await outlast(self._commit)
+        cancelled = await wait_uncancelled(self._commit)
         self.finish()
         return cancelled
 
     def finish(self) -> None:
         """The commit has ended, or is about to: take note of its outcome. For `env`, when it shows in a snapshot first."""
-        if self.stage is not Stage.COMMITTING:
+        if self.stage is not WriteStage.COMMITTING:
             return
         assert self._commit is not None
         database = self._database
@@ -258,7 +258,7 @@ class LongWrite:
             self._rewind()
             self._store.count_commit(failed=True)
             return
-        self._enter(Stage.COMMITTED)
+        self._enter(WriteStage.COMMITTED)
         database.log.last_version = self.version
         self._changed |= self._set.uncached
         for index in self._changed:
@@ -270,12 +270,12 @@ class LongWrite:
     async def _tell(self) -> bool:
         """Bring caches and listeners up to date, in slices; True if the caller was cancelled meanwhile."""
         cancelled = False
-        while self.stage is Stage.COMMITTED:
+        while self.stage is WriteStage.COMMITTED:
             try:
                 await self._store.slices.take()
             except asyncio.CancelledError:
                 cancelled = True
-            if self.stage is Stage.COMMITTED:
+            if self.stage is WriteStage.COMMITTED:
                 self._follow_up(self._store.slices.run)
         return cancelled
 
@@ -290,7 +290,7 @@ class LongWrite:
             self._env.caches_are_behind = False
             done = True
         if done:
-            self._enter(Stage.DONE)
+            self._enter(WriteStage.DONE)
 
     def _steps_after(self) -> Iterator[None]:
         for count, file in enumerate(self._files, 1):
@@ -319,30 +319,30 @@ class LongWrite:
 
     # -- the ways back
 
-    def give_back(self) -> None:
+    def yield_writer(self) -> None:
         """See the head of the module. Ends with the database free for others."""
-        if self.stage is Stage.COMMITTING:
+        if self.stage is WriteStage.COMMITTING:
             self.finish()
-        if self.stage is Stage.COMMITTED:
+        if self.stage is WriteStage.COMMITTED:
             self._follow_up(lambda steps: all(True for _ in steps))
-        elif self.stage is Stage.WRITING:
+        elif self.stage is WriteStage.WRITING:
             self._restarts += 1
             self._undo()
         self._env.release()
 
     def _undo(self) -> None:
-        if self.stage is Stage.WRITING:
+        if self.stage is WriteStage.WRITING:
             self._env.abort_long()
             for file in self._files:
                 file.unclaim()
             self._rewind()
 
     def _rewind(self) -> None:
-        self._enter(Stage.WAITING)
+        self._enter(WriteStage.WAITING)
         self._database.undo_long_write(self._first - 1, changed=self._announced)
 
 
-async def outlast(future: Future[Any]) -> bool:
+async def wait_uncancelled(future: Future[Any]) -> bool:
     """Wait for what a thread does, whatever happens to the caller; True if it was cancelled meanwhile. Exceptions stay in `future`."""
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

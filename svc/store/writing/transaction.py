@@ -27,7 +27,7 @@ from svc.store.values.keys import Key, encode_primary, is_hashed
 from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
-from svc.store.writing.write_list import INSERT, UPDATE, Write, WriteList, assign_keys, carry_out
+from svc.store.writing.write_list import INSERT, UPDATE, Write, WriteList, apply_write, assign_keys
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
@@ -316,21 +316,21 @@ class Transaction:
                 sets.append(WriteSet(database, version, wall_ms, self.user, self.operation))
                 for write in writes:
                     if write.table.database is database:
-                        deleted += carry_out(write, sets[-1])
+                        deleted += apply_write(write, sets[-1])
                 sets[-1].check()
         except BaseException as error:
             for write_set in sets:
-                write_set.undo()
+                write_set.rollback()
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
             raise
         skipped = sets[0].skipped if len(sets) == 1 else [key for write_set in sets for key in write_set.skipped]
         while sets:
             try:
-                sets.pop(0).keep()
+                sets.pop(0).commit()
             except BaseException:
                 for write_set in sets:
-                    write_set.undo()
+                    write_set.rollback()
                 raise
         self.databases = databases
         self.deleted, self.skipped = deleted, skipped

@@ -83,7 +83,7 @@ def assign_keys(
             yield
 
 
-def carry_out(write: Write, write_set: WriteSet) -> bool:
+def apply_write(write: Write, write_set: WriteSet) -> bool:
     """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
     kind, table, key, data = write.kind, write.table, write.key, write.data
     if data is None:
@@ -126,7 +126,7 @@ class WriteList:
                 write.key = b""
             yield from assign_keys(self._keyless, self._writes, lambda table, count: table.new_keys_in(write_set.txn, count), self.assigned)
         for write in self._writes:
-            self.deleted += carry_out(write, write_set)
+            self.deleted += apply_write(write, write_set)
             yield
 
     def forget(self, slices: Slices) -> None:

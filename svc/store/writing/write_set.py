@@ -121,13 +121,13 @@ class WriteSet:
         self._outdated: dict[Index, None] = {}
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
         if self._log.last_lsn < self._first:
-            self.undo()
+            self.rollback()
             return
         try:
-            self.database.env.keep(self.txn)
+            self.database.env.commit_child(self.txn)
         except BaseException:
             self._log.last_lsn = self._first - 1
             raise
@@ -158,7 +158,7 @@ class WriteSet:
             self.database.outdated(self._outdated, self.txn)
         return bool(self._outdated)
 
-    def undo(self) -> None:
+    def rollback(self) -> None:
         self.txn.abort()
         self._log.last_lsn = self._first - 1
         for file in self.new_files:

@@ -43,27 +43,27 @@ PACE_FROM = 1000  # writes from which on a long write tells the pace: what a sho
 FOREIGN_PAUSE = 0.005  # seconds between two looks at what another process does
 
 
-class State(IntEnum):
+class QueueState(IntEnum):
     FREE = 0
     CALLED = 1
     HELD = 2
     FOREIGN = 3
 
 
-class Input(IntEnum):
+class QueueInput(IntEnum):
     CALL = 0  # a long write whose turn has come
-    ENTER = 1  # a long write comes in
+    ADMIT = 1  # a long write comes in
     GIVE_UP = 2  # it was cancelled instead
-    LEAVE = 3  # it has ended
+    RELEASE = 3  # it has ended
     FOREIGN_SEEN = 4
     FOREIGN_GONE = 5
 
 
 TRANSITIONS = {
-    State.FREE: {Input.CALL: State.CALLED, Input.ENTER: State.HELD, Input.FOREIGN_SEEN: State.FOREIGN},
-    State.CALLED: {Input.ENTER: State.HELD, Input.GIVE_UP: State.FREE},
-    State.HELD: {Input.LEAVE: State.FREE},
-    State.FOREIGN: {Input.FOREIGN_GONE: State.FREE},
+    QueueState.FREE: {QueueInput.CALL: QueueState.CALLED, QueueInput.ADMIT: QueueState.HELD, QueueInput.FOREIGN_SEEN: QueueState.FOREIGN},
+    QueueState.CALLED: {QueueInput.ADMIT: QueueState.HELD, QueueInput.GIVE_UP: QueueState.FREE},
+    QueueState.HELD: {QueueInput.RELEASE: QueueState.FREE},
+    QueueState.FOREIGN: {QueueInput.FOREIGN_GONE: QueueState.FREE},
 }
 
 
@@ -84,14 +84,14 @@ class _Waiter:
     turn: asyncio.Future[None] | None = None
 
 
-class WriteQueue:
+class WriterQueue:
     """The line in front of one database."""
 
     def __init__(self, env: Environment, clock: Clock, limits: QueueLimits) -> None:
         self._env = env
         self._now = clock.monotonic
         self._limits = limits
-        self.state = State.FREE
+        self.state = QueueState.FREE
         self._long: _Waiter | None = None  # the long write that is called or inside
         self._waiting: deque[_Waiter] = deque()
         self._since = 0.0  # when the state was entered
@@ -100,7 +100,7 @@ class WriteQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def _move(self, input_: Input) -> None:
+    def _move(self, input_: QueueInput) -> None:
         state = TRANSITIONS[self.state].get(input_)
         assert state is not None, f"{input_.name} while the queue of writers is {self.state.name}"
         self.state = state
@@ -108,17 +108,17 @@ class WriteQueue:
 
     def verify(self) -> None:
         """Assert what holds in each state."""
-        assert (self._long is not None) is (self.state in (State.CALLED, State.HELD)), self.state.name
-        assert self.state is not State.FREE or not self._waiting, "the queue is free, and somebody waits"
+        assert (self._long is not None) is (self.state in (QueueState.CALLED, QueueState.HELD)), self.state.name
+        assert self.state is not QueueState.FREE or not self._waiting, "the queue is free, and somebody waits"
 
     @property
-    def is_taken(self) -> bool:
+    def is_held(self) -> bool:
         """Whether a long write has the database for itself, or another process."""
-        return self.state is State.HELD or self.state is State.FOREIGN
+        return self.state is QueueState.HELD or self.state is QueueState.FOREIGN
 
     def check(self) -> None:
         """Raise Overloaded if one more writer would have to wait for too long."""
-        if self.state is State.FREE:
+        if self.state is QueueState.FREE:
             return
         oldest = self._since if self._long is None else self._long.since
         if self._waiting:
@@ -132,46 +132,49 @@ class WriteQueue:
         """Seconds until one more writer would come in."""
         seconds = sum(waiter.size or 0 for waiter in self._waiting) * self._pace
         if self._long is not None and self._long.size is not None:
-            passed = self._now() - self._since if self.state is State.HELD else 0.0
+            passed = self._now() - self._since if self.state is QueueState.HELD else 0.0
             seconds += max(self._long.size * self._pace - passed, 0.0)
         return seconds
 
     async def wait(self) -> None:
         """Wait until ordinary writers may come in, in their order. Raises Overloaded, StoreFailure."""
         self.check()
-        if self.state is State.FREE and not self._env.is_open_to_writers():
-            self._move(Input.FOREIGN_SEEN)
-            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._look)
-        if self.state is not State.FREE:
-            await self._stand(_Waiter(None, self._now()))
+        if self.state is QueueState.FREE and not self._env.is_open_to_writers():
+            self._move(QueueInput.FOREIGN_SEEN)
+            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._poll_foreign)
+        while self.state is not QueueState.FREE:
+            await self._enqueue(_Waiter(None, self._now()))
+            if not self.is_held:
+                return
+            self.check()  # a long write came in after this writer was admitted and before it ran: wait again
 
-    async def enter(self, size: int) -> None:
+    async def acquire(self, size: int) -> None:
         """Wait until a long write of `size` writes may begin; it has the database for itself until `leave`. Raises Overloaded."""
         self.check()
         waiter = _Waiter(size, self._now())
-        if self.state is State.FREE:
+        if self.state is QueueState.FREE:
             self._long = waiter
         else:
             try:
-                await self._stand(waiter)
+                await self._enqueue(waiter)
             except BaseException:
                 if self._long is waiter:
                     self._long = None
-                    self._move(Input.GIVE_UP)
+                    self._move(QueueInput.GIVE_UP)
                     self._advance()
                 raise
-        self._move(Input.ENTER)
+        self._move(QueueInput.ADMIT)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The long write inside has ended: the next ones come in."""
         long, since = self._long, self._since
         self._long = None
-        self._move(Input.LEAVE)
+        self._move(QueueInput.RELEASE)
         if long is not None and long.size is not None and long.size >= PACE_FROM:
             self._pace = (self._pace + (self._now() - since) / long.size) / 2
         self._advance()
 
-    async def _stand(self, waiter: _Waiter) -> None:
+    async def _enqueue(self, waiter: _Waiter) -> None:
         waiter.turn = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:
@@ -183,17 +186,17 @@ class WriteQueue:
 
     def _advance(self) -> None:
         """Let in the ordinary writers in front, then call the long one behind them. They come in the next turn, in this order."""
-        while self._waiting and self.state is State.FREE:
+        while self._waiting and self.state is QueueState.FREE:
             waiter = self._waiting.popleft()
             assert waiter.turn is not None
             if waiter.turn.done():  # it was cancelled, and has not noticed yet
                 continue
             if waiter.size is not None:
                 self._long = waiter
-                self._move(Input.CALL)
+                self._move(QueueInput.CALL)
             waiter.turn.set_result(None)
 
-    def _look(self) -> None:
+    def _poll_foreign(self) -> None:
         """Whether the other process still has the database."""
         try:
             is_open = self._env.is_open_to_writers()
@@ -201,7 +204,7 @@ class WriteQueue:
             logger.error("whether another process writes cannot be seen: %s", problem.message)
             is_open = True
         if is_open:
-            self._move(Input.FOREIGN_GONE)
+            self._move(QueueInput.FOREIGN_GONE)
             self._advance()
         else:
-            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._look)
+            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._poll_foreign)

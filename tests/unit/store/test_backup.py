@@ -19,9 +19,9 @@ from svc.errors import BadValue, Problem, StoreFailure
 from svc.store import Database, Store, Table, create_blob
 from svc.store.backup import (
     Backups,
+    BackupSource,
     BadBackup,
     InUse,
-    Source,
     Stopped,
     UnknownBackup,
     Watch,
@@ -29,7 +29,7 @@ from svc.store.backup import (
     copy_database,
     interrupted_restore,
     restore_offline,
-    spool,
+    stage_backup,
     unpack,
 )
 from svc.store.backup.managed import decode_manifest
@@ -108,7 +108,7 @@ def test_a_backup_is_the_database_of_its_moment(
 ) -> None:
     expected = {name: rows(table) for name, table in data.tables.items()}
     log = [entry.lsn for entry in data.log.read(data.snapshot())]
-    source = Source.of(data)
+    source = BackupSource.of(data)
     clock.advance(60)
     write(data.tables["Note"], *range(1000, 1100))  # after the moment
     info = backups.create(source)
@@ -159,7 +159,7 @@ def test_writers_go_on_while_it_is_copied(
         write_at_random()
     expected = {name: rows(table) for name, table in data.tables.items()}
     log = [entry.lsn for entry in data.log.read(data.snapshot())]
-    moment = Source.of(data)
+    moment = BackupSource.of(data)
     copied = 0
 
     def report(done: int, total: int) -> None:
@@ -184,13 +184,13 @@ def test_a_copy_can_be_ended(data: Database, backups: Backups) -> None:
     watch = Watch()
     watch.stop()
     with pytest.raises(Stopped):
-        backups.create(Source.of(data), watch=watch)
+        backups.create(BackupSource.of(data), watch=watch)
     assert backups.infos() == []
     assert [path for path in backups.path.iterdir() if path.is_dir()] == []
 
 
 def test_closing_the_database_ends_its_copies(store: Store, data: Database, backups: Backups) -> None:
-    source = Source.of(data)
+    source = BackupSource.of(data)
 
     def report(done: int, total: int) -> None:
         if data.name in store.databases:
@@ -202,14 +202,14 @@ def test_closing_the_database_ends_its_copies(store: Store, data: Database, back
 
 
 def test_gaps_are_left_out_where_that_is_worth_it(data: Database, backups: Backups) -> None:
-    first = backups.create(Source.of(data))
+    first = backups.create(BackupSource.of(data))
     write(data.tables["Note"], delete=tuple(range(300)))
     write(data.tables["Note"], 1, text="x" * 300_000)
     write(data.tables["Note"], delete=(1,))
     data.log.prune(data.writer(), float("inf"), 10_000)
     data.env.touch()
     data.store.commit_turn()
-    second = backups.create(Source.of(data))
+    second = backups.create(BackupSource.of(data))
     assert second.size < first.size < data.env.used_bytes()
     backups.verify(2, checksum=True)
 
@@ -222,7 +222,7 @@ def test_a_database_is_copied_without_gaps(data: Database, tmp_path: Path) -> No
     target.mkdir()
     size = copy_database(data.env.path, target / "data.mdb")
     assert size == (target / "data.mdb").stat().st_size < data.env.path.joinpath("data.mdb").stat().st_size
-    with Source.at(target, []) as source:
+    with BackupSource.at(target, []) as source:
         assert source.tables() == ["Note", "Other"]
     with pytest.raises(FileExistsError):
         copy_database(data.env.path, target / "data.mdb")
@@ -244,7 +244,7 @@ def with_blobs(data: Database) -> Database:
 
 def test_blobs_belong_to_it(with_blobs: Database, backups: Backups, tmp_path: Path, restored: Callable[..., Store]) -> None:
     expected = rows(with_blobs.tables["Note"])
-    info = backups.create(Source.of(with_blobs))
+    info = backups.create(BackupSource.of(with_blobs))
     assert info.file_count == 1 + 4, "those that only the log refers to included"
     backups.verify(1, checksum=True)
     restore(backups, tmp_path)
@@ -257,9 +257,9 @@ def test_blobs_belong_to_it(with_blobs: Database, backups: Backups, tmp_path: Pa
 
 
 def test_files_that_have_not_changed_are_shared(with_blobs: Database, backups: Backups) -> None:
-    backups.create(Source.of(with_blobs))
+    backups.create(BackupSource.of(with_blobs))
     write(with_blobs.tables["Note"], "blob3", file=create_blob(b"3" * 20_000))
-    backups.create(Source.of(with_blobs))
+    backups.create(BackupSource.of(with_blobs))
     links = sorted(path.stat().st_nlink for path in (backups.directory(2) / "blobs").rglob("*") if path.is_file())
     assert links == [1, 2, 2, 2, 2]
     backups.verify(2, checksum=True)
@@ -268,7 +268,7 @@ def test_files_that_have_not_changed_are_shared(with_blobs: Database, backups: B
 
 
 def test_without_blobs(with_blobs: Database, backups: Backups) -> None:
-    assert backups.create(Source.of(with_blobs), exclude_blobs=True).file_count == 1
+    assert backups.create(BackupSource.of(with_blobs), exclude_blobs=True).file_count == 1
     assert not backups.manifest(1).blobs
 
 
@@ -279,7 +279,7 @@ def test_no_blob_is_removed_while_it_is_copied(with_blobs: Database, clock: Fake
         return sum(path.is_file() for root in database.blobs.roots for path in root.rglob("*"))
 
     before = files()
-    source = Source.of(database)
+    source = BackupSource.of(database)
     clock.advance(4 * 86400)
     write(database.tables["Note"], "last")
     while database.store.maintenance(1.0):
@@ -302,33 +302,33 @@ def test_numbers_are_not_given_again(data: Database, backups: Backups) -> None:
     with pytest.raises(UnknownBackup):
         backups.newest()
     for number in (1, 2, 3):
-        assert backups.create(Source.of(data)).backup_id == number
+        assert backups.create(BackupSource.of(data)).backup_id == number
     backups.delete(3)
-    assert backups.create(Source.of(data)).backup_id == 4
+    assert backups.create(BackupSource.of(data)).backup_id == 4
     assert [info.backup_id for info in backups.infos()] == [1, 2, 4]
     assert backups.purge(2) == (1, 2)
     assert backups.newest() == 4
     assert backups.purge(2) == (0, 2)
     assert backups.purge(0) == (2, 0)
-    assert backups.create(Source.of(data)).backup_id == 5
+    assert backups.create(BackupSource.of(data)).backup_id == 5
     with pytest.raises(UnknownBackup, match="There is no backup 4 of the database 'data'"):
         backups.delete(4)
 
 
 def test_what_an_interruption_left_is_cleared_away(data: Database, backups: Backups) -> None:
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     for name in (".new-1", ".removed-2"):
         (backups.path / name).mkdir()
         (backups.path / name / "lock").touch()
     (backups.path / "notes.txt").touch()
     assert [info.backup_id for info in backups.infos()] == [1]
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     assert sorted(path.name for path in backups.path.iterdir()) == [".last", "1", "2", "notes.txt"]
 
 
 def test_what_is_read_is_not_removed(data: Database, backups: Backups) -> None:
-    backups.create(Source.of(data))
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
+    backups.create(BackupSource.of(data))
     with backups.reading(1):
         with pytest.raises(InUse):
             backups.delete(1)
@@ -370,7 +370,7 @@ def damage(directory: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["missing", "cut", "garbage", "manifest", "no manifest", "outside", "tables", "format"])
 def test_a_bad_backup_is_found(data: Database, backups: Backups, tmp_path: Path, name: str) -> None:
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     damage(backups.directory(1), name)
     with pytest.raises(BadBackup):
         backups.verify(1, checksum=name == "tables")
@@ -381,7 +381,7 @@ def test_a_bad_backup_is_found(data: Database, backups: Backups, tmp_path: Path,
 
 
 def test_a_changed_byte_is_found_by_its_checksum(data: Database, backups: Backups, tmp_path: Path) -> None:
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     damage(backups.directory(1), "changed")
     with pytest.raises(BadBackup, match="other content"):
         backups.verify(1, checksum=True)
@@ -394,7 +394,7 @@ def test_a_changed_byte_is_found_by_its_checksum(data: Database, backups: Backup
 
 
 def archive(database: Database, path: Path, *, gzip: bool = True, **options: Any) -> Path:
-    spooled = spool(Source.of(database), path / "spool", **options)
+    spooled = stage_backup(BackupSource.of(database), path / "spool", **options)
     target = path / ("a.tar.gz" if gzip else "a.tar")
     target.write_bytes(b"".join(archive_pieces(spooled, gzip=gzip)))
     spooled.close()
@@ -512,7 +512,7 @@ def test_an_archive_that_is_cut(data: Database, tmp_path: Path, backups: Backups
 
 
 def test_a_file_that_has_shrunk_breaks_the_archive(with_blobs: Database, tmp_path: Path) -> None:
-    spooled = spool(Source.of(with_blobs), tmp_path)
+    spooled = stage_backup(BackupSource.of(with_blobs), tmp_path)
     name, path, size = spooled.members[-1]
     spooled.members[-1] = (name, path, size + 1)
     with pytest.raises(OSError, match="shorter"):
@@ -526,7 +526,7 @@ def test_a_file_that_has_shrunk_breaks_the_archive(with_blobs: Database, tmp_pat
 def test_restoring_in_place(data: Database, backups: Backups, tmp_path: Path, open_store: Callable[..., Store]) -> None:
     expected = rows(data.tables["Note"])
     store = data.store
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     write(data.tables["Note"], *range(400), text="later")
     with pytest.raises(InUse, match="is open: stop the service first"):
         restore_offline(backups, store.path, store.blob_paths)
@@ -543,7 +543,7 @@ def test_restoring_a_database_that_is_gone_or_has_another_name(
     data: Database, backups: Backups, tmp_path: Path, restored: Callable[..., Store]
 ) -> None:
     expected = rows(data.tables["Note"])
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     restore(backups, tmp_path, number=1)
     restore(backups, tmp_path, number=1, target="copy")
     with pytest.raises(Problem, match="database 'copy' already exists"):
@@ -561,7 +561,7 @@ def test_a_copy_under_another_name_has_blobs_of_its_own(
 ) -> None:
     write(with_blobs.tables["Note"], "compressed", file=create_blob(b"c" * 20_000), text="x" * 10_000)
     expected = rows(with_blobs.tables["Note"])
-    backups.create(Source.of(with_blobs))
+    backups.create(BackupSource.of(with_blobs))
     with_blobs.store.close()
     restore(backups, tmp_path)
     restore(backups, tmp_path, target="copy")
@@ -577,7 +577,7 @@ def test_a_copy_under_another_name_has_blobs_of_its_own(
 
 
 def test_a_manifest_says_what_it_is(data: Database, backups: Backups) -> None:
-    backups.create(Source.of(data))
+    backups.create(BackupSource.of(data))
     manifest = json.loads((backups.directory(1) / "manifest.json").read_bytes())
     assert {name: manifest[name] for name in ("format", "service", "database", "tables", "time")} == {
         "format": 1,

@@ -33,7 +33,7 @@ def handle(env: Environment) -> Handle:
 def put(env: Environment, handle: Handle, key: bytes, value: bytes) -> None:
     child = env.child()
     child.put(key, value, db=handle)
-    env.keep(child)
+    env.commit_child(child)
 
 
 def write_elsewhere(path: Path, key: str, value: str) -> None:
@@ -246,7 +246,7 @@ def test_stores_that_are_new_here_are_opened_on_the_way(env: Environment, handle
 class Patient:
     """Has the long writer, and no reason to give it back."""
 
-    def give_back(self) -> None:
+    def yield_writer(self) -> None:
         raise AssertionError("nobody asked for it")
 
     def finish(self) -> None:

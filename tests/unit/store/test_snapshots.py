@@ -169,7 +169,7 @@ def test_what_is_open_for_long_is_reported_once(store: Store, seats: Table, cloc
         since = clock.monotonic()
         about = "a write of 5 records by the user anna"
 
-        def give_back(self) -> None:
+        def yield_writer(self) -> None:
             pass
 
         def finish(self) -> None:

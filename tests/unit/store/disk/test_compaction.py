@@ -9,7 +9,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.disk.compaction import compact_databases
-from svc.store.disk.database_locks import Occupancy
+from svc.store.disk.database_locks import OpenLock
 from tests.unit.store.conftest import SEAT
 
 NONE: frozenset[str] = frozenset()
@@ -63,9 +63,9 @@ def test_old_files_are_kept_on_demand(path: Path, tmp_path: Path) -> None:
 
 def test_a_database_that_is_open_is_left_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = size(path, "data")
-    occupancy = Occupancy(path / "data")
+    open_lock = OpenLock(path / "data")
     assert not compact_databases(path, NONE, None, FakeClock())
-    occupancy.close()
+    open_lock.close()
     assert size(path, "data") == before and "another process has it open" in caplog.text
     assert size(path, "other") < before / 5
 

@@ -5,98 +5,98 @@ from pathlib import Path
 
 import pytest
 
-from svc.store.disk.writer_gate import Gate
+from svc.store.disk.writer_gate import WriterGate
 
 
 @pytest.fixture
-def gates(tmp_path: Path) -> Iterator[tuple[Gate, Gate]]:
-    pair = Gate(tmp_path), Gate(tmp_path)
+def gates(tmp_path: Path) -> Iterator[tuple[WriterGate, WriterGate]]:
+    pair = WriterGate(tmp_path), WriterGate(tmp_path)
     yield pair
     for gate in pair:
         gate.close()
 
 
-def test_the_writers_of_turns_do_not_hinder_each_other_here(gates: tuple[Gate, Gate]) -> None:
+def test_the_writers_of_turns_do_not_hinder_each_other_here(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert mine.enter() and theirs.enter() and mine.enter()
-    mine.leave()
-    mine.leave()
-    theirs.leave()
+    assert mine.acquire_shared() and theirs.acquire_shared() and mine.acquire_shared()
+    mine.release_shared()
+    mine.release_shared()
+    theirs.release_shared()
 
 
-def test_a_long_writer_waits_for_those_inside_and_keeps_the_next_ones_out(gates: tuple[Gate, Gate]) -> None:
+def test_a_long_writer_waits_for_those_inside_and_keeps_the_next_ones_out(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert theirs.enter()
-    assert not mine.try_close()
-    assert theirs.enter(), "who is inside already may come in again"
-    theirs.leave()
-    theirs.leave()
-    assert not theirs.enter(), "the door is shut: otherwise the long writer would never get in"
-    assert mine.try_close()
-    assert not theirs.enter()
-    mine.open()
-    assert theirs.enter()
-    theirs.leave()
+    assert theirs.acquire_shared()
+    assert not mine.try_acquire_exclusive()
+    assert theirs.acquire_shared(), "who is inside already may come in again"
+    theirs.release_shared()
+    theirs.release_shared()
+    assert not theirs.acquire_shared(), "the door is shut: otherwise the long writer would never get in"
+    assert mine.try_acquire_exclusive()
+    assert not theirs.acquire_shared()
+    mine.release_exclusive()
+    assert theirs.acquire_shared()
+    theirs.release_shared()
 
 
-def test_a_long_writer_may_give_up_before_it_is_in(gates: tuple[Gate, Gate]) -> None:
+def test_a_long_writer_may_give_up_before_it_is_in(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert theirs.enter()
-    assert not mine.try_close()
-    mine.open()
-    theirs.leave()
-    assert theirs.enter()
-    theirs.leave()
+    assert theirs.acquire_shared()
+    assert not mine.try_acquire_exclusive()
+    mine.release_exclusive()
+    theirs.release_shared()
+    assert theirs.acquire_shared()
+    theirs.release_shared()
 
 
-def test_one_long_writer_at_a_time(gates: tuple[Gate, Gate]) -> None:
+def test_one_long_writer_at_a_time(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert mine.try_close() and not theirs.try_close()
-    theirs.open()
-    mine.open()
-    assert theirs.try_close()
-    theirs.open()
+    assert mine.try_acquire_exclusive() and not theirs.try_acquire_exclusive()
+    theirs.release_exclusive()
+    mine.release_exclusive()
+    assert theirs.try_acquire_exclusive()
+    theirs.release_exclusive()
 
 
-def test_what_is_closed_by_a_process_is_open_to_itself(gates: tuple[Gate, Gate]) -> None:
+def test_what_is_closed_by_a_process_is_open_to_itself(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert mine.try_close()
-    assert mine.enter()
-    mine.leave()
-    assert not theirs.enter(), "that must not have opened it"
-    mine.open()
-    assert theirs.enter()
-    theirs.leave()
+    assert mine.try_acquire_exclusive()
+    assert mine.acquire_shared()
+    mine.release_shared()
+    assert not theirs.acquire_shared(), "that must not have opened it"
+    mine.release_exclusive()
+    assert theirs.acquire_shared()
+    theirs.release_shared()
 
 
-def test_the_end_of_a_process_opens_the_gate(gates: tuple[Gate, Gate]) -> None:
+def test_the_end_of_a_process_opens_the_gate(gates: tuple[WriterGate, WriterGate]) -> None:
     mine, theirs = gates
-    assert mine.try_close()
+    assert mine.try_acquire_exclusive()
     mine.close()
     mine.close()
-    assert theirs.enter()
-    theirs.leave()
-    mine.open()
+    assert theirs.acquire_shared()
+    theirs.release_shared()
+    mine.release_exclusive()
 
 
-def test_who_wants_to_come_in_may_look_whether_it_can(gates: tuple[Gate, Gate]) -> None:
+def test_who_wants_to_come_in_may_look_whether_it_can(gates: tuple[WriterGate, WriterGate]) -> None:
     """A lock of another kind on the same file takes the place of the first: the door would be open without anybody noticing."""
     mine, theirs = gates
-    assert theirs.enter()
-    assert not mine.try_close()
-    assert mine.enter()
-    mine.leave()
-    theirs.leave()
-    assert not theirs.enter(), "the door has been opened"
-    assert mine.try_close() and not theirs.enter()
-    mine.open()
-    assert theirs.enter()
-    theirs.leave()
+    assert theirs.acquire_shared()
+    assert not mine.try_acquire_exclusive()
+    assert mine.acquire_shared()
+    mine.release_shared()
+    theirs.release_shared()
+    assert not theirs.acquire_shared(), "the door has been opened"
+    assert mine.try_acquire_exclusive() and not theirs.acquire_shared()
+    mine.release_exclusive()
+    assert theirs.acquire_shared()
+    theirs.release_shared()
 
 
 def test_a_gate_that_is_closed_for_good(tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
+    gate = WriterGate(tmp_path)
     gate.close()
     gate.close()
-    with pytest.raises(OSError, match="closed for good"):
-        gate.enter()
+    with pytest.raises(OSError, match="lock is closed"):
+        gate.acquire_shared()

@@ -8,7 +8,7 @@ from svc.clock import FakeClock
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing.delete_records_before import remove_records_before
-from svc.store.writing.long_write import Stage
+from svc.store.writing.long_write import WriteStage
 from tests.support.fakes import TickingClock
 from tests.unit.store.writing.test_long_write import Turns, put, stage_of
 
@@ -58,7 +58,7 @@ def test_what_is_written_again_meanwhile_is_judged_by_what_it_is_then(turns: Tur
         found.append((deleted, seen))
 
     task = turns.start(remove_records_before(table, "day", 5, None, note))
-    turns.until(lambda: stage_of(store, table.database) is Stage.WRITING)
+    turns.until(lambda: stage_of(store, table.database) is WriteStage.WRITING)
     # Found already, not yet deleted: who cannot wait makes it begin again.
     put(store, table, "v0", day=9)
     put(store, table, "v1", day=2)

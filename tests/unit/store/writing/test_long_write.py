@@ -17,7 +17,7 @@ from svc.clock import FakeClock
 from svc.errors import NoSpace, NotFound, Overloaded, PreconditionFailed, Problem, RecordExists, StoreFailure
 from svc.store import Database, LogEntry, Precondition, Store, Table, Transaction, env
 from svc.store.blobs import create_blob
-from svc.store.disk.writer_gate import Gate
+from svc.store.disk.writer_gate import WriterGate
 from svc.store.env import WriterBusy
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import PUT
@@ -25,7 +25,7 @@ from svc.store.maintenance import Maintenance
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode, version_of
 from svc.store.writing import long_write
-from svc.store.writing.long_write import LongWrite, Stage
+from svc.store.writing.long_write import LongWrite, WriteStage
 from svc.store.writing.writer_queue import QueueLimits
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.conftest import SEAT
@@ -106,14 +106,14 @@ def put(store: Store, table: Table, key: str, *, wait: bool = True, **record: An
     transaction.apply(wait=wait)
 
 
-def stage_of(store: Store, database: Database) -> Stage | None:
+def stage_of(store: Store, database: Database) -> WriteStage | None:
     holder = database.env.holder
     return holder.stage if isinstance(holder, LongWrite) else None
 
 
 def writing(turns: Turns, table: Table) -> None:
     """Go on until a long write is in the middle of its writes."""
-    turns.until(lambda: stage_of(turns.store, table.database) is Stage.WRITING)
+    turns.until(lambda: stage_of(turns.store, table.database) is WriteStage.WRITING)
     turns.turn()
     turns.turn()
 
@@ -412,7 +412,7 @@ def test_background_work_leaves_it_alone(turns: Turns, store: Store, seats: Tabl
     writing(turns, seats)
     monkeypatch.setattr(Maintenance, "_build_indexes", build)
     assert not store.maintenance(1.0)
-    assert stage_of(store, seats.database) is Stage.WRITING
+    assert stage_of(store, seats.database) is WriteStage.WRITING
     monkeypatch.undo()
     turns.until(task.done)
     task.result()
@@ -454,7 +454,7 @@ def test_who_cannot_wait_waits_for_a_commit_under_way(turns: Turns, store: Store
     heard: list[int] = []
     store.on_commit.append(lambda database, entries: heard.extend(entry.lsn for entry in entries))
     task = turns.start(many(store, seats).apply_long())
-    turns.until(lambda: stage_of(store, seats.database) is Stage.COMMITTING)
+    turns.until(lambda: stage_of(store, seats.database) is WriteStage.COMMITTING)
     put(store, seats, "A", price=1)
     store.commit_turn()
     assert heard == list(range(1, 102)), "the listeners hear of it in the order of commit"
@@ -475,10 +475,10 @@ def test_a_commit_that_shows_before_we_are_told_is_ours(turns: Turns, store: Sto
     for number in range(51):
         transaction.delete(seats, f"s{number:03}")
     task = turns.start(transaction.apply_long())
-    turns.until(lambda: stage_of(store, seats.database) is Stage.COMMITTING)
+    turns.until(lambda: stage_of(store, seats.database) is WriteStage.COMMITTING)
     store.end_turn()
     assert seats.record_count() == 49, "the helper has committed, and nobody has said so"
-    assert stage_of(store, seats.database) is Stage.COMMITTED and index.cache is cache
+    assert stage_of(store, seats.database) is WriteStage.COMMITTED and index.cache is cache
     turns.until(task.done)
     assert index.cache is cache and index.count(seats.database.snapshot(), None, b"\xff") == 49
     store.check()
@@ -672,8 +672,8 @@ def test_a_long_write_of_another_process_is_waited_for(store: Store, seats: Tabl
 
 def test_who_cannot_wait_for_another_process_is_told_so(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(env, "BUSY_LIMIT", 0.05)
-    other = Gate(seats.database.env.path)
-    assert other.try_close()
+    other = WriterGate(seats.database.env.path)
+    assert other.try_acquire_exclusive()
     with pytest.raises(StoreFailure, match="for too long"):
         put(store, seats, "A")
     other.close()

@@ -7,7 +7,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import Overloaded, StoreFailure
-from svc.store.writing.writer_queue import FIRST_PACE, TRANSITIONS, Input, QueueLimits, State, WriteQueue
+from svc.store.writing.writer_queue import FIRST_PACE, TRANSITIONS, QueueInput, QueueLimits, QueueState, WriterQueue
 
 
 class Door:
@@ -29,14 +29,14 @@ class Line:
     def __init__(self, wait: float = 20.0, age: float = 45.0) -> None:
         self.clock = FakeClock()
         self.door = Door()
-        self.queue = WriteQueue(self.door, self.clock, QueueLimits(wait, age))  # type: ignore[arg-type]
+        self.queue = WriterQueue(self.door, self.clock, QueueLimits(wait, age))  # type: ignore[arg-type]
         self.came_in: list[str] = []
         self.may_end: dict[str, asyncio.Event] = {}
 
     def short(self, name: str) -> "asyncio.Task[None]":
         async def write() -> None:
             await self.queue.wait()
-            assert not self.queue.is_taken, "an ordinary writer came in beside a long one"
+            assert not self.queue.is_held, "an ordinary writer came in beside a long one"
             self.came_in.append(name)
 
         return asyncio.ensure_future(write())
@@ -45,13 +45,13 @@ class Line:
         self.may_end[name] = asyncio.Event()
 
         async def write() -> None:
-            await self.queue.enter(size)
-            assert self.queue.is_taken
+            await self.queue.acquire(size)
+            assert self.queue.is_held
             self.came_in.append(name)
             try:
                 await self.may_end[name].wait()
             finally:
-                self.queue.leave()
+                self.queue.release()
 
         return asyncio.ensure_future(write())
 
@@ -71,7 +71,7 @@ def test_nobody_waits_where_nobody_writes_for_long() -> None:
         line.queue.check()
         await line.queue.wait()
         await line.queue.wait()
-        assert not line.queue.is_taken and len(line.queue) == 0
+        assert not line.queue.is_held and len(line.queue) == 0
 
     asyncio.run(play())
 
@@ -89,7 +89,7 @@ def test_everybody_comes_in_in_the_order_of_coming() -> None:
         await line.end("D")
         assert line.came_in == ["A", "b", "c", "D", "e", "F"]
         await line.end("F")
-        assert line.came_in[-1] == "g" and not line.queue.is_taken and len(line.queue) == 0
+        assert line.came_in[-1] == "g" and not line.queue.is_held and len(line.queue) == 0
 
     asyncio.run(play())
 
@@ -131,7 +131,7 @@ def test_who_gives_up_hinders_nobody(when: str, kind: str) -> None:
             await line.end("A")
         assert line.came_in[-2:] == ["c", "D"] and "b" not in line.came_in
         await line.end("D")
-        assert not line.queue.is_taken and len(line.queue) == 0
+        assert not line.queue.is_held and len(line.queue) == 0
 
     asyncio.run(play())
 
@@ -151,7 +151,7 @@ def test_who_would_wait_for_too_long_is_refused() -> None:
         with pytest.raises(Overloaded):
             await line.queue.wait()
         with pytest.raises(Overloaded):
-            await line.queue.enter(1000)
+            await line.queue.acquire(1000)
         line.clock.advance(0.3)
         line.queue.check()  # A has come further meanwhile
         await line.end("A")
@@ -206,7 +206,7 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
         line.short("a")
         line.long("B")
         await settle()
-        assert line.came_in == [] and line.queue.state is State.FOREIGN
+        assert line.came_in == [] and line.queue.state is QueueState.FOREIGN
         looks.pop()()
         await settle()
         assert line.came_in == [] and len(looks) == 1
@@ -221,16 +221,16 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
 
 def test_what_may_happen_in_which_state() -> None:
     expected = {
-        (State.FREE, Input.CALL): State.CALLED,
-        (State.FREE, Input.ENTER): State.HELD,
-        (State.FREE, Input.FOREIGN_SEEN): State.FOREIGN,
-        (State.CALLED, Input.ENTER): State.HELD,
-        (State.CALLED, Input.GIVE_UP): State.FREE,
-        (State.HELD, Input.LEAVE): State.FREE,
-        (State.FOREIGN, Input.FOREIGN_GONE): State.FREE,
+        (QueueState.FREE, QueueInput.CALL): QueueState.CALLED,
+        (QueueState.FREE, QueueInput.ADMIT): QueueState.HELD,
+        (QueueState.FREE, QueueInput.FOREIGN_SEEN): QueueState.FOREIGN,
+        (QueueState.CALLED, QueueInput.ADMIT): QueueState.HELD,
+        (QueueState.CALLED, QueueInput.GIVE_UP): QueueState.FREE,
+        (QueueState.HELD, QueueInput.RELEASE): QueueState.FREE,
+        (QueueState.FOREIGN, QueueInput.FOREIGN_GONE): QueueState.FREE,
     }
-    for state in State:
-        for input_ in Input:
+    for state in QueueState:
+        for input_ in QueueInput:
             queue = Line().queue
             queue.state = state
             if (state, input_) in expected:
@@ -255,7 +255,7 @@ def test_a_look_at_another_process_does_not_end_a_long_write(monkeypatch: pytest
         await settle()
         line.may_end["A"].set()
         await asyncio.sleep(0)
-        assert line.queue.state is State.CALLED
+        assert line.queue.state is QueueState.CALLED
         line.door.open = False
         line.short("c")
         await settle()
@@ -263,7 +263,7 @@ def test_a_look_at_another_process_does_not_end_a_long_write(monkeypatch: pytest
         for look in looks:
             look()
         await settle()
-        assert line.came_in == ["A", "B"] and line.queue.state is State.HELD
+        assert line.came_in == ["A", "B"] and line.queue.state is QueueState.HELD
         await line.end("B")
         assert line.came_in == ["A", "B", "c"]
 
@@ -278,11 +278,11 @@ def test_an_empty_long_write_is_one_too() -> None:
         line.long("C", 0)
         await settle()
         await line.end("A")
-        assert line.came_in == ["A", "B"] and line.queue.state is State.HELD
+        assert line.came_in == ["A", "B"] and line.queue.state is QueueState.HELD
         await line.end("B")
         assert line.came_in == ["A", "B", "C"]
         await line.end("C")
-        assert line.queue.state is State.FREE
+        assert line.queue.state is QueueState.FREE
 
     asyncio.run(play())
 
@@ -298,7 +298,7 @@ def test_a_gate_that_cannot_be_looked_at_holds_nobody_up(monkeypatch: pytest.Mon
         line.door.problem = StoreFailure("its volume is gone")
         looks.pop()()
         await settle()
-        assert line.came_in == ["a"] and line.queue.state is State.FREE and not looks
+        assert line.came_in == ["a"] and line.queue.state is QueueState.FREE and not looks
         assert "its volume is gone" in caplog.text
 
     asyncio.run(play())
