@@ -23,7 +23,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import mutate, run
-from svc.realtime.live import aggregate_result, events, materialized_result, queries, query_spec, recomputed_result, subscription
+from svc.realtime.live import (
+    aggregate_result,
+    commit_dispatcher,
+    events,
+    materialized_result,
+    query_spec,
+    recomputed_result,
+    subscription,
+)
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases
 
@@ -31,7 +39,7 @@ CORPUS = Path(__file__).parent / "corpus" / "live"
 RENEW = 2000  # cases in one store: its log grows
 
 BOUNDS = [
-    (queries, "MAX_BACKLOG", [1, 3, 20_000, 20_000, 20_000]),
+    (commit_dispatcher, "MAX_BACKLOG", [1, 3, 20_000, 20_000, 20_000]),
     (recomputed_result, "MAX_RUNNING", [1, 4]),
     (subscription, "MAX_QUEUED", [1, 2, 5, 20, 10_000, 10_000, 10_000]),
     (subscription, "MAX_QUEUED_BYTES", [2000, 1 << 24, 1 << 24]),
@@ -41,7 +49,7 @@ BOUNDS = [
     (events, "ROWS_PER_CHECK", [1, 2, 64]),
     (materialized_result, "MAX_COMPARED", [0, 2, 10_000, 10_000, 10_000]),
     (aggregate_result, "MAX_CHANGES", [0, 2, 512, 512]),
-    (query_spec, "MAX_CONCERNED", [0, 1, 1024, 1024]),
+    (query_spec, "MAX_LEADING_RECORDS", [0, 1, 1024, 1024]),
 ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from svc.query.matching import compile_predicate, names_of
 from svc.query.plan import AllOf
 from svc.query.resolve import resolve_where
-from svc.realtime.live import events, materialized_result, queries, recomputed_result, subscription
+from svc.realtime.live import commit_dispatcher, events, materialized_result, recomputed_result, subscription
 from svc.realtime.live.subscription_index import SubscriptionIndex
 from svc.store.values.keys import encode_key
 from svc.store.values.records import MISSING, encode
@@ -75,7 +75,7 @@ def test_events_make_the_result_when_changes_are_too_many(cases, seed):
     cases.made.clock.tick = 0.003
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(queries, "MAX_BACKLOG", source.choice([1, 3]))
+            patch.setattr(commit_dispatcher, "MAX_BACKLOG", source.choice([1, 3]))
             patch.setattr(materialized_result, "MAX_COMPARED", source.choice([0, 2, 1000]))
             cases.run(source)
     finally:
@@ -90,30 +90,30 @@ def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     database = SimpleNamespace(tables={})
     table, _ = [FakeTable(definition, database, []) for definition in definitions.values()]
     brute = Brute(definitions, {"A": [], "B": []})
-    filing: SubscriptionIndex[int] = SubscriptionIndex(table)
+    index: SubscriptionIndex[int] = SubscriptionIndex(table)
     filed = {}
     for number in range(source.randint(1, 80)):
         where = plans.filters(source, "A", source.randrange(3))
         filed[number] = where
-        filing.add(number, resolve_where(where, table))
+        index.add(number, resolve_where(where, table))
         if filed and source.random() < 0.2:
             gone = source.choice(list(filed))
             del filed[gone]
-            filing.remove(gone)
+            index.remove(gone)
     for key in plans.IDS:
         record = plans.record(source, key)
         found: dict[int, None] = {}
-        filing.find_always(found)
-        filing.find_by_key(encode_key(key), found)
-        filing.find_by_values(encode(record, 1.0, 1, None), found)
+        index.find_unindexed(found)
+        index.find_by_key(encode_key(key), found)
+        index.find_by_values(encode(record, 1.0, 1, None), found)
         wanted = {number for number, where in filed.items() if brute.matches(where, record, "A")}
         assert wanted <= set(found) <= set(filed)
     for number in list(filed):
-        filing.remove(number)
+        index.remove(number)
     found = {}
-    filing.find_always(found)
-    filing.find_by_values(encode({"id": "a"}, 1.0, 1, None), found)
-    assert not found and not len(filing)
+    index.find_unindexed(found)
+    index.find_by_values(encode({"id": "a"}, 1.0, 1, None), found)
+    assert not found and not len(index)
 
 
 @given(SEEDS)
@@ -126,17 +126,17 @@ def test_a_single_condition_is_found_where_it_matches_and_hardly_elsewhere(seed)
     if len(where.path) > 1 or where.path[0] in ("one", "many", "parent", "children", "alike", "twins"):
         return
     predicate = resolve_where(where, table)
-    filing: SubscriptionIndex[int] = SubscriptionIndex(table)
-    filing.add(1, predicate)
+    index: SubscriptionIndex[int] = SubscriptionIndex(table)
+    index.add(1, predicate)
     names = names_of(AllOf((predicate,)))
     matches = compile_predicate(predicate, names, "id")
     always: dict[int, None] = {}
-    filing.find_always(always)
+    index.find_unindexed(always)
     for _ in range(10):
         record = plans.record(source, source.choice(plans.IDS))
         found: dict[int, None] = {}
-        filing.find_by_key(encode_key(record["id"]), found)
-        filing.find_by_values(encode(record, 1.0, 1, None), found)
+        index.find_by_key(encode_key(record["id"]), found)
+        index.find_by_values(encode(record, 1.0, 1, None), found)
         if matches(tuple(record.get(name, MISSING) for name in names)):
             assert found or always
         elif found and not always:

@@ -7,21 +7,19 @@ grouped by.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svc.query.execution import execute
 from svc.query.grouping import json_form
 from svc.query.relations import Lookups
-from svc.realtime.live.commits import RecordChange
-from svc.realtime.live.events import ListSnapshot, RowEvent, read_payload
-from svc.realtime.live.list_diff import sequence_changes
+from svc.realtime.live.events import ListSnapshot, RowEvent, Snapshot, read_payload
+from svc.realtime.live.list_diff import diff_sequences
 from svc.realtime.live.query_spec import LiveQuerySpec
 from svc.realtime.live.recomputed_result import TOO_MANY_CHANGES, RecomputedResult
-from svc.realtime.live.subscription import LiveSubscription, Snapshot
+from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.result import ResultOwner
+from svc.realtime.live.subscription import LiveSubscription
 from svc.store.values.records import encode_payload
-
-if TYPE_CHECKING:
-    from svc.realtime.live.queries import LiveQueries
 
 MAX_ROWS = 4096
 MAX_CHANGES = 512  # of one run: with more of them clients begin anew, which is also less to send
@@ -31,86 +29,86 @@ STEP = 128  # rows
 class AggregateResult(RecomputedResult):
     """The rows of an aggregate."""
 
-    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
-        super().__init__(owner, asked, key)
+    def __init__(self, owner: ResultOwner, spec: LiveQuerySpec, key: Any) -> None:
+        super().__init__(owner, spec, key)
         self._rows: dict[bytes, tuple[Any, bytes]] = {}  # what it is grouped by -> (id, payload), in order
 
     @property
     def size(self) -> int:
         return len(self._rows)
 
-    def change(self, change: RecordChange) -> None:
-        if self.is_lost:
+    def record_changed(self, change: RecordChange) -> None:
+        if self.needs_run:
             return
-        test = self.asked.test
-        if test is not None and change.is_known and change.ended is None and not self.asked.chains:
+        test = self.spec.test
+        if test is not None and change.is_known and change.ended is None and not self.spec.chains:
             pairs = [(change.stored, raw) for raw in (change.before, change.after) if raw is not None]
             if not test(pairs, Lookups(None)):
                 return
-        self.is_lost = True
+        self.needs_run = True
 
-    def concern(self, stored: list[bytes] | None) -> None:
-        self.is_lost = True
+    def related_changed(self, stored: list[bytes] | None) -> None:
+        self.needs_run = True
 
-    def _work(self) -> Generator[None, None, None]:
+    def _update_steps(self) -> Generator[None, None, None]:
         owner = self.owner
         began = owner.now()
-        self.is_lost = False
+        self.needs_run = False
         position = owner.position(self.table.database)
         held = owner.store.snapshots.hold(self.table.database, fresh=True)
         rows: dict[bytes, tuple[Any, bytes]] = {}
         try:
-            run = execute(self.asked.plan, held.use())
+            run = execute(self.spec.plan, held.use())
             while not run.done:
                 held.use()
                 if self.is_closed:
                     return
                 for row in run.step(STEP):
-                    values = [row[name] for name in self.asked.aggregate_keys]
+                    values = [row[name] for name in self.spec.aggregate_keys]
                     identity = encode_payload(values)
                     while identity in rows:  # what differs, but not in what is shown of it
                         identity += b"+"
                     rows[identity] = (self._id(values), encode_payload(row))
                 if len(rows) > MAX_ROWS:
-                    self._refuse(f"A live aggregate may have at most {MAX_ROWS} rows: add conditions, a limit, or group by less")
+                    self._reject(f"A live aggregate may have at most {MAX_ROWS} rows: add conditions, a limit, or group by less")
                     return
                 yield
         finally:
             held.abort()
         self.position = max(self.position, position)
         if self.is_known:
-            self._tell(rows)
+            self._add_changes(rows)
         self._rows = rows
         self.is_known = True
-        self.rest(began)
+        self.set_next_run(began)
 
     def _id(self, values: list[Any]) -> Any:
-        aggregate = self.asked.query.aggregate
+        aggregate = self.spec.query.aggregate
         assert aggregate is not None
         if not values:
             return None
         return json_form(values[0] if aggregate.kind == "facet" else values)
 
-    def _tell(self, rows: dict[bytes, tuple[Any, bytes]]) -> None:
+    def _add_changes(self, rows: dict[bytes, tuple[Any, bytes]]) -> None:
         old = self._rows
         is_changed = {key for key, row in rows.items() if key in old and old[key][1] != row[1]}
         if not is_changed and list(old) == list(rows):
             return
         self._shared = None
-        changes = sequence_changes(list(old), list(rows), is_changed.__contains__, MAX_CHANGES)
+        changes = diff_sequences(list(old), list(rows), is_changed.__contains__, MAX_CHANGES)
         if changes is None:
             self.reset(TOO_MANY_CHANGES)
             return
         for change in changes:
             id_, content = rows.get(change.key) or old[change.key]
-            at = change.at if self.asked.has_index else None
-            self._told.append(
+            at = change.at if self.spec.has_index else None
+            self._pending.append(
                 RowEvent(change.type, id_, None if change.type == "leave" else content, read_payload, at, self.position, change.was_at)
             )
 
-    def _begin(self, subscription: LiveSubscription) -> Snapshot | None:
+    def _start_snapshot(self, subscription: LiveSubscription) -> Snapshot | None:
         if self._shared is None:
-            in_order = self.asked.has_index
+            in_order = self.spec.has_index
             self._shared = [
                 RowEvent("snapshot", id_, content, read_payload, at if in_order else None, None)
                 for at, (id_, content) in enumerate(self._rows.values())

@@ -1,10 +1,10 @@
-"""What a live query tells its client. Applied in order, the events always give what the query gives at that moment:
+"""The events of a live query, and the snapshots they begin with. Applied in order, they always give the result of the query at that time:
 
-    snapshot    {type, id, value, index}             a row of the result as it was at the beginning
+    snapshot    {type, id, value, index}             a row of the result as it was when the snapshot began
     ready       {type, count, localTime}             the snapshot is complete: it had `count` rows
-    enter       {type, id, value, index, localTime}  a row has come into the result
+    enter       {type, id, value, index, localTime}  a row has entered the result
     update      {type, id, value, index, localTime}  a row of the result has changed, or has moved
-    leave       {type, id, value, index, localTime}  a row has gone; `value` is null, `index` where it was
+    leave       {type, id, value, index, localTime}  a row has left; `value` is null, `index` the one before
     reset       {type, reason}                       forget all rows: a new snapshot follows
 
 `index` is there if rows have an order: with `sort`, `limit`, `facet`, `group`. It counts from 0 and is the position in the result once the event is
@@ -16,14 +16,14 @@ applied. What a client does, all of it, for rows in order and for rows by id:
     leave                           remove `id` if it is there          delete map[id]
 
 `id` is the key of the record; of a facet the value, of a group the list of the values it is grouped by, of a row about all records null.
-An `enter` may speak of a row that is there, and a `leave` of one that is not, when the record's life had ended before: the client's rules hold.
+An `enter` may be of a row that the client has, and a `leave` of one that it has not, if the record had expired before: the rules above hold.
 All events of one commit follow each other and carry the same `localTime` or a greater one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from svc.query.plan import AnyRows
 from svc.store.env import Txn
@@ -45,7 +45,7 @@ def read_payload(payload: bytes, native: bool) -> Any:
 
 
 class RowEvent:
-    """snapshot, enter, update, leave. `content`: what the value is read from; None: there is none. `was_at`: the position before, if it had one."""
+    """snapshot, enter, update, leave. `content`: what the value is read from; None: no value. `was_at`: the index before, if it had one."""
 
     __slots__ = ("_read", "content", "id", "index", "local_time", "memo", "type", "was_at")
 
@@ -81,7 +81,7 @@ class RowEvent:
         return found
 
     def renamed(self, type_: str) -> RowEvent:
-        """The same as an event of another type."""
+        """The same event with another type."""
         return RowEvent(type_, self.id, self.content, self._read, self.index, self.local_time, self.was_at)
 
 
@@ -123,12 +123,23 @@ def shown_key(key: Key | bool | bytes | None) -> Any:
     return list(key) if type(key) is tuple else key
 
 
-ROWS_PER_CHECK = 64  # made between two looks at the clock
-SECONDS = 0.002  # of work for one `take`
+ROWS_PER_CHECK = 64  # made between two readings of the clock
+TAKE_SECONDS = 0.002  # of work for one `take`
+
+
+class Snapshot(Protocol):
+    """The rows of a result at one time, on their way to one client."""
+
+    count: int  # rows taken so far
+
+    def take(self, limit: int) -> list[LiveEvent] | None:
+        """Some rows, perhaps none for now; None: there are no more. Works for a few milliseconds at most. Raises SnapshotLost."""
+
+    def close(self) -> None: ...
 
 
 class RunSnapshot:
-    """The rows that a run of the query finds, as they are asked for."""
+    """The rows that a run of the query finds, read as they are taken."""
 
     def __init__(self, held: HeldSnapshot, rows: AnyRows, read: Read, key_of: Callable[[bytes], Key], now: Callable[[], float]) -> None:
         self.count = 0
@@ -144,7 +155,7 @@ class RunSnapshot:
             return None
         self._held.use()
         found: list[LiveEvent] = []
-        end = self._now() + SECONDS
+        end = self._now() + TAKE_SECONDS
         while not rows.done and len(found) < limit:
             for stored, raw in rows.step_pairs(min(ROWS_PER_CHECK, limit - len(found))):
                 id_ = shown_key(self._key_of(raw) if is_hashed(stored) else decode_key(stored))
@@ -160,7 +171,7 @@ class RunSnapshot:
 
 
 class ListSnapshot:
-    """Rows that are there."""
+    """Rows that have been made."""
 
     __slots__ = ("_rows", "count")
 
@@ -181,7 +192,7 @@ class ListSnapshot:
 
 
 class MaterializedSnapshot:
-    """Rows that are read as they are asked for, as they were when it began. `rows_at(keys, ids, first, txn)` makes them."""
+    """The rows of a `MaterializedResult` as they were when the snapshot began, read as they are taken. `rows_at(keys, ids, first, txn)` makes them."""
 
     def __init__(
         self,

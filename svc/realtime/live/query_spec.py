@@ -37,7 +37,7 @@ from svc.store.schema import Relationship
 STATELESS, MATERIALIZED, RECOMPUTED = "stateless", "materialized", "recomputed"
 
 MAX_WINDOW = 10_000  # offset + limit: so many places are compared with each change
-LEAST_SLACK = 32  # rows known behind a window, so that it need not be read again with each row that leaves it
+MIN_SLACK = 32  # rows known behind a window, so that it need not be read again with each row that leaves it
 
 
 class LiveQuerySpec:
@@ -80,7 +80,7 @@ class LiveQuerySpec:
         self.query = query
         self.table = table
         self.prefix = prefix
-        self.keep = None if self.end is None else self.end + max(LEAST_SLACK, self.end // 2)
+        self.keep = None if self.end is None else self.end + max(MIN_SLACK, self.end // 2)
         self.has_index = bool(query.sort) or (query.aggregate is not None and query.aggregate.kind != "count")
         run = query if query.aggregate is not None else replace(query, offset=0, limit=self.keep)
         # Refused was it above, if at all: an order that is added here, or left out of an aggregate, is no reason.
@@ -115,7 +115,7 @@ class LiveQuerySpec:
             self.mode = MATERIALIZED if query.sort else STATELESS
 
 
-MAX_CONCERNED = 1024  # records; with more of them the whole query is run again
+MAX_LEADING_RECORDS = 1024  # records; with more of them the whole query is run again
 
 
 class Hop(NamedTuple):
@@ -149,14 +149,14 @@ def is_followed_back(chain: Chain) -> bool:
     return True
 
 
-def concerned(chain: Chain, raws: list[bytes], lookups: Lookups) -> list[bytes] | None:
+def records_leading_to(chain: Chain, raws: list[bytes], lookups: Lookups) -> list[bytes] | None:
     """The stored keys of the records at the beginning of a chain whose way leads through one of these records at its end; None: too many."""
     for at in range(len(chain) - 1, -1, -1):
         hop = chain[at]
         link = back(hop.relationship, hop.table, hop.target)
         values_of = values_reader(hop.target, (link.source,))
-        keys = list(islice(entries_of(link, [values_of(raw)[0] for raw in raws], lookups), MAX_CONCERNED + 1))
-        if len(keys) > MAX_CONCERNED:
+        keys = list(islice(entries_of(link, [values_of(raw)[0] for raw in raws], lookups), MAX_LEADING_RECORDS + 1))
+        if len(keys) > MAX_LEADING_RECORDS:
             return None
         if not at or not keys:
             return keys

@@ -1,48 +1,76 @@
-"""A result that is followed, for all who asked for the same, and the simplest kind: one that keeps nothing."""
+"""The result of a live query, shared by all subscriptions with equal queries, and the simplest kind: one that keeps no rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from svc.query.execution import execute
 from svc.query.executor import compiled_plan
 from svc.query.relations import Lookups
-from svc.realtime.live.commits import RecordChange
-from svc.realtime.live.events import Read, RowEvent, RunSnapshot, id_of, read_record
+from svc.realtime.live.events import Read, RowEvent, RunSnapshot, Snapshot, id_of, read_record
 from svc.realtime.live.query_spec import LiveQuerySpec
-from svc.realtime.live.subscription import LiveSubscription, Snapshot
+from svc.realtime.live.record_change import RecordChange
+from svc.realtime.live.subscription import LiveSubscription
+from svc.store import Database, Store
+from svc.store.env import Txn
 from svc.store.values.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
-
-if TYPE_CHECKING:
-    from svc.realtime.live.queries import LiveQueries
 
 _NO_LOOKUPS = Lookups(None)
 
 
-class LiveResult:
-    """The base: subscribers, and what is told to them at the end of a commit."""
+class ResultOwner(Protocol):
+    """What results need of `LiveQueries`."""
 
-    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
+    rights_generation: int
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def now(self) -> Callable[[], float]: ...
+
+    @property
+    def position(self) -> Callable[[Database], int]: ...
+
+    @property
+    def newest(self) -> Callable[[Database], AbstractContextManager[Txn]]: ...
+
+    @property
+    def update(self) -> Callable[[Any], None]: ...
+
+    def update_next_turn(self, result: Any) -> None: ...
+
+    def subscriber_left(self, result: Any) -> None: ...
+
+    def check_rights(self, subscription: LiveSubscription) -> None: ...
+
+
+class LiveResult:
+    """The base class: the subscribers, and the events that they get at the end of a commit."""
+
+    def __init__(self, owner: ResultOwner, spec: LiveQuerySpec, key: Any) -> None:
         self.owner = owner
-        self.asked = asked
-        self.table = asked.table
+        self.spec = spec
+        self.table = spec.table
         self.key = key
         self.subscribers: dict[LiveSubscription, None] = {}
         self.is_closed = False
         self._attached: dict[LiveSubscription, None] = {}
-        self._told: list[RowEvent] = []  # waits for the end of the commit
+        self._pending: list[RowEvent] = []  # waits for the end of the commit
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.table!r} {len(self.subscribers)}>"
 
     # -- subscriptions
 
-    def begin(self, subscription: LiveSubscription) -> Snapshot | None:
-        """The rows as of now, for a new subscriber; None: not yet."""
+    def start_snapshot(self, subscription: LiveSubscription) -> Snapshot | None:
+        """The rows as of now, for a new subscriber; None: they are not known yet."""
         raise NotImplementedError
 
     def attach(self, subscription: LiveSubscription, position: int, floor: int) -> None:
-        """From here on push what happens. `position`: the LSN that the snapshot is of. `floor`: what has no later LSN is in the snapshot."""
+        """From here on push events to `subscription`. `position`: LSN of the snapshot. `floor`: events with this LSN or an earlier one are in the snapshot."""
         subscription.position = position
         subscription.floor = floor
         self._attached[subscription] = None
@@ -50,47 +78,47 @@ class LiveResult:
     def detach(self, subscription: LiveSubscription) -> None:
         self._attached.pop(subscription, None)
 
-    def leave(self, subscription: LiveSubscription) -> None:
+    def remove(self, subscription: LiveSubscription) -> None:
         self._attached.pop(subscription, None)
         self.subscribers.pop(subscription, None)
-        self.owner.left(self)
+        self.owner.subscriber_left(self)
 
     def reset(self, reason: str) -> None:
-        """All subscribers begin anew, with another result or this one."""
-        self._told.clear()
+        """Reset all subscribers: they get a new snapshot, of another result or of this one."""
+        self._pending.clear()
         for subscription in list(self.subscribers):
             subscription.reset(reason)
             subscription.wake()
 
     def wake(self) -> None:
-        """There is a result now."""
+        """The rows are known now: notify the subscribers."""
         for subscription in list(self.subscribers):
             subscription.wake()
 
     def close(self) -> None:
-        """Nobody wants it any more."""
+        """The last subscriber has left, or the definition of the table has changed."""
         self.is_closed = True
-        self._told.clear()
+        self._pending.clear()
 
     # -- changes
 
-    def change(self, change: RecordChange) -> None:
-        """A record of the table has changed that may concern the result."""
+    def record_changed(self, change: RecordChange) -> None:
+        """A record of the table has changed that the result may contain."""
         raise NotImplementedError
 
-    def concern(self, stored: list[bytes] | None) -> None:
-        """Records that lead to a record which changed. None: they are too many to be named."""
+    def related_changed(self, stored: list[bytes] | None) -> None:
+        """A related record has changed. `stored`: stored keys of the records that lead to it; None: they are too many."""
         raise NotImplementedError
 
-    def lose(self) -> None:
-        """Changes were not told: there were too many at once."""
+    def invalidate(self) -> None:
+        """Changes were dropped, because there were too many at once: reset, or run the query again."""
         raise NotImplementedError
 
-    def finish(self, lsn: int) -> None:
-        """The commit is over, up to this LSN: tell of it."""
-        events = self._told
+    def end_commit(self, lsn: int) -> None:
+        """The changes of a commit, up to this LSN, are complete: push their events."""
+        events = self._pending
         if events:
-            self._told = []
+            self._pending = []
             self._push(events)
 
     def _push(self, events: list[RowEvent]) -> None:
@@ -100,37 +128,37 @@ class LiveResult:
 
 
 class StatelessResult(LiveResult):
-    """Conditions on the record itself, and no order: what was and what is tell what happened, and nothing is kept."""
+    """Conditions on the record itself, and no order: the event follows from the record before and after a change, and no rows are kept."""
 
-    def __init__(self, owner: LiveQueries, asked: LiveQuerySpec, key: Any) -> None:
-        super().__init__(owner, asked, key)
-        shape = asked.shape
+    def __init__(self, owner: ResultOwner, spec: LiveQuerySpec, key: Any) -> None:
+        super().__init__(owner, spec, key)
+        shape = spec.shape
         self._shape = shape
-        self._test = asked.test
-        self.read: Read = read_record if shape is None else shape_reader(asked)
+        self._test = spec.test
+        self.read: Read = read_record if shape is None else shape_reader(spec)
 
-    def begin(self, subscription: LiveSubscription) -> Snapshot:
+    def start_snapshot(self, subscription: LiveSubscription) -> Snapshot:
         held = self.owner.store.snapshots.hold(self.table.database, fresh=True)
         newest = self.table.database.log.newest(held.use())
         position = 0 if newest is None else newest.lsn
         self.attach(subscription, position, position)
-        return RunSnapshot(held, execute(self.asked.plan, held.use()), self.read, self.table.key_of, self.owner.now)
+        return RunSnapshot(held, execute(self.spec.plan, held.use()), self.read, self.table.key_of, self.owner.now)
 
-    def change(self, change: RecordChange) -> None:
+    def record_changed(self, change: RecordChange) -> None:
         before, after = change.before, change.after
         was_there = before is not None and self._matches(change.stored, before)
         if after is not None and self._matches(change.stored, after):
             if was_there and before is not None and self._shows_same(before, after):
                 return
             type_ = "update" if was_there or not change.is_known else "enter"
-            self._told.append(RowEvent(type_, id_of(change.key), after, self.read, None, change.lsn))
+            self._pending.append(RowEvent(type_, id_of(change.key), after, self.read, None, change.lsn))
         elif was_there or not change.is_known or (change.ended is not None and self._matches(change.stored, change.ended)):
-            self._told.append(RowEvent("leave", id_of(change.key), None, self.read, None, change.lsn))
+            self._pending.append(RowEvent("leave", id_of(change.key), None, self.read, None, change.lsn))
 
-    def concern(self, stored: list[bytes] | None) -> None:
-        raise AssertionError("no other table is read")
+    def related_changed(self, stored: list[bytes] | None) -> None:
+        raise AssertionError("this result reads no other table")
 
-    def lose(self) -> None:
+    def invalidate(self) -> None:
         self.reset("There were too many changes at once")
 
     def _matches(self, stored: bytes, raw: bytes) -> bool:
@@ -143,9 +171,9 @@ class StatelessResult(LiveResult):
         return encode_payload(one) == encode_payload(other)  # as values, 1 would be True
 
 
-def shape_reader(asked: LiveQuerySpec) -> Read:
-    """The selection of a record that needs no other."""
-    plan = asked.plan
+def shape_reader(spec: LiveQuerySpec) -> Read:
+    """Reads the selection of a record that needs no related records."""
+    plan = spec.plan
 
     def read(raw: bytes, native: bool) -> Any:
         shape = compiled_plan(plan, not native).shape
@@ -156,5 +184,5 @@ def shape_reader(asked: LiveQuerySpec) -> Read:
 
 
 def content_of(raw: bytes) -> bytes:
-    """What tells whether a record shows the same: all but when it was written."""
+    """The payload of a raw record: equal payloads show the same, whenever they were written."""
     return raw[PAYLOAD_AT_WITH_EXPIRY:] if raw[0] & HAS_EXPIRY else raw[PAYLOAD_AT:]

@@ -1,15 +1,14 @@
-"""One client of a live query: what waits for it, and what becomes of that if it does not take it.
+"""One subscription to a live query: its queue, and what happens when the client does not take events fast enough.
 
     BEGIN ----------> SNAPSHOT ----------> FOLLOWING
       ^  the result     |  all its rows        |
-      |  is there       |  are taken           |
+      |  is known       |  are taken           |
       +-----------------+----------------------+
-        reset: too much waits, or the result is another one
+        reset: the queue is too long, or the subscription gets another result
 
-From SNAPSHOT on changes are queued, behind the rows of the snapshot. The queue is bounded. When it is full, what later events make needless is
-left out of it; when that does not help, all of it is dropped, and the next that the client gets is `reset` and a new snapshot. So nothing is
-lost in silence, and a client that is slow for a while sees fewer states, each of them whole. One that does not even get through a snapshot, several
-times, is told to go.
+From SNAPSHOT on changes are queued, behind the rows of the snapshot. The queue is bounded. When it is full, events that later ones make needless are
+removed; when that does not help, all of it is dropped, and the client gets `reset` and a new snapshot. So nothing is lost silently, and a client that
+is slow for a while sees fewer states, each of them whole. A client that does not even get through a snapshot, several times, is ended as too slow.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import SnapshotLost
 from svc.realtime.event import EndReason
-from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent
+from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent, Snapshot
 
 if TYPE_CHECKING:
     from svc.auth.users import User
     from svc.query.nodes import Query
-    from svc.realtime.live.result import LiveResult
     from svc.store import Table
 
 logger = logging.getLogger("svc.realtime")
@@ -39,33 +37,46 @@ TOO_SLOW = "The events were not taken fast enough"
 NOT_READ = "The snapshot was not read fast enough"
 
 
-class Snapshot(Protocol):
-    """The rows of a result at one moment, on their way to one client."""
+class ResultOwner(Protocol):
+    """What a subscription needs of `LiveQueries`."""
 
-    count: int  # of the rows given out
+    rights_generation: int
 
-    def take(self, limit: int) -> list[LiveEvent] | None:
-        """Some rows, maybe none for now; None: there are no more. Works for a few milliseconds at most. Raises SnapshotLost."""
+    def check_rights(self, subscription: LiveSubscription) -> None: ...
 
-    def close(self) -> None: ...
+
+class SharedResult(Protocol):
+    """What a subscription needs of its `LiveResult`."""
+
+    is_closed: bool
+    subscribers: dict[LiveSubscription, None]
+
+    @property
+    def owner(self) -> ResultOwner: ...
+
+    def start_snapshot(self, subscription: LiveSubscription) -> Snapshot | None: ...
+
+    def detach(self, subscription: LiveSubscription) -> None: ...
+
+    def remove(self, subscription: LiveSubscription) -> None: ...
 
 
 class LiveSubscription:
-    """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks`: what was asked for, to ask it again when rights or definitions change.
+    """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks_rights`: as subscribed.
 
-    `result` None: it has none for now, because a definition changed and an index is still being built.
+    `result` None: there is none at present, because a definition changed and an index is still being built.
     """
 
     __slots__ = (
         "_bytes",
-        "_gone",
-        "_later",
+        "_call_next_turn",
+        "_is_waiting",
+        "_on_end",
         "_queue",
         "_resets",
         "_snapshot",
-        "_waits",
         "allow_full_scan",
-        "checks",
+        "checks_rights",
         "ended",
         "final_reason",
         "floor",
@@ -88,47 +99,47 @@ class LiveSubscription:
         table: Table,
         user: User | None,
         prefix: str | None,
-        later: Callable[[Callable[[], None]], object],
-        gone: Callable[[LiveSubscription], None],
+        call_next_turn: Callable[[Callable[[], None]], object],
+        on_end: Callable[[LiveSubscription], None],
         *,
         allow_full_scan: bool | None,
-        checks: bool,
+        checks_rights: bool,
     ) -> None:
-        """`later(callback)` calls it in the next turn. `gone(self)` is called once, at the end. `checks`: whether the rights of `user` count."""
+        """`call_next_turn(callback)` calls `callback` in the next turn. `on_end(self)` is called once, at the end."""
         self.query = query
         self.table = table
         self.user = user
         self.prefix = prefix
         self.allow_full_scan = allow_full_scan
-        self.checks = checks
-        self.result: LiveResult | None = None
+        self.checks_rights = checks_rights
+        self.result: SharedResult | None = None
         self.key: Any = None  # of the result
         self.position = 0  # LSN that the snapshot is of
-        self.rights_generation = 0  # `LiveQueries.rights_generation` at the last look at the rights of `user`
+        self.rights_generation = 0  # `LiveQueries.rights_generation` at the last check of the rights of `user`
         self.floor = -1  # what is pushed with this LSN or an earlier one is in the snapshot
         self.on_ready: Callable[[], None] = _nothing
         self.ended: EndReason | None = None
         self.state = BEGIN
-        self.reset_reason: str | None = None  # a reset has to be told first
-        self.final_reason: str | None = None  # ... and nothing will follow it
-        self._later = later
-        self._gone = gone
+        self.reset_reason: str | None = None  # of a reset that is to be sent first
+        self.final_reason: str | None = None  # ... and nothing follows it
+        self._call_next_turn = call_next_turn
+        self._on_end = on_end
         self._queue: deque[LiveEvent] = deque()
         self._bytes = 0
         self._resets = 0
         self._snapshot: Snapshot | None = None
-        self._waits = False  # the client has been told that there is nothing
+        self._is_waiting = False  # the last `take` returned nothing
 
     def __repr__(self) -> str:
         return f"<LiveSubscription {self.table!r} {self.state}>"
 
-    # -- the client's side
+    # -- called by the consumer
 
     def take(self, limit: int) -> list[LiveEvent]:
         """The next events, at most `limit`. [] means that `on_ready` is called when there are more, or that it has `ended`."""
         found: list[LiveEvent] = []
-        if self.result is not None and self.checks and self.rights_generation != self.result.owner.rights_generation:
-            self.result.owner.check_rights(self)  # before the commits that came after the change of rights
+        if self.result is not None and self.checks_rights and self.rights_generation != self.result.owner.rights_generation:
+            self.result.owner.check_rights(self)  # before it gets commits that came after the change of rights
         if self.ended is not None or limit <= 0:
             return found
         if self.final_reason is not None:
@@ -145,7 +156,7 @@ class LiveSubscription:
         if self.state == FOLLOWING and len(found) < limit:
             self._take_queued(found, limit)
         if not found and self.ended is None:
-            self._waits = True
+            self._is_waiting = True
         return found
 
     def close(self) -> None:
@@ -153,7 +164,7 @@ class LiveSubscription:
 
     def _begin(self) -> None:
         if self.result is not None and not self.result.is_closed:
-            snapshot = self.result.begin(self)
+            snapshot = self.result.start_snapshot(self)
             if snapshot is not None:
                 self._snapshot = snapshot
                 self.state = SNAPSHOT
@@ -176,7 +187,7 @@ class LiveSubscription:
         elif rows:
             found += rows
         else:
-            self._later(self.wake)  # it works in slices
+            self._call_next_turn(self.wake)  # it works in slices
 
     def _take_queued(self, found: list[LiveEvent], limit: int) -> None:
         queue = self._queue
@@ -185,7 +196,7 @@ class LiveSubscription:
         self._bytes = self._bytes - sum([event.size for event in taken]) if queue else 0
         found += taken
 
-    # -- the result's side
+    # -- called by the result
 
     def push(self, events: list[RowEvent], size: int) -> None:
         """Queue the changes of one commit, or some of them. `size`: of all of them, in bytes."""
@@ -197,14 +208,14 @@ class LiveSubscription:
         self._queue += events
         self._bytes += size
         if len(self._queue) > MAX_QUEUED or self._bytes > MAX_QUEUED_BYTES:
-            self._squeeze()
-        if self._waits:
+            self._compact()
+        if self._is_waiting:
             self.wake()
 
     def wake(self) -> None:
-        """There may be something to take."""
-        if self._waits:
-            self._waits = False
+        """Notify the consumer that there may be something to take."""
+        if self._is_waiting:
+            self._is_waiting = False
             try:
                 self.on_ready()
             except Exception:
@@ -212,7 +223,7 @@ class LiveSubscription:
                 self._end(EndReason.FAILED)
 
     def reset(self, reason: str) -> None:
-        """Drop all that waits: the client begins anew. The client that never began anything need not hear of it."""
+        """Drop the queue: a new snapshot follows. The client gets a `reset` unless it has not got anything yet."""
         if self.ended is not None:
             return
         if self.state != BEGIN:
@@ -221,8 +232,8 @@ class LiveSubscription:
             self.result.detach(self)
         self._drop()
 
-    def refuse(self, reason: str) -> None:
-        """The result cannot be followed: tell why, and end."""
+    def reject(self, reason: str) -> None:
+        """The result cannot be followed: send the reason, and end."""
         self.final_reason = reason
         self._drop()
         if self.result is not None:
@@ -230,7 +241,7 @@ class LiveSubscription:
         self.wake()
 
     def end(self, why: EndReason) -> None:
-        """There is no more, and what waits is not for the client any more."""
+        """End it. Events in the queue are dropped."""
         if self.ended is None:
             self._end(why)
             self.wake()
@@ -242,8 +253,8 @@ class LiveSubscription:
         self._drop()
         result, self.result = self.result, None
         if result is not None:
-            result.leave(self)
-        self._gone(self)
+            result.remove(self)
+        self._on_end(self)
 
     def _drop(self) -> None:
         self.state = BEGIN
@@ -253,12 +264,12 @@ class LiveSubscription:
             self._snapshot.close()
             self._snapshot = None
 
-    def _squeeze(self) -> None:
-        """Leave out what later events make needless; if more than half is still there, all of it."""
-        squeezed = squeeze(self._queue)
-        size = sum([event.size for event in squeezed])
-        if len(squeezed) <= MAX_QUEUED // 2 and size <= MAX_QUEUED_BYTES // 2:
-            self._queue = deque(squeezed)
+    def _compact(self) -> None:
+        """Remove events that later ones make needless; if more than half is left, drop all of them."""
+        compacted = compact(self._queue)
+        size = sum([event.size for event in compacted])
+        if len(compacted) <= MAX_QUEUED // 2 and size <= MAX_QUEUED_BYTES // 2:
+            self._queue = deque(compacted)
             self._bytes = size
             return
         self._resets += 1
@@ -271,9 +282,9 @@ class LiveSubscription:
 BEGIN, SNAPSHOT, FOLLOWING = "begin", "snapshot", "following"
 
 
-def squeeze(queue: deque[LiveEvent]) -> list[LiveEvent]:
-    """Fewer events with the same effect. Of a row without an index the last event counts, as what it is for one who knew the row as it was
-    before the first; a row in order loses those updates that did not move it and that later ones follow."""
+def compact(queue: deque[LiveEvent]) -> list[LiveEvent]:
+    """Fewer events with the same effect. Of a row without an index the last event is kept, with the type that fits a client which knows the row as
+    it was before the first; a row in order loses those updates that did not move it and that later ones follow."""
     kept: list[LiveEvent] = []
     if not any(type(event) is RowEvent and event.index is not None for event in queue):
         first: dict[Any, str] = {}
@@ -285,7 +296,7 @@ def squeeze(queue: deque[LiveEvent]) -> list[LiveEvent]:
             last.pop(key, None)
             last[key] = event
         for key, row in last.items():
-            # A row that entered and left is told as one that left: the client may know it, from a life that has ended before.
+            # A row that entered and left becomes a `leave`: the client may know the row, from a life that has ended before.
             type_ = "leave" if row.type == "leave" else "enter" if first[key] == "enter" else "update"
             kept.append(row if row.type == type_ else row.renamed(type_))
         return kept

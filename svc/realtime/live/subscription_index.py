@@ -2,7 +2,7 @@
 
 A query is filed under the one condition of its AND that says most: the primary key, an equality, a range with two ends, an open range; an OR under
 one condition of each member. A record is looked up with the keys that it would have in an index of those attributes, so filing and matching
-agree exactly as far as indexes and filters do: what is found here is at least all that can match. Conditions without keys (`contains`, `!=`,
+agree exactly as far as indexes and filters do: what is found items_here is at least all that can match. Conditions without keys (`contains`, `!=`,
 properties of nested objects, other tables) make a query one that is found always.
 
 A record that changed is looked up twice, as it was and as it is: a query may have lost it.
@@ -29,13 +29,13 @@ Item = TypeVar("Item")
 
 MAX_INTERVALS = 64  # of one query: a longer OR is found always
 
-KEY, EQUAL, CLOSED, OPEN, COARSE = range(5)  # what a place is worth: few records are expected under the first, many under the last
+KEY, EQUAL, CLOSED, OPEN, COARSE = range(5)  # what a interval is worth: few records are expected under the first, many under the last
 
 _ABOVE_ALL = bytes((NUMBER,)) + b"\xff" * 9  # stands for integers that are too large for an index
 _BELOW_ALL = bytes((NUMBER,))
 
 
-class Place(NamedTuple):
+class KeyInterval(NamedTuple):
     """Keys of one attribute: one key if `high` is None, else a range. `name` "" is the primary key, as the log has it."""
 
     rank: int
@@ -44,73 +44,73 @@ class Place(NamedTuple):
     high: bytes | None = None
 
 
-def places_of(predicate: Predicate | None, table: AnyTable) -> list[Place] | None:
+def intervals_of(predicate: Predicate | None, table: AnyTable) -> list[KeyInterval] | None:
     """Where to file a query with these conditions; None: it has to be found always. An empty list: nothing can match."""
     match predicate:
         case Comparison():
             try:
-                return _places_of_test(predicate, table)
+                return _intervals_of_comparison(predicate, table)
             except BadValue:
                 return None
         case Never():
             return []
         case AllOf():
-            best: list[Place] | None = None
+            best: list[KeyInterval] | None = None
             for member in predicate.members:
-                places = places_of(member, table)
-                if places is not None and (best is None or _worth(places) < _worth(best)):
-                    best = places
+                intervals = intervals_of(member, table)
+                if intervals is not None and (best is None or _selectivity(intervals) < _selectivity(best)):
+                    best = intervals
             return best
         case AnyOf():
-            joined: list[Place] = []
+            joined: list[KeyInterval] = []
             for member in predicate.members:
-                places = places_of(member, table)
-                if places is None or len(joined) + len(places) > MAX_INTERVALS:
+                intervals = intervals_of(member, table)
+                if intervals is None or len(joined) + len(intervals) > MAX_INTERVALS:
                     return None
-                joined += places
+                joined += intervals
             return joined
         case _:
             return None
 
 
-def _worth(places: list[Place]) -> tuple[int, int]:
-    return max([place.rank for place in places], default=-1), len(places)
+def _selectivity(intervals: list[KeyInterval]) -> tuple[int, int]:
+    return max([interval.rank for interval in intervals], default=-1), len(intervals)
 
 
-def _places_of_test(test: Comparison, table: AnyTable) -> list[Place] | None:
+def _intervals_of_comparison(test: Comparison, table: AnyTable) -> list[KeyInterval] | None:
     comparator, value, name = test.comparator, test.value, test.path[0]
     if len(test.path) > 1 or comparator is Comparator.NOT_EQUAL:
         return None
     if name == table.primary_key:
         if comparator is Comparator.EQUALS:
-            return [] if value is None or isinstance(value, bool) else [Place(KEY, "", encode_key(value))]
-        way = key_access_path(test)
-        if way is None:
+            return [] if value is None or isinstance(value, bool) else [KeyInterval(KEY, "", encode_key(value))]
+        path = key_access_path(test)
+        if path is None:
             return None
-        access = way.access
+        access = path.access
         if isinstance(access, Nothing):
             return []
         assert isinstance(access, KeyRange)
-        return None if access.low is None or access.high is None else [Place(_rank(comparator), "", access.low, access.high)]
+        return None if access.low is None or access.high is None else [KeyInterval(_rank(comparator), "", access.low, access.high)]
     if isinstance(value, (list, tuple)) and comparator not in CLOSED_RANGES:
         return None  # a list as a whole has no key
     if comparator is Comparator.EQUALS:
-        return [Place(COARSE if value is None or isinstance(value, bool) else EQUAL, name, index_key(value))]
+        return [KeyInterval(COARSE if value is None or isinstance(value, bool) else EQUAL, name, index_key(value))]
     if comparator is Comparator.STARTS_WITH:
         assert isinstance(value, str)
-        return [Place(CLOSED if value else OPEN, name, *index_prefix_range(value))]
+        return [KeyInterval(CLOSED if value else OPEN, name, *index_prefix_range(value))]
     ends = range_ends(test)
     if ends is None:
         return None
     low, high, _ = ends
-    return [Place(_rank(comparator), name, low, high)] if low < high else []
+    return [KeyInterval(_rank(comparator), name, low, high)] if low < high else []
 
 
 def _rank(comparator: Comparator) -> int:
     return CLOSED if comparator in CLOSED_RANGES or comparator in (Comparator.STARTS_WITH, Comparator.PREFIX) else OPEN
 
 
-class _Places(Generic[Item]):
+class _AttributeIndex(Generic[Item]):
     """The items that are filed under keys of one attribute."""
 
     __slots__ = ("equal", "ranges")
@@ -120,27 +120,27 @@ class _Places(Generic[Item]):
         self.ranges: RangeIndex[Item] = RangeIndex()
 
     def find(self, key: bytes, found: dict[Item, None]) -> None:
-        here = self.equal.get(key)
-        if here is not None:
-            found.update(here)
+        items_here = self.equal.get(key)
+        if items_here is not None:
+            found.update(items_here)
         if self.ranges:
             self.ranges.find(key, found)
 
-    def add(self, place: Place, item: Item) -> None:
-        if place.high is None:
-            self.equal.setdefault(place.low, {})[item] = None
+    def add(self, interval: KeyInterval, item: Item) -> None:
+        if interval.high is None:
+            self.equal.setdefault(interval.low, {})[item] = None
         else:
-            self.ranges.add(place.low, place.high, item)
+            self.ranges.add(interval.low, interval.high, item)
 
-    def remove(self, place: Place, item: Item) -> None:
-        if place.high is not None:
-            self.ranges.remove(place.low, place.high, item)
+    def remove(self, interval: KeyInterval, item: Item) -> None:
+        if interval.high is not None:
+            self.ranges.remove(interval.low, interval.high, item)
             return
-        here = self.equal.get(place.low)
-        if here is not None:
-            here.pop(item, None)
-            if not here:
-                del self.equal[place.low]
+        items_here = self.equal.get(interval.low)
+        if items_here is not None:
+            items_here.pop(item, None)
+            if not items_here:
+                del self.equal[interval.low]
 
     @property
     def is_empty(self) -> bool:
@@ -150,65 +150,65 @@ class _Places(Generic[Item]):
 class SubscriptionIndex(Generic[Item]):
     """What is filed for one table, whose definition stays as it is."""
 
-    __slots__ = ("_always", "_by_name", "_keys", "_names", "_places", "_read", "table")
+    __slots__ = ("_by_name", "_intervals", "_keys", "_names", "_read", "_unindexed", "table")
 
     def __init__(self, table: AnyTable) -> None:
         self.table = table
-        self._always: dict[Item, None] = {}
-        self._keys: _Places[Item] = _Places()
-        self._by_name: dict[str, _Places[Item]] = {}
-        self._places: dict[Item, list[Place] | None] = {}
-        self._name_readers()
+        self._unindexed: dict[Item, None] = {}
+        self._keys: _AttributeIndex[Item] = _AttributeIndex()
+        self._by_name: dict[str, _AttributeIndex[Item]] = {}
+        self._intervals: dict[Item, list[KeyInterval] | None] = {}
+        self._compile_reader()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._intervals)
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(list(self._places))
+        return iter(list(self._intervals))
 
     def add(self, item: Item, predicate: Predicate | None) -> None:
-        places = self._places[item] = places_of(predicate, self.table)
-        if places is None:
-            self._always[item] = None
+        intervals = self._intervals[item] = intervals_of(predicate, self.table)
+        if intervals is None:
+            self._unindexed[item] = None
             return
         known = len(self._by_name)
-        for place in places:
-            (self._by_name.setdefault(place.name, _Places()) if place.name else self._keys).add(place, item)
+        for interval in intervals:
+            (self._by_name.setdefault(interval.name, _AttributeIndex()) if interval.name else self._keys).add(interval, item)
         if len(self._by_name) != known:
-            self._name_readers()
+            self._compile_reader()
 
     def remove(self, item: Item) -> None:
         """Harmless if it is not there."""
-        places = self._places.pop(item, None)
-        self._always.pop(item, None)
+        intervals = self._intervals.pop(item, None)
+        self._unindexed.pop(item, None)
         emptied = False
-        for place in places or ():
-            if not place.name:
-                self._keys.remove(place, item)
+        for interval in intervals or ():
+            if not interval.name:
+                self._keys.remove(interval, item)
                 continue
-            under = self._by_name.get(place.name)
+            under = self._by_name.get(interval.name)
             if under is not None:
-                under.remove(place, item)
+                under.remove(interval, item)
                 if under.is_empty:
-                    del self._by_name[place.name]
+                    del self._by_name[interval.name]
                     emptied = True
         if emptied:
-            self._name_readers()
+            self._compile_reader()
 
     @property
-    def always(self) -> int:
+    def unindexed(self) -> int:
         """How many every change concerns."""
-        return len(self._always)
+        return len(self._unindexed)
 
     def reads(self, changed: tuple[str, ...]) -> bool:
         """Whether a change of these attributes may be one of the values that something is filed under."""
         computed = self.table.computed
         return any(name in changed or name in computed for name in self._by_name)
 
-    def find_always(self, found: dict[Item, None]) -> None:
+    def find_unindexed(self, found: dict[Item, None]) -> None:
         """Add what every change concerns to `found`."""
-        if self._always:
-            found.update(self._always)
+        if self._unindexed:
+            found.update(self._unindexed)
 
     def find_by_key(self, key: bytes, found: dict[Item, None]) -> None:
         """Add what is filed under an encoded primary key."""
@@ -218,22 +218,22 @@ class SubscriptionIndex(Generic[Item]):
         """Add what is filed under the values of a record."""
         if not self._names:
             return
-        for (_, places), value in zip(self._names, self._read(raw), strict=True):
+        for (_, intervals), value in zip(self._names, self._read(raw), strict=True):
             if type(value) is str:
-                places.find(index_key(value), found)
+                intervals.find(index_key(value), found)
             elif value is None or value is MISSING:
-                places.find(NULL_KEY, found)
+                intervals.find(NULL_KEY, found)
             else:
                 for key in index_keys(value) if type(value) is float else keys_of(value):
-                    places.find(key, found)
+                    intervals.find(key, found)
 
-    def _name_readers(self) -> None:
+    def _compile_reader(self) -> None:
         self._names = list(self._by_name.items())
         self._read = values_reader(self.table, tuple(self._by_name))
 
 
 def keys_of(value: object) -> list[bytes]:
-    """The keys that a value has here: those of an index, and for integers that are too large for one the end of the numbers.
+    """The keys that a value has items_here: those of an index, and for integers that are too large for one the end of the numbers.
 
     >>> keys_of([1, 10**400]) == [encode_key(1), _ABOVE_ALL]
     True
@@ -285,29 +285,29 @@ class RangeIndex(Generic[Item]):
         return len(self._items)
 
     def add(self, low: bytes, high: bytes, item: Item) -> None:
-        place = (low, high)
-        items = self._items.get(place)
+        interval = (low, high)
+        items = self._items.get(interval)
         if items is not None:
             items[item] = None
             return
-        self._items[place] = {item: None}
-        if place not in self._tree_set:
-            self._recent.append(place)
+        self._items[interval] = {item: None}
+        if interval not in self._tree_set:
+            self._recent.append(interval)
             if len(self._recent) > FEW + 4 * isqrt(len(self._tree)):
                 self._build()
 
     def remove(self, low: bytes, high: bytes, item: Item) -> None:
         """Harmless if it is not there."""
-        place = (low, high)
-        items = self._items.get(place)
+        interval = (low, high)
+        items = self._items.get(interval)
         if items is None or item not in items:
             return
         del items[item]
         if items:
             return
-        del self._items[place]
-        if place not in self._tree_set:
-            self._recent.remove(place)
+        del self._items[interval]
+        if interval not in self._tree_set:
+            self._recent.remove(interval)
         elif len(self._tree) > FEW and len(self._tree) > 2 * len(self._items):
             self._build()
 
@@ -318,9 +318,9 @@ class RangeIndex(Generic[Item]):
             self._passed += len(self._recent)
             if self._passed > BUILD_COST * len(items):
                 self._build()
-            for place in self._recent:
-                if place[0] <= key < place[1]:
-                    found.update(items[place])
+            for interval in self._recent:
+                if interval[0] <= key < interval[1]:
+                    found.update(items[interval])
         end = bisect_right(self._lows, key)
         if not end:
             return
@@ -348,9 +348,9 @@ class RangeIndex(Generic[Item]):
                 if highest[node + 1] > key:
                     waiting.append(node + 1)
                 continue
-            here = items.get(tree[node - size])
-            if here is not None:
-                found.update(here)
+            items_here = items.get(tree[node - size])
+            if items_here is not None:
+                found.update(items_here)
 
     def _build(self) -> None:
         tree = self._tree = sorted(self._items)

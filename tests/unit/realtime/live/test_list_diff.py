@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from svc.realtime.live.list_diff import Change, become, sequence_changes
+from svc.realtime.live.list_diff import RowChange, diff, diff_sequences
 
 
 def apply(rows, change):
@@ -27,13 +27,13 @@ def test_changes_of_a_sequence_make_the_other_one(seed):
     old, new = [source.sample(keys, source.randint(0, 12)) for _ in range(2)]
     changed = set(source.sample(keys, 3))
     rows = list(old)
-    changes = sequence_changes(old, new, changed.__contains__)
+    changes = diff_sequences(old, new, changed.__contains__)
     for change in changes:
         apply(rows, change)
     assert rows == new
     assert {change.key for change in changes} >= changed & set(new)
-    assert sequence_changes(old, new, changed.__contains__, len(changes)) == changes
-    assert not changes or sequence_changes(old, new, changed.__contains__, len(changes) - 1) is None
+    assert diff_sequences(old, new, changed.__contains__, len(changes)) == changes
+    assert not changes or diff_sequences(old, new, changed.__contains__, len(changes) - 1) is None
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -43,7 +43,7 @@ def test_changes_of_places_make_the_other_order(seed):
     old, new = [sorted((bytes([source.randrange(9)]), key) for key in source.sample(keys, source.randint(0, 12))) for _ in range(2)]
     view, rows = list(old), [key for _, key in old]
     changed = set(source.sample(keys, 3))
-    changes = become(view, new, changed.__contains__)
+    changes = diff(view, new, changed.__contains__)
     for change in changes:
         apply(rows, change)
     assert view == new and rows == [key for _, key in new]
@@ -52,16 +52,16 @@ def test_changes_of_places_make_the_other_order(seed):
 
 def test_one_row_that_moves_is_one_change():
     old = [b"a", b"b", b"c", b"d"]
-    assert sequence_changes(old, [b"b", b"c", b"d", b"a"], never) == [Change("update", b"a", 3, 0)]
+    assert diff_sequences(old, [b"b", b"c", b"d", b"a"], never) == [RowChange("update", b"a", 3, 0)]
     places = [(bytes([at]), key) for at, key in enumerate(old)]
     moved = sorted([*places[1:], (b"\x09", b"a")])
-    assert become(list(places), moved, never) == [Change("update", b"a", 3, 0)]
+    assert diff(list(places), moved, never) == [RowChange("update", b"a", 3, 0)]
 
 
 def test_of_two_rows_that_change_places_the_changed_one_moves():
-    assert sequence_changes([b"a", b"b"], [b"b", b"a"], b"a".__eq__) == [Change("update", b"a", 1, 0)]
-    assert sequence_changes([b"a", b"b"], [b"b", b"a"], b"b".__eq__) == [Change("update", b"b", 0, 1)]
+    assert diff_sequences([b"a", b"b"], [b"b", b"a"], b"a".__eq__) == [RowChange("update", b"a", 1, 0)]
+    assert diff_sequences([b"a", b"b"], [b"b", b"a"], b"b".__eq__) == [RowChange("update", b"b", 0, 1)]
 
 
 def test_a_place_that_changes_without_moving_the_row_tells_nothing():
-    assert become([(b"\x01", b"a"), (b"\x05", b"b")], [(b"\x02", b"a"), (b"\x05", b"b")], never) == []
+    assert diff([(b"\x01", b"a"), (b"\x05", b"b")], [(b"\x02", b"a"), (b"\x05", b"b")], never) == []

@@ -11,7 +11,7 @@ from svc.errors import AccessViolation, ClientError, IndexRebuilding, Overloaded
 from svc.query import parse_query
 from svc.query.nodes import Query
 from svc.realtime.event import EndReason
-from svc.realtime.live import aggregate_result, materialized_result, queries, query_spec, recomputed_result
+from svc.realtime.live import aggregate_result, commit_dispatcher, materialized_result, queries, query_spec, recomputed_result
 from svc.realtime.live import subscription as subscription_module
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from tests.support.live import LiveClient, LiveStore, check
@@ -181,7 +181,7 @@ def test_a_limit_without_an_order_is_one_by_key(case):
 
 
 def test_a_window_that_runs_short_is_read_again(case, monkeypatch):
-    monkeypatch.setattr(query_spec, "LEAST_SLACK", 1)
+    monkeypatch.setattr(query_spec, "MIN_SLACK", 1)
     case.put(*[product(f"p{n:02}", price=n) for n in range(30)])
     client = case.follow("sort(price)&limit(3)")
     case.events(client)
@@ -214,7 +214,7 @@ def test_a_related_record_that_changes_concerns_those_that_lead_to_it(case):
 
 
 def test_a_change_that_concerns_very_many_records_runs_the_query_again(case, monkeypatch):
-    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_CONCERNED", 3)
+    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_LEADING_RECORDS", 3)
     case.put({"id": "b1", "name": "Acme"}, table=case.brands)
     case.put(*[product(f"p{n}", brandId="b1") for n in range(9)])
     client = case.follow("brand.name==Acme&sort(id)")
@@ -377,7 +377,7 @@ def test_too_many_rows_of_an_aggregate_are_refused(case, monkeypatch):
 
 def test_a_result_that_becomes_too_large_to_compare_begins_anew(case, monkeypatch):
     monkeypatch.setattr(materialized_result, "MAX_COMPARED", 3)
-    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_CONCERNED", 0)
+    monkeypatch.setattr("svc.realtime.live.query_spec.MAX_LEADING_RECORDS", 0)
     case.put({"id": "b1", "name": "A"}, table=case.brands)
     case.put(*[product(f"p{n}", brandId="b1") for n in range(6)])
     client = case.follow("sort(id)&select(id,brand{name})")
@@ -671,7 +671,7 @@ def test_a_defect_in_following_commits_is_no_silent_loss(case, caplog, monkeypat
     for client in (plain, ordered):
         case.events(client)
     with monkeypatch.context() as patch:
-        patch.setattr(queries, "change_of", lambda *arguments: 1 / 0)
+        patch.setattr(commit_dispatcher, "change_of", lambda *arguments: 1 / 0)
         case.put(product("a", name="x"))
     assert "a defect" in caplog.text and "ZeroDivisionError" in caplog.text
     caplog.clear()

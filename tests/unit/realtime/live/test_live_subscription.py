@@ -9,7 +9,7 @@ from svc.query.nodes import Query
 from svc.realtime.event import EndReason
 from svc.realtime.live import subscription as module
 from svc.realtime.live.events import RowEvent, read_payload
-from svc.realtime.live.subscription import LiveSubscription, squeeze
+from svc.realtime.live.subscription import LiveSubscription, compact
 from svc.store.values.records import encode_payload
 
 
@@ -43,15 +43,15 @@ class FakeResult:
         self.snapshots = []
         self.calls = []
 
-    def begin(self, subscription):
-        self.calls.append("begin")
+    def start_snapshot(self, subscription):
+        self.calls.append("start_snapshot")
         return self.snapshots.pop(0) if self.snapshots else None
 
     def detach(self, subscription):
         self.calls.append("detach")
 
-    def leave(self, subscription):
-        self.calls.append("leave")
+    def remove(self, subscription):
+        self.calls.append("remove")
 
 
 class Case:
@@ -61,7 +61,7 @@ class Case:
         self.result = FakeResult()
         self.result.snapshots = list(snapshots)
         self.source = LiveSubscription(
-            Query(), "table", None, None, self.later.append, self.gone.append, allow_full_scan=True, checks=False
+            Query(), "table", None, None, self.later.append, self.gone.append, allow_full_scan=True, checks_rights=False
         )
         self.source.result = self.result
         self.called = 0
@@ -183,7 +183,7 @@ def test_squeezed_rows_without_order_are_told_once():
             *(row("enter", True, "t"), row("enter", 1.0, "f")),
         ]
     )
-    assert [(event.type, event.id, event.members(True)["value"]) for event in squeeze(queue)] == [
+    assert [(event.type, event.id, event.members(True)["value"]) for event in compact(queue)] == [
         ("enter", 1, "b"),
         ("leave", 2, None),
         ("leave", 3, None),
@@ -204,7 +204,7 @@ def test_squeezed_rows_in_order_lose_only_updates_in_place():
             row("update", 2, "b", 2, was_at=2),
         ]
     )
-    assert [(event.type, event.id, event.index) for event in squeeze(queue)] == [
+    assert [(event.type, event.id, event.index) for event in compact(queue)] == [
         ("update", 1, 4), ("enter", 3, 0), ("update", 1, 5), ("update", 2, 2),
     ]  # fmt: skip
 
@@ -229,7 +229,7 @@ def test_a_client_that_waits_hears_of_the_end():
 def test_a_refused_result_says_why():
     case = Case()
     assert case.take() == []
-    case.source.refuse("too large")
+    case.source.reject("too large")
     assert case.called == 1
     assert case.source.take(5)[0].members(True) == {"type": "reset", "reason": "too large"}
     assert case.take() == [] and case.source.ended is EndReason.FINISHED

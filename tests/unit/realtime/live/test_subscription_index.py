@@ -6,7 +6,7 @@ import pytest
 
 from svc.query import parse_query
 from svc.query.resolve import resolve_where
-from svc.realtime.live.subscription_index import CLOSED, COARSE, EQUAL, FEW, KEY, OPEN, RangeIndex, SubscriptionIndex, keys_of, places_of
+from svc.realtime.live.subscription_index import CLOSED, COARSE, EQUAL, FEW, KEY, OPEN, RangeIndex, SubscriptionIndex, intervals_of, keys_of
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
 from tests.unit.query.fakes import shop
@@ -15,7 +15,7 @@ PRODUCTS, _ = shop([], [])
 
 
 def places(text):
-    return places_of(resolve_where(parse_query(text, PRODUCTS.attributes.__contains__).where, PRODUCTS), PRODUCTS)
+    return intervals_of(resolve_where(parse_query(text, PRODUCTS.attributes.__contains__).where, PRODUCTS), PRODUCTS)
 
 
 @pytest.mark.parametrize(
@@ -57,35 +57,35 @@ def test_a_very_long_or_is_found_always():
 
 
 def test_a_change_finds_what_it_may_concern_and_nothing_else():
-    filing = SubscriptionIndex(PRODUCTS)
+    index = SubscriptionIndex(PRODUCTS)
     texts = ["name==a", "name==b", "price=gt=1&lt=5", "id==p1", "tags==x", "price==null"]
     for text in texts:
-        filing.add(text, resolve_where(parse_query(text).where, PRODUCTS))
-    filing.add("all", None)
-    assert len(filing) == 7 and set(filing) == {*texts, "all"}
+        index.add(text, resolve_where(parse_query(text).where, PRODUCTS))
+    index.add("all", None)
+    assert len(index) == 7 and set(index) == {*texts, "all"}
     found = {}
-    filing.find_always(found)
-    filing.find_by_key(encode_key("p1"), found)
-    filing.find_by_values(encode({"id": "p1", "name": "a", "price": 3, "tags": ["y", "x"]}, 1.0, 1, None), found)
+    index.find_unindexed(found)
+    index.find_by_key(encode_key("p1"), found)
+    index.find_by_values(encode({"id": "p1", "name": "a", "price": 3, "tags": ["y", "x"]}, 1.0, 1, None), found)
     assert set(found) == {"all", "id==p1", "name==a", "price=gt=1&lt=5", "tags==x"}
     found = {}
-    filing.find_by_values(encode({"id": "p2"}, 1.0, 1, None), found)
+    index.find_by_values(encode({"id": "p2"}, 1.0, 1, None), found)
     assert set(found) == {"price==null"}
-    filing.remove("name==a")
-    filing.remove("name==a")
+    index.remove("name==a")
+    index.remove("name==a")
     found = {}
-    filing.find_by_values(encode({"id": "p1", "name": "a"}, 1.0, 1, None), found)
+    index.find_by_values(encode({"id": "p1", "name": "a"}, 1.0, 1, None), found)
     assert set(found) == {"price==null"}
 
 
 def test_numbers_beyond_any_index_are_found_by_open_ranges():
-    filing = SubscriptionIndex(PRODUCTS)
-    filing.add("above", resolve_where(parse_query("any=gt=number:5").where, PRODUCTS))
-    filing.add("below", resolve_where(parse_query("any=lt=number:5").where, PRODUCTS))
+    index = SubscriptionIndex(PRODUCTS)
+    index.add("above", resolve_where(parse_query("any=gt=number:5").where, PRODUCTS))
+    index.add("below", resolve_where(parse_query("any=lt=number:5").where, PRODUCTS))
     for value, name in ((10**400, "above"), (-(10**400), "below")):
         assert len(keys_of(value)) == 1
         found = {}
-        filing.find_by_values(encode({"id": "a", "any": value}, 1.0, 1, None), found)
+        index.find_by_values(encode({"id": "a", "any": value}, 1.0, 1, None), found)
         assert name in found
 
 
