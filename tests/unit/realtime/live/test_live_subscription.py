@@ -140,7 +140,7 @@ def test_too_much_becomes_a_reset_and_at_last_the_end(monkeypatch):
     for number in range(5):
         case.push(row("enter", number))
     assert case.source.ended is EndReason.TOO_SLOW and case.take() == []
-    assert case.result.calls[-1] == "leave"
+    assert case.result.calls[-1] == "remove"
 
 
 def test_a_client_that_gets_through_its_snapshot_is_not_too_slow(monkeypatch):
@@ -216,7 +216,7 @@ def test_after_the_end_there_is_nothing():
     case.source.end(EndReason.REVOKED)
     assert case.take() == [] and case.source.ended is EndReason.REVOKED
     case.source.close()
-    assert case.source.ended is EndReason.REVOKED and case.result.calls.count("leave") == 1 and case.gone == [case.source]
+    assert case.source.ended is EndReason.REVOKED and case.result.calls.count("remove") == 1 and case.gone == [case.source]
 
 
 def test_a_client_that_waits_hears_of_the_end():
