@@ -1,15 +1,14 @@
-"""Writes of users and sessions that are awaited: who comes back from here may tell the caller that it is done."""
+"""Writes of users and sessions that are awaited: when these functions return, the writes are on disk."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from svc.auth.users import UserDirectory
-from svc.errors import Problem
 from svc.store import Precondition, Transaction, WriterBusy
 from svc.store.system import SYSTEM, USER_TABLE
+from svc.store.writing.commit import wait_committed
 
 MUST_EXIST = Precondition(if_match="*")
 
@@ -20,24 +19,7 @@ async def write(transaction: Transaction) -> None:
         transaction.apply(wait=False)
     except WriterBusy:
         await transaction.apply_in_turn()
-    if transaction.outcome is not None:
-        problem = transaction.outcome[0]
-    else:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Problem | None] = loop.create_future()
-
-        def committed(problem: Problem | None) -> None:
-            if not done.done():
-                done.set_result(problem)
-
-        def wake(problem: Problem | None) -> None:
-            # The commit is the last thing before the loop waits for its sockets: only this way it does not.
-            loop.call_soon_threadsafe(committed, problem)
-
-        transaction.on_done = wake
-        problem = await done
-    if problem is not None:
-        raise problem
+    await wait_committed(transaction)
 
 
 async def store_user_changes(directory: UserDirectory, username: str, changes: Mapping[str, Any]) -> None:

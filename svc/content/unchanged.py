@@ -31,8 +31,8 @@ from svc.store.values.records import MISSING, iso_text, to_ms
 from svc.store.writing.write_set import Decide
 
 Record = dict[str, Any]
-Restore = Callable[[Mapping[str, Any], Record], Record]
-"""(stored record, the record or the changes to write) -> the same with what is unchanged as it is stored. Changes neither of the two."""
+Restore = Decide
+"""(the record or the changes to write, the stored record or None) -> the same with what is unchanged as it is stored. Changes neither of the two."""
 Keep = Callable[[Any, Any], Any]
 """(stored value, given value) -> the stored one where the other is its form, else the given one, or a copy of it with unchanged parts restored."""
 
@@ -44,10 +44,8 @@ _NONE: frozenset[type] = frozenset()
 _JSON_IN_CELLS = frozenset((list, dict, set, Blob))
 
 
-def _restored(old: Mapping[str, Any], new: Record, keep: Keep, same: frozenset[type]) -> Record:
+def _restored(new: Record, old: Mapping[str, Any], keep: Keep, same: frozenset[type]) -> Record:
     """`same`: types of stored values that are read as what they are."""
-    if same.issuperset(map(type, old.values())):
-        return new
     changed = {}
     for name, was in old.items():
         if type(was) not in same:
@@ -59,11 +57,6 @@ def _restored(old: Mapping[str, Any], new: Record, keep: Keep, same: frozenset[t
     return new | changed if changed else new
 
 
-def deciding(restore: Restore) -> Decide:
-    """For writes of which nothing else depends on the record that is there."""
-    return lambda record, stored: record if stored is None else restore(stored, record)
-
-
 def restore_of(reader: ContentType | None) -> Restore:
     """For the values of bodies that `reader` has read; None: of JSON without a type."""
     if reader is None:
@@ -72,16 +65,22 @@ def restore_of(reader: ContentType | None) -> Restore:
     return found or (restore_native if reader.native and not reader.text_bodies else restore_json)
 
 
-def restore_native(old: Mapping[str, Any], new: Record) -> Record:
-    return _restored(old, new, keep_native, _SAME_IN_NATIVE)
+def restore_native(new: Record, old: Mapping[str, Any] | None) -> Record:
+    if old is None or _SAME_IN_NATIVE.issuperset(map(type, old.values())):
+        return new
+    return _restored(new, old, keep_native, _SAME_IN_NATIVE)
 
 
-def restore_json(old: Mapping[str, Any], new: Record) -> Record:
-    return _restored(old, new, keep_json, _SAME_IN_JSON)
+def restore_json(new: Record, old: Mapping[str, Any] | None) -> Record:
+    if old is None or _SAME_IN_JSON.issuperset(map(type, old.values())):
+        return new
+    return _restored(new, old, keep_json, _SAME_IN_JSON)
 
 
-def restore_cells(old: Mapping[str, Any], new: Record) -> Record:
-    return _restored(old, new, keep_cell, _SAME_IN_CELLS)
+def restore_cells(new: Record, old: Mapping[str, Any] | None) -> Record:
+    if old is None or _SAME_IN_CELLS.issuperset(map(type, old.values())):
+        return new
+    return _restored(new, old, keep_cell, _SAME_IN_CELLS)
 
 
 def restore_loaded(autocast: Callable[[str], object]) -> Restore:
@@ -92,17 +91,24 @@ def restore_loaded(autocast: Callable[[str], object]) -> Restore:
             return was if type(given) is not str and _is_same(autocast(was), given) else given
         return keep_cell(was, given)
 
-    return lambda old, new: _restored(old, new, keep, _SAME_IN_LOADS)
+    def restore(new: Record, old: Mapping[str, Any] | None) -> Record:
+        if old is None or _SAME_IN_LOADS.issuperset(map(type, old.values())):
+            return new
+        return _restored(new, old, keep, _SAME_IN_LOADS)
+
+    return restore
 
 
-def restore_fields(old: Mapping[str, Any], new: Record) -> Record:
-    return _restored(old, new, keep_field, _NONE)
+def restore_fields(new: Record, old: Mapping[str, Any] | None) -> Record:
+    return new if old is None else _restored(new, old, keep_field, _NONE)
 
 
-def restore_row(columns: frozenset[str], declared: Mapping[str, Attribute], old: Mapping[str, Any], new: Record) -> Record:
+def restore_row(columns: frozenset[str], declared: Mapping[str, Attribute], new: Record, old: Mapping[str, Any] | None) -> Record:
     """For a CSV row that replaces a record. An empty cell may be null; and what GET gives of an open table has columns for all that is declared and for
     the further properties of its first record alone, so that other records would lose theirs: ValidationError."""
-    new = restore_cells(old, new)
+    if old is None:
+        return new
+    new = _restored(new, old, keep_cell, _SAME_IN_CELLS)
     nulls: Record = {}
     for name, was in old.items():
         if name not in new:
@@ -113,13 +119,6 @@ def restore_row(columns: frozenset[str], declared: Mapping[str, Attribute], old:
                     f"The CSV has no column for the property {printable(name)}, which the record has: an empty cell removes it"
                 )
     return new | nulls if nulls else new
-
-
-def restore_body(restore: Restore, is_shown_as: Callable[[Any], bool], name: str | None = None) -> Restore:
-    """`is_shown_as`: whether this body is what GET of a record answers with, or of its property `name`."""
-    if name is None:
-        return lambda old, new: dict(old) if is_shown_as(old) else restore(old, new)
-    return lambda old, new: {name: old[name]} if name in old and is_shown_as(old[name]) else restore(old, new)
 
 
 # --- one value ---------------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from asyncio import sleep
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType, run
@@ -12,7 +13,7 @@ from svc.content.json_type import decode_json, decode_json_slices, without_mark
 from svc.content.msgpack_type import is_sequence
 from svc.content.registry import ContentTypes
 from svc.content.texts import charset_of
-from svc.content.unchanged import restore_body, restore_cells, restore_json, restore_of
+from svc.content.unchanged import Restore, restore_cells, restore_json, restore_of
 from svc.content.values import is_blob
 from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
@@ -80,14 +81,7 @@ class Bodies:
             return self._decoded(
                 request, lambda: self._form(request, lambda name: attribute, lambda form: form.only_value(attribute), None)
             )
-        return self._decoded(request, lambda: self._property_value(request, attribute))
-
-    def _property_value(self, request: Request, attribute: Attribute) -> Any:
-        value = self._value(request, {attribute.name: attribute})
-        media_type = media_type_of(request.block.get("content-type"))
-        is_shown_as = shown_as(request.block.get("content-type"), request.content, self._types.named(media_type))
-        request.restore = restore_body(request.restore, is_shown_as, attribute.name)
-        return value
+        return self._decoded(request, lambda: self._value(request, {attribute.name: attribute}, name=attribute.name))
 
     def _form(self, request: Request, attribute_of: AttributeOf, value_of: Callable[[Form], Any], slices: Slices | None) -> Any:
         """What `value_of` makes of a form that is here."""
@@ -113,8 +107,11 @@ class Bodies:
 
         return then(self._decoder.decode(coding, request.content, max_bytes), go_on)
 
-    def _value(self, request: Request, attributes: Mapping[str, Attribute] | None, slices: Slices | None = None) -> Any:
-        """`attributes`: of the table that the value is for; None: it is for a resource's own code.
+    def _value(
+        self, request: Request, attributes: Mapping[str, Attribute] | None, slices: Slices | None = None, name: str | None = None
+    ) -> Any:
+        """`attributes`: of the table that the value is for; None: it is for a resource's own code. `name`: of the attribute whose value it is; None:
+        it is a record.
 
         `slices`: in which a long body is decoded; None: one step a turn.
         """
@@ -128,7 +125,7 @@ class Bodies:
         reader = types.reader(media_type) if media_type else None
         restore = restore_json if reader is None else restore_of(reader)
         writer = None if reader is not None else types.named(media_type)
-        request.restore = restore_body(restore, shown_as(content_type, body, writer)) if attributes is not None else restore
+        request.restore = partial(_restore_shown, restore, content_type, body, writer, name) if attributes is not None else restore
         is_long = len(body) > LONG_BODY
         if not media_type and without_mark(body)[:1] in (b"{", b"["):
             if is_long:
@@ -190,21 +187,38 @@ def blob_type(content_type: str | None) -> str | None:
     return content_type
 
 
-def shown_as(content_type: str | None, body: bytes, writer: ContentType | None) -> Callable[[Any], bool]:
-    """A function of a stored value: whether GET answers with this body, because the value is raw content (http §7.4), or because `writer` makes it of
-    the value. `writer`: of a type that is written and not read, where a body is raw content."""
+def _restore_shown(
+    restore: Restore,
+    content_type: str | None,
+    body: bytes,
+    writer: ContentType | None,
+    name: str | None,
+    new: dict[str, Any],
+    old: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """A `Restore` once the last two arguments follow: what is stored, if GET of the record, or of its property `name`, answers with this body; else
+    what `restore` returns."""
+    if old is None:
+        return new
+    if name is None:
+        if (writer is not None or "contentType" in old) and _is_shown_as(old, content_type, body, writer):
+            return dict(old)
+    elif name in old and _is_shown_as(old[name], content_type, body, writer):
+        return {name: old[name]}
+    return restore(new, old)
 
-    def is_shown_as(value: Any) -> bool:
-        if type(value) is dict and "contentType" in value and is_raw_content(value):
-            if split_charset(value["contentType"])[0] != split_charset(content_type or BINARY_TYPE)[0]:
-                return False
-            data = value["data"]
-            return bool(data.has_content(body) if is_blob(data) else (data.encode() if isinstance(data, str) else data) == body)
-        if writer is None:
+
+def _is_shown_as(value: Any, content_type: str | None, body: bytes, writer: ContentType | None) -> bool:
+    """Whether GET of a stored value answers with this body, because the value is raw content (http §7.4), or because `writer` makes it of the value.
+    `writer`: of a type that is written and not read, where a body is raw content."""
+    if type(value) is dict and "contentType" in value and is_raw_content(value):
+        if split_charset(value["contentType"])[0] != split_charset(content_type or BINARY_TYPE)[0]:
             return False
-        return bool(writer.encode(value if writer.native else decode_payload_json(encode_payload(value))) == body)
-
-    return is_shown_as
+        data = value["data"]
+        return bool(data.has_content(body) if is_blob(data) else (data.encode() if isinstance(data, str) else data) == body)
+    if writer is None:
+        return False
+    return bool(writer.encode(value if writer.native else decode_payload_json(encode_payload(value))) == body)
 
 
 async def _untyped(body: bytes, slices: Slices | None) -> Any:

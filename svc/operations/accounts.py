@@ -20,11 +20,11 @@ from svc.errors import Problem
 from svc.operations.call import Call
 from svc.operations.operation_lists import expanded
 from svc.operations.registry import by_name
-from svc.operations.service import committed
 from svc.root.installation import PASSWORD_FILE, remove_initial_password
 from svc.store import Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.system import SYSTEM
+from svc.store.writing.commit import wait_committed
 
 INSERT, UPDATE, DELETE = 1, 2, 0  # how the log calls the transaction: positions in `store.log.OPERATIONS`
 
@@ -141,7 +141,8 @@ async def forgetting_initial_password(call: Call, passwords: Mapping[str, str | 
     if inspect.isawaitable(answer):
         answer = await answer
     if is_forgotten:
-        await committed(call)
+        if call.transaction is not None:
+            await wait_committed(call.transaction)
         root: Path = call.node.config.root
         await call.on_helper(lambda: remove_initial_password(root))
     return answer

@@ -12,12 +12,12 @@ from typing import Any
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import User
 from svc.errors import ClientError, NotFound
-from svc.messages import Request
+from svc.loop import then
+from svc.messages import AppliedWrites, Request
 from svc.operations.node import Node
 from svc.operations.operation import Operation
-from svc.store import Database, Table, Transaction, WriterBusy
-
-LONG_CONTENT = 1 << 18  # bytes of a body after which its commit takes too long for a turn
+from svc.store import Database, Table, Transaction
+from svc.store.writing.commit import commit
 
 
 class Call:
@@ -56,7 +56,7 @@ class Call:
         self.request = request
         self.authorized = authorized
         self.rights: TableRights = ALL_RIGHTS
-        self.transaction: Transaction | None = None  # applied; the answer waits for its commit
+        self.transaction: AppliedWrites | None = None  # the response waits for their commit
         self._database: Database | None = None
         self._table: Table | None = None
 
@@ -102,30 +102,8 @@ class Call:
     def commit(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
         """Apply the writes and answer `result()` once they are on the disk. `result` is called when the transaction has been applied:
         `transaction.version` is known. Raises the Problem that prevents it."""
-        if transaction.unsaved or transaction.is_long or (self._is_large and transaction.has_writes):
-            return self._commit_long(transaction, result)
-        try:
-            transaction.apply(wait=False)
-        except WriterBusy:
-            return self._apply_in_turn(transaction, result)
-        self.transaction = transaction
-        return result()
-
-    @property
-    def _is_large(self) -> bool:
-        return self.request is not None and len(self.request.content) > LONG_CONTENT
-
-    async def _commit_long(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
-        await transaction.save_blobs()
-        if transaction.is_long or self._is_large:
-            await transaction.apply_long()
-            return result()
-        return await self._apply_in_turn(transaction, result)
-
-    async def _apply_in_turn(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
-        await transaction.apply_in_turn()
-        self.transaction = transaction
-        return result()
+        request = self.request
+        return then(commit(transaction, self, 0 if request is None else len(request.content)), lambda _: result())
 
     # --- what blocks -----------------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
-from svc.content.unchanged import Restore, deciding, restore_json, restore_loaded
+from svc.content.unchanged import Restore, restore_json, restore_loaded
 from svc.errors import Problem, Refusal
 from svc.operations.call import Call
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
@@ -137,9 +137,7 @@ class _Load:
             await job.progress(result.total, None, self._read())
 
         try:
-            result = await bulk_write(
-                self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch, decide=deciding(restore)
-            )
+            result = await bulk_write(self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch, decide=restore)
         except JobFailed:
             raise
         except Problem as problem:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
-from svc.content.unchanged import deciding, restore_json, restore_native
+from svc.content.unchanged import restore_json, restore_native
 from svc.errors import Problem, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
@@ -142,7 +142,7 @@ class RecordWrites:
         transaction = self.transaction
         add: Callable[..., Any] = transaction.insert
         if self._operation != INSERT:
-            decide = deciding(restore_json if self._source == "json" else restore_native)
+            decide = restore_json if self._source == "json" else restore_native
             add = partial(transaction.update if self._operation == UPDATE else transaction.upsert, decide=decide)
         for number, (key, record) in enumerate(self._checked):
             keys.append(add(table, key, record, expires_at=expires_at))

@@ -11,7 +11,7 @@ from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, rights
 from svc.auth.users import User
-from svc.errors import AccessViolation, ClientError, Problem, ValidationError
+from svc.errors import AccessViolation, ClientError, ValidationError
 from svc.http.row_stream import QueryExecution
 from svc.messages import Request
 from svc.operations.call import Call
@@ -22,6 +22,7 @@ from svc.operations.operation import Operation
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.resources import PlannedQuery
+from svc.store.writing.commit import wait_committed
 
 NEVER_FROM_CLIENTS = ("svc_user", "bypass_auth", "parsed_sql_object")
 """Fields that carry internal state; a client's are dropped."""
@@ -110,7 +111,7 @@ class Operations:
         if isinstance(result, PlannedQuery):
             return await values_of(result, self.node)
         if call.transaction is not None:
-            await committed(call)
+            await wait_committed(call.transaction)
         return result
 
 
@@ -126,28 +127,3 @@ async def values_of(rows: PlannedQuery, node: Node) -> list[Any]:
         return execution.values()
     finally:
         execution.close()
-
-
-async def committed(call: Call) -> None:
-    """Wait until the turn that a call's writes belong to is on the disk. Raises the Problem that undid them."""
-    transaction = call.transaction
-    if transaction is None:
-        return
-    if transaction.outcome is None:
-        loop = call.node.loop
-        done = loop.create_future()
-
-        def told(problem: Problem | None) -> None:
-            if not done.done():
-                done.set_result(problem)
-
-        def wake(problem: Problem | None) -> None:
-            # The commit is the last thing before the loop waits for its sockets: only this way it does not.
-            loop.call_soon_threadsafe(told, problem)
-
-        transaction.on_done = wake
-        problem = await done
-    else:
-        problem = transaction.outcome[0]
-    if problem is not None:
-        raise problem

@@ -14,12 +14,12 @@ from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources.target import RequestTarget
 
 if TYPE_CHECKING:
-    from svc.resources.table_resource import TableResource
+    from svc.resources.table_base import TableBase
 
 LIVE = "live() keeps the result of a whole query up to date"
 
 
-def subscribed_query(resource: type[TableResource], target: RequestTarget) -> Query:
+def subscribed_query(resource: type[TableBase], target: RequestTarget) -> Query:
     """The query of the address. Raises QueryError."""
     query = resource.queries.parse(target.query, resource.table) if target.query else Query()
     if target.property is not None:
@@ -30,7 +30,7 @@ def subscribed_query(resource: type[TableResource], target: RequestTarget) -> Qu
     return query
 
 
-def subscription_request(resource: type[TableResource], query: Query, target: RequestTarget, request: Request) -> SubscriptionRequest:
+def subscription_request(resource: type[TableBase], query: Query, target: RequestTarget, request: Request) -> SubscriptionRequest:
     """Raises QueryError for what speaks of a result as a whole, of which single events know nothing."""
     text = target.query or ""
     aggregate = query.aggregate

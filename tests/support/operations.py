@@ -22,12 +22,13 @@ from svc.logs import Logs
 from svc.loop import new_loop
 from svc.messages import Request
 from svc.operations.node import Node
-from svc.operations.service import Operations, committed
+from svc.operations.service import Operations
 from svc.operations.status import StatusBoard
 from svc.query.execution import execute
 from svc.resources import PlannedQuery, Resources
 from svc.store import Store
 from svc.store.system import ensure_system
+from svc.store.writing.commit import wait_committed
 
 
 class OperationsNode:
@@ -111,7 +112,8 @@ class OperationsNode:
         result = self.operations.run(call)
         if inspect.isawaitable(result):
             result = await result
-        await committed(call)
+        if call.transaction is not None:
+            await wait_committed(call.transaction)
         if isinstance(result, PlannedQuery):
             run = execute(result.plan, result.table.database.snapshot(), json=True)
             found: list[Any] = []

@@ -12,8 +12,8 @@ from svc.auth.identify import Identifier, Pending
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
-from svc.operations.service import committed
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.store.writing.commit import wait_committed
 from tests.support.operations import OperationsNode
 
 CREATE = "create_authentication_tokens"
@@ -57,7 +57,7 @@ class Caller:
             result = self.node.operations.run(call)
             result = await result if inspect.isawaitable(result) else result
             if call.transaction is not None:
-                await committed(call)
+                await wait_committed(call.transaction)
             return result
 
         try:

@@ -1,4 +1,4 @@
-"""svc.resources.table_resource: arrays of records and DELETE of collections, which take longer than a turn, as clients see them."""
+"""svc.resources.table_writing: arrays of records and DELETE of collections, which take longer than a turn, as clients see them."""
 
 from __future__ import annotations
 

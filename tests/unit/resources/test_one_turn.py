@@ -1,4 +1,4 @@
-"""svc.resources.table_resource: what a write decides, it decides by what is there when it is written, not by what its turn began with."""
+"""svc.resources.table_writing: what a write decides, it decides by what is there when it is written, not by what its turn began with."""
 
 from __future__ import annotations
 

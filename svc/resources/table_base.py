@@ -1,0 +1,125 @@
+"""What all verbs of a table need: its class attributes, keys from paths, permissions (contract: applications §2-§3, http §2, §11.1)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from svc.auth.roles import ALL_RIGHTS, TableRights, rights
+from svc.auth.users import User, user_of
+from svc.errors import AccessViolation, ClientError
+from svc.messages import Request
+from svc.query import QueryCache
+from svc.resources.resource import Resource
+from svc.resources.target import RequestTarget, whole_text
+from svc.store import Store, Table
+from svc.store.values.validation import key_from_text
+from svc.store.writing.transaction import LONG_WRITES
+
+UNCHECKED_KEY_LENGTH = 400  # characters of a key that is within every limit, whatever its characters are
+READING = frozenset(("get", "query", "subscribe", "connect"))
+WRITTEN = frozenset(("put", "patch", "post", "publish"))  # verbs whose data are the properties of records
+
+
+class TableBase(Resource):
+    """Class attributes are set per table, by `table_resource`."""
+
+    table: ClassVar[Table]
+    store: ClassVar[Store]
+    allow_full_scan: ClassVar[bool] = False
+    queries: ClassVar[QueryCache]
+    text_keys: ClassVar[bool] = False  # the text of an id is its key
+    untyped_keys: ClassVar[bool] = False
+    shows_record_count: ClassVar[bool] = False  # in its description
+    is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
+
+    @classmethod
+    def is_same(cls, other: type[Resource]) -> bool:
+        if not issubclass(other, TableBase):
+            return False
+        table, another = cls.table, other.table
+        return (table.name, table.database.name) == (another.name, another.database.name)
+
+    @classmethod
+    def bind(cls, target: RequestTarget) -> None:
+        if target.extension is not None and cls._is_whole_key(target):
+            return
+        text = target.id_text
+        if text is not None:
+            short = cls.text_keys and len(text) <= UNCHECKED_KEY_LENGTH
+            target.id = text if short else key_from_text(cls.table.definition, text, target.raw or "")
+
+    @classmethod
+    def _is_whole_key(cls, target: RequestTarget) -> bool:
+        """Whether there is a record whose key ends like a file, `report.csv`: then the extension is none, and the target is that record (http §1.2)."""
+        text = whole_text(target)
+        if text is None:
+            return False
+        try:
+            key = key_from_text(cls.table.definition, text)
+            if cls.table.get_raw(key) is None:
+                return False
+        except ClientError:  # no key of this table
+            return False
+        target.id_text, target.id = text, key
+        target.extension = target.property = target.prefix = None
+        target.is_collection = False
+        return True
+
+    @classmethod
+    def methods_missing(cls, target: RequestTarget) -> tuple[str, ...]:
+        missing = super().methods_missing(target)
+        return missing if target.id_text is None else (*missing, "POST")
+
+    @classmethod
+    def refuse_query(cls, target: RequestTarget, method: str) -> None:
+        """A condition is no precondition: a client that sends one here believes in a protection that there is not."""
+        if method != "POST":  # which is not allowed on a record anyway
+            message = f"{method} of one record takes no query in its address; a precondition is sent as If-Match"
+            raise ClientError(message, code="QUERY_SYNTAX")
+
+    # --- permission ----------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def admit(cls, request: Request) -> None:
+        user = request.user
+        if user is None:
+            raise AccessViolation
+        if (not user.super_user or cls.is_system) and not rights(user_of(request), cls.table.database.name, cls.table.name).any:
+            raise AccessViolation(user)
+
+    @classmethod
+    def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
+        """http §11.1: read, insert, update or delete; attribute rights on what is written. Sets `target.rights`."""
+        user = request.user
+        if user is not None and user.super_user and not cls.is_system:
+            target.rights = ALL_RIGHTS
+            return
+        assert user is None or type(user) is User
+        may = target.rights = rights(user, cls.table.database.name, cls.table.name)
+        if may.all:
+            return
+        if not _is_allowed(may, verb, target):
+            raise AccessViolation(user)
+        if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
+            insert = verb == "post" or verb == "publish" or None
+            for record in data if isinstance(data, list) else (data,):
+                if isinstance(record, dict):
+                    may.check_write(record, insert=insert, user=user)
+
+    @staticmethod
+    def visible(target: RequestTarget) -> frozenset[str] | None:
+        may: TableRights = target.rights
+        return None if may.attributes is None else may.readable
+
+
+def _is_allowed(may: TableRights, verb: str, target: RequestTarget) -> bool:
+    """Whether the rights on the table allow a verb; whether PUT and PATCH insert or update is decided where the record is written."""
+    if verb in READING:
+        return may.read
+    if verb == "delete":
+        return may.delete
+    if verb == "publish":
+        return may.insert
+    if verb == "post":
+        return may.insert if target.is_collection or target.is_root else may.update
+    return may.insert or may.update

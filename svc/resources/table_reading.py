@@ -1,0 +1,137 @@
+"""Reading a table: records, queries, its description (contract: applications §2-§3, http §2.2, §6, §10.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from svc.auth.roles import ALL_RIGHTS, TableRights
+from svc.auth.users import user_of
+from svc.messages import Request
+from svc.query import plan_query
+from svc.query.authorization import narrow_query
+from svc.query.explain import explain
+from svc.query.mapping import query_from_mapping
+from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
+from svc.query.select import enumerable_select
+from svc.resources.resource import PlannedQuery, StoredRecord
+from svc.resources.table_base import TableBase
+from svc.resources.target import RequestTarget
+from svc.store.schema import Attribute
+
+NO_QUERY = Query()
+
+
+class TableReading(TableBase):
+    """GET and QUERY."""
+
+    @classmethod
+    def on_get(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        if target.id is not None:
+            table = cls.table
+            raw = table.get_raw(target.id)
+            if raw is None:
+                return None
+            may: TableRights = target.rights
+            return StoredRecord(table, raw, None if may.attributes is None else may.readable)
+        if target.is_root:
+            return cls.describe(cls.visible(target))
+        return cls.on_search(target, data, request)
+
+    @classmethod
+    def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:
+        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2). A property of the
+        target is selected as an object with this one name; what the query selects is then selected from its value."""
+        select = None
+        if target.query and "select" in target.query:
+            select = cls.queries.parse(target.query, cls.table).select
+        if target.property is not None:
+            select = Select((SelectItem((target.property,), nested=select),))
+        elif select is None:
+            select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
+        query = narrow_query(Query(select=select), cls.table, user_of(request))
+        only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
+        return PlannedQuery(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
+
+    @classmethod
+    def on_search(cls, target: RequestTarget, data: Any, request: Request) -> PlannedQuery:
+        began = cls.store.clock.monotonic()
+        query = cls.queries.parse(target.query, cls.table) if target.query else NO_QUERY
+        return cls._planned(query, target, request, began)
+
+    @classmethod
+    def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        """The records that a query object finds, or its plan, if it asks for that (http §6.9)."""
+        began = cls.store.clock.monotonic()
+        rows = cls._planned(query_from_mapping(data), target, request, began)
+        return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
+
+    @classmethod
+    def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> PlannedQuery:
+        table = cls.table
+        visible = cls.visible(target)
+        if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
+            query = replace(query, select=enumerable_select(table))
+        if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
+            query = narrow_query(query, table, user_of(request))
+        plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
+        return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
+
+    @classmethod
+    def describe(cls, visible: frozenset[str] | None = None) -> Any:
+        """http §10.1. An awaitable if there is much of the log to be counted: it is looked through once, later only what is new."""
+        steps = cls.table.database.log.counts.catch_up()
+        if not cls.store.slices.run(steps):
+            return cls._describe_later(steps, visible)
+        return cls._description(visible)
+
+    @classmethod
+    async def _describe_later(cls, steps: Iterator[None], visible: frozenset[str] | None) -> dict[str, Any]:
+        await cls.store.slices.exhaust(steps)
+        return cls._description(visible)
+
+    @classmethod
+    def _description(cls, visible: frozenset[str] | None) -> dict[str, Any]:
+        table = cls.table
+        definition = table.definition
+        found: dict[str, Any] = {
+            "records": f"/{quote(cls.name)}/" if cls.name else "/",
+            "name": table.name,
+            "database": table.database.name,
+            "auditSize": table.database.log.counts.of(table.number),
+        }
+        if cls.shows_record_count:
+            # The store knows the number: an estimate whose range is a point.
+            count = table.record_count()
+            found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
+        found["attributes"] = [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible]
+        return found
+
+
+def describe_attribute(attribute: Attribute) -> dict[str, Any]:
+    """One element of `attributes` in a description (http §10.1)."""
+    shown: dict[str, Any] = {"name": attribute.name, "attribute": attribute.name, "type": "array" if attribute.elements else attribute.type}
+    if attribute.primary_key:
+        shown["isPrimaryKey"] = True
+    if attribute.required:
+        shown["nullable"] = False
+    if attribute.indexed:
+        shown["indexed"] = True
+    if attribute.elements:
+        shown["elements"] = attribute.type
+    if attribute.relationship is not None:
+        relationship = attribute.relationship
+        shown["relationship"] = {k: v for k, v in (("from", relationship.from_), ("to", relationship.to)) if v}
+    if attribute.computed_from is not None:
+        shown["computed"] = True
+    if attribute.created_time:
+        shown["assignCreatedTime"] = True
+    if attribute.updated_time:
+        shown["assignUpdatedTime"] = True
+    if attribute.expires_at:
+        shown["expiresAt"] = True
+    if attribute.description:
+        shown["description"] = attribute.description
+    return shown

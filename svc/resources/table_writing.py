@@ -1,0 +1,290 @@
+"""Writing to a table: PUT, PATCH, POST, DELETE, messages (contract: applications §2-§3, §9, http §2.3-§2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
+
+from svc.auth.roles import TableRights
+from svc.auth.users import User, user_of
+from svc.content.unchanged import Restore, restore_json, restore_row
+from svc.errors import BadBody, ClientError
+from svc.loop import then
+from svc.messages import Request, Response
+from svc.query import AnyRows
+from svc.query.execution import execute
+from svc.query.functions import still_found_by
+from svc.resources.resource import Created
+from svc.resources.table_reading import TableReading
+from svc.resources.target import RequestTarget, id_path
+from svc.store import Transaction
+from svc.store.entity_tags import Precondition
+from svc.store.env import Txn
+from svc.store.values.validation import EMPTY_KEYS, check_key
+from svc.store.writing.commit import commit
+from svc.store.writing.transaction import LONG_WRITES
+from svc.store.writing.write_set import Decide, Found
+
+DELETE_STEP = 64  # records found by a DELETE between two polls of the clock
+DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed
+
+
+class TableWriting(TableReading):
+    """The verbs that write. Each applies its writes at once and returns, or returns an awaitable if that takes longer than a turn."""
+
+    @classmethod
+    def begin(cls, request: Request) -> Transaction:
+        user = request.user
+        return cls.store.begin(None if user is None else user.username)
+
+    @classmethod
+    def _commit_all(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> Awaitable[None] | None:
+        """Take `steps`, which collect the writes of `records`, and commit. Returns an awaitable of that if it takes longer than a turn."""
+        if len(records) > LONG_WRITES:
+            cls.store.queue_of(cls.table.database).check()
+            return cls._commit_in_slices(steps, records, transaction, request)
+        for _ in steps:
+            pass
+        return commit(transaction, request, len(request.content))
+
+    @classmethod
+    async def _commit_in_slices(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> None:
+        try:
+            await cls.store.slices.exhaust(steps)
+        except BaseException:
+            transaction.abort()
+            raise
+        finally:
+            cls.store.slices.discard(records)
+        waiting = commit(transaction, request, len(request.content))
+        if waiting is not None:
+            await waiting
+
+    # --- PUT and PATCH ---------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def on_put(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
+        transaction = cls.begin(request)
+        if target.id is not None:
+            cls._put(transaction, target.id, _one_record(data), target, request)
+            return commit(transaction, request, len(request.content))
+        if target.prefix is not None:
+            raise ClientError("PUT needs the address of a record or of the whole collection")
+        if not isinstance(data, list):
+            record = _one_record(data)
+            if record.get(cls.table.primary_key, "") in EMPTY_KEYS:
+                raise ClientError(f"The body has no {cls.table.primary_key}")
+            cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
+            return commit(transaction, request, len(request.content))
+        return cls._commit_all(cls._put_each(transaction, data, target, request), data, transaction, request)
+
+    @classmethod
+    def _put_each(cls, transaction: Transaction, records: list[Any], target: RequestTarget, request: Request) -> Iterator[None]:
+        definition, primary_key = cls.table.definition, cls.table.primary_key
+        for number, record in enumerate(records):
+            if not isinstance(record, dict):
+                raise BadBody(f"Element {number} of the body is not an object")
+            if record.get(primary_key, "") in EMPTY_KEYS:
+                raise ClientError(f"Element {number} has no {primary_key}")
+            cls._put(transaction, check_key(definition, record[primary_key]), record, target, request)
+            yield
+
+    @classmethod
+    def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
+        may: TableRights = target.rights
+        restore: Restore = request.restore or restore_json
+        columns = getattr(record, "columns", None)
+        if columns is not None:
+            record = dict(record)
+            restore = partial(restore_row, columns, cls.table.attributes)
+        decide = restore if may.writes_all else cls._put_decision(may, tuple(record), restore, user_of(request))
+        record[cls.table.primary_key] = key  # the address wins (http §2.3)
+        record = cls.table.validator.record(record, source=source_of(request), complete=may.writes_all)
+        precondition = request.precondition
+        assert precondition is None or type(precondition) is Precondition
+        transaction.put(cls.table, key, record, precondition, decide=decide)
+
+    @classmethod
+    def _put_decision(cls, may: TableRights, sent: tuple[str, ...], restore: Restore, user: User | None) -> Decide:
+        """For a caller with rights on some attributes: the record to store, decided by the stored record inside the transaction.
+
+        `sent`: the names of the properties in the body.
+        """
+
+        def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            may.check_over(sent, stored, user)
+            kept = may.keep_forbidden(dict(record), stored)
+            kept = restore(kept, stored)
+            cls.table.validator.require_all(kept)
+            return kept
+
+        return decide
+
+    @classmethod
+    def _patch(cls, target: RequestTarget, changes: dict[str, Any], request: Request) -> Awaitable[None] | None:
+        transaction = cls.begin(request)
+        may: TableRights = target.rights
+        restore: Restore = request.restore or restore_json
+        decide = restore if may.writes_all else cls._patch_decision(may, restore, user_of(request))
+        changes = cls.table.validator.changes(changes, source=source_of(request))
+        precondition = request.precondition
+        assert precondition is None or type(precondition) is Precondition
+        transaction.patch(cls.table, target.id, changes, precondition, decide=decide)
+        return commit(transaction, request, len(request.content))
+
+    @staticmethod
+    def _patch_decision(may: TableRights, restore: Restore, user: User | None) -> Decide:
+        """For a caller with rights on some attributes: the changes to store, decided by the stored record inside the transaction."""
+
+        def decide(changes: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            may.check_over(changes, stored, user)
+            return restore(changes, stored)
+
+        return decide
+
+    @classmethod
+    def on_patch(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
+        if target.id is None:
+            raise cls.not_allowed("patch", target=target)
+        changes = _one_record(data)
+        changes.pop(cls.table.primary_key, None)
+        return cls._patch(target, changes, request)
+
+    @classmethod
+    def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> Awaitable[None] | None:
+        """Change one property only (http §2.5)."""
+        cls.authorize("patch", target, {name: value}, request)
+        return cls._patch(target, {name: value}, request)
+
+    # --- POST ------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def on_post(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        if target.id is not None:
+            raise cls.not_allowed("post", target=target)
+        transaction = cls.begin(request)
+        keys: list[Any] = []  # None: the key is assigned when the record is written
+        if isinstance(data, list):
+            waiting = cls._commit_all(cls._create_each(transaction, data, keys, target, request), data, transaction, request)
+        else:
+            keys.append(cls._create(transaction, _one_record(data), target, request))
+            waiting = commit(transaction, request, len(request.content))
+        if waiting is not None:
+            return then(waiting, lambda _: cls._created(transaction, keys, isinstance(data, list)))
+        return cls._created(transaction, keys, isinstance(data, list))
+
+    @classmethod
+    def _created(cls, transaction: Transaction, keys: list[Any], is_list: bool) -> Created:
+        keys = transaction.with_assigned(keys)
+        return Created(keys) if is_list else Created(keys[0], id_path(keys[0], cls.properties, untyped=cls.untyped_keys))
+
+    @classmethod
+    def _create_each(
+        cls, transaction: Transaction, records: list[Any], keys: list[Any], target: RequestTarget, request: Request
+    ) -> Iterator[None]:
+        """Appends the keys to `keys`."""
+        check = cls._write_check(records, target, request)
+        for number, record in enumerate(records):
+            if not isinstance(record, dict):
+                raise BadBody(f"Element {number} of the body is not an object")
+            if check is not None:
+                check(record)
+            keys.append(cls._create(transaction, record, target, request))
+            yield
+
+    @classmethod
+    def _write_check(cls, records: list[Any], target: RequestTarget, request: Request) -> Callable[[dict[str, Any]], None] | None:
+        """A check of the attributes of each record, for a list that is too long for `authorize` to check; None if none is needed."""
+        may: TableRights = target.rights
+        if may.attributes is None or len(records) <= LONG_WRITES:
+            return None
+        return lambda record: may.check_write(record, insert=True, user=user_of(request))
+
+    @classmethod
+    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
+        table = cls.table
+        key = record.get(table.primary_key)
+        if key in EMPTY_KEYS:  # there would be no address for it (http §1.3)
+            key = None
+        prefix = target.prefix or ""
+        if key is not None:
+            key = check_key(table.definition, key)
+            if prefix and not str(key).startswith(prefix):
+                key = check_key(table.definition, prefix + str(key))
+        record[table.primary_key] = key
+        return transaction.create(table, key, table.validator.record(record, source=source_of(request)), key_prefix=prefix)
+
+    # --- messages --------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def on_publish(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
+        """Send a message to the subscribers of a record, or of the table; no record changes (applications §9)."""
+        if target.prefix is not None:
+            raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
+        transaction = cls.begin(request)
+        transaction.publish(cls.table, target.id, data, source=source_of(request))
+        return commit(transaction, request, len(request.content))
+
+    # --- DELETE ----------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def on_delete(cls, target: RequestTarget, data: Any, request: Request) -> Any:
+        if target.is_root:
+            raise cls.not_allowed("delete", target=target)
+        transaction = cls.begin(request)
+        if target.id is not None:
+            precondition = request.precondition
+            assert precondition is None or type(precondition) is Precondition
+            transaction.delete(cls.table, target.id, precondition)
+            return commit(transaction, request, len(request.content))
+        rows = cls.on_search(target, None, request)
+        if rows.plan.select is not None or rows.plan.query.aggregate is not None:
+            raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+        database = cls.table.database
+        cls.store.queue_of(database).check()
+        snapshot = database.snapshot()
+        found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
+        steps = cls._delete_each(transaction, execute(rows.plan, snapshot), found)
+        if not cls.store.slices.run(steps):
+            return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
+        return then(commit(transaction, request, len(request.content)), lambda _: _deleted(transaction))
+
+    @classmethod
+    def _delete_each(cls, transaction: Transaction, run: AnyRows, found: Found) -> Iterator[None]:
+        """Delete the records that a query finds, in steps; only their stored keys are kept."""
+        table = cls.table
+        try:
+            while not run.done:
+                for stored, raw in run.step_pairs(DELETE_STEP):
+                    transaction.delete_stored(table, stored, raw, found)
+                yield
+        finally:
+            run.close()
+
+    @classmethod
+    async def _delete_in_slices(cls, steps: Iterator[None], snapshot: Txn, transaction: Transaction, request: Request) -> Response:
+        try:
+            await cls.store.slices.exhaust(steps)
+        finally:
+            snapshot.abort()
+        waiting = commit(transaction, request, len(request.content))
+        if waiting is not None:
+            await waiting
+        return _deleted(transaction)
+
+
+def _one_record(data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        what = "null" if data is None else "a list" if isinstance(data, list) else "a single value"
+        raise BadBody(f"The body must be one object, not {what}")
+    return cast(dict[str, Any], data)
+
+
+def _deleted(transaction: Transaction) -> Response:
+    return Response(None, 204, pairs=[(DELETED_COUNT, str(transaction.deleted))])
+
+
+def source_of(request: Request) -> str:
+    """The `source` argument of the validator for the body of a request."""
+    return "native" if request.native_body else "json"

@@ -1,0 +1,76 @@
+"""Committing the transaction of one request: applied at once, committed with the turn, answered after that (contract: schema-and-store §8).
+
+A request's handler calls `commit`. Usually the writes are then applied, and `holder.transaction` is set: the response is held back until the commit at
+the end of the turn. What takes too long for a turn is awaited: new blobs are saved to files first, a long write runs in slices with a commit of its own,
+and behind a long write the transaction waits in the queue of its database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol
+
+from svc.errors import Problem
+from svc.messages import AppliedWrites
+from svc.store.env import WriterBusy
+from svc.store.writing.transaction import Transaction
+
+LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
+
+
+class TransactionHolder(Protocol):
+    """A request, or a call of an operation. `transaction`: applied and not committed yet; the response waits for its commit."""
+
+    transaction: AppliedWrites | None
+
+
+def commit(transaction: Transaction, holder: TransactionHolder, content_length: int = 0) -> Awaitable[None] | None:
+    """Apply the writes. Returns None if they are applied, else an awaitable that applies them. Raises the Problem that prevents it.
+
+    Sets `holder.transaction` when they are applied; not after a long write, which is on disk already. `content_length`: bytes of the request's body.
+    """
+    if transaction.unsaved:
+        return _save_and_commit(transaction, holder, content_length)
+    if transaction.is_long or (content_length > LONG_CONTENT and transaction.has_writes):
+        return transaction.apply_long()
+    try:
+        transaction.apply(wait=False)
+    except WriterBusy:
+        return _apply_in_turn(transaction, holder)
+    holder.transaction = transaction
+    return None
+
+
+async def _save_and_commit(transaction: Transaction, holder: TransactionHolder, content_length: int) -> None:
+    await transaction.save_blobs()
+    waiting = commit(transaction, holder, content_length)
+    if waiting is not None:
+        await waiting
+
+
+async def _apply_in_turn(transaction: Transaction, holder: TransactionHolder) -> None:
+    await transaction.apply_in_turn()
+    holder.transaction = transaction
+
+
+async def wait_committed(transaction: AppliedWrites) -> None:
+    """Wait until the writes of an applied transaction are on disk. Raises the Problem that undid them."""
+    if transaction.outcome is not None:
+        problem = transaction.outcome[0]
+    else:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Problem | None] = loop.create_future()
+
+        def set_result(problem: Problem | None) -> None:
+            if not done.done():
+                done.set_result(problem)
+
+        def on_done(problem: Problem | None) -> None:
+            # The turn's commit is the last thing before the loop polls: `call_soon_threadsafe` wakes that poll, `call_soon` would not.
+            loop.call_soon_threadsafe(set_result, problem)
+
+        transaction.on_done = on_done
+        problem = await done
+    if problem is not None:
+        raise problem
