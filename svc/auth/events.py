@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from svc.auth.sessions import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
+from svc.auth.session_cookie import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
 from svc.clock import Clock
 from svc.config import Config
 from svc.errors import Problem

@@ -10,7 +10,7 @@ from typing import Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, is_acceptable
 from svc.auth.users import SUPER_USER_ROLE, new_user_record
-from svc.errors import ConfigError, Problem
+from svc.errors import ConfigError
 from svc.store import Store, Table
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
@@ -65,13 +65,7 @@ def ensure_first_super_user(
         transaction.put(roles, SUPER_USER_ROLE, roles.validator.record(role))
     user = new_user_record(username, password, SUPER_USER_ROLE, function=hash_function)
     transaction.put(users, username, users.validator.record(user))
-    transaction.apply()
-    failures: list[Problem | None] = []
-    transaction.on_done = failures.append
-    store.commit_turn()
-    for problem in failures:
-        if problem is not None:
-            raise problem
+    store.commit_now(transaction)
     return FirstSuperUser(username, generated)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import AccessViolation, Problem
 from svc.store.schema import TableDefinition
@@ -16,7 +16,6 @@ from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
 
 if TYPE_CHECKING:
-    from svc.auth.users import User
     from svc.store import Database
 
 # The only tables of the system database that take records from callers (security §5.3 rule 8).
@@ -63,7 +62,7 @@ class TableRights:
         """Whether any property may be written, whether there is a record or not."""
         return self.all or (self.attributes is None and self.insert and self.update)
 
-    def check_write(self, names: Iterable[str], *, insert: bool | None, user: User | None = None) -> None:
+    def check_write(self, names: Iterable[str], *, insert: bool | None, user: object = None) -> None:
         """Whether properties of these names, sent by a caller, may be written. Raises 403 (401 without a user) for the first that may not.
 
         `insert`: the record is new, else it exists; None: one of both. The rights on the table itself are the caller's business.
@@ -78,7 +77,7 @@ class TableRights:
             if right is None or not ((insert is not False and right.insert) or (insert is not True and right.update)):
                 raise AccessViolation(user)
 
-    def check_over(self, names: Iterable[str], stored: Mapping[str, Any] | None, user: User | None = None) -> None:
+    def check_over(self, names: Iterable[str], stored: Mapping[str, Any] | None, user: object = None) -> None:
         """Whether properties of these names may be written over the record `stored`, None: where there is none. Raises as `check_write`.
 
         To be asked inside the transaction that writes, of the record it finds.
@@ -155,7 +154,14 @@ class Role:
         return evaluated
 
 
-def rights(user: User | None, database: str, table: str) -> TableRights:
+class HasRole(Protocol):
+    """A user: `auth.users.User`. `role` None: without rights."""
+
+    @property
+    def role(self) -> Role | None: ...
+
+
+def rights(user: HasRole | None, database: str, table: str) -> TableRights:
     """What `user` may do with the records of a table. Anonymous callers and users without a valid role may do nothing."""
     if user is None or user.role is None:
         return NO_RIGHTS

@@ -17,20 +17,20 @@ again, password changed, deactivated) the session has ended. A session lives for
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from email.utils import formatdate
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from svc.auth.session_cookie import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
 from svc.clock import Clock
 from svc.config import Config
 from svc.errors import ClientError, PreconditionFailed, Problem
-from svc.messages import HeaderBlock, Request
+from svc.messages import Request
 from svc.store import Store, Table, WriterBusy
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
 from svc.store.values.records import decode, expiry_of
@@ -38,12 +38,6 @@ from svc.store.values.records import decode, expiry_of
 DAY = 86_400.0  # seconds
 DEFAULT_LIFE = 30 * DAY
 LONGEST_LIFE = 100 * 365 * DAY
-SHOWN_ID = 8  # characters of an id that a log may show: the whole is a credential
-COOKIE = "svc-session"
-HOST_COOKIE = "__Host-svc-session"
-
-_MEMOS = {COOKIE: "auth.session", HOST_COOKIE: "auth.host_session"}
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Sessions:
@@ -330,25 +324,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id[:SHOWN_ID] if self.id else None}>"
-
-
-def cookie_id(block: HeaderBlock, name: str) -> str | None:
-    """The session id in the cookie of this name, COOKIE or HOST_COOKIE. Header blocks repeat, so it is looked for once."""
-    if "cookie" not in block.fields:
-        return None
-    memo, place = block.memo, _MEMOS[name]
-    if place not in memo:
-        memo[place] = _find_id(block.fields["cookie"], name)
-    found: str | None = memo[place]
-    return found
-
-
-def _find_id(cookies: str, name: str) -> str | None:
-    for pair in cookies.split(";"):
-        key, _, value = pair.partition("=")
-        if key.strip() == name and _ID.fullmatch(value.strip()):
-            return value.strip()
-    return None
 
 
 def _name_of(host: str) -> str:

@@ -60,7 +60,7 @@ COMMANDS = (
         "demo",
         "svc demo [OPTIONS]",
         "Fill a fresh directory with example tables and serve them; svc demo --help tells more.",
-        _of("svc.cli.serving", "demo"),
+        _of("svc.demo", "run"),
         raw=True,
     ),
     Command(

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, installation_of
-from svc.cli.serving import load_config
+from svc.cli.arguments import Arguments, installation_of
+from svc.cli.preparing import locked_root, read_config, report_failed_start
 from svc.root.secrets import erase_secrets
 
 if TYPE_CHECKING:
@@ -18,18 +18,7 @@ if TYPE_CHECKING:
 
 def install(arguments: Arguments) -> int:
     from svc.errors import ConfigError, Problem
-    from svc.root.installation import (
-        AlreadyRunning,
-        RootLock,
-        WrongUser,
-        check_user,
-        end_installation,
-        install,
-        make_directories,
-        make_keys,
-        require_database,
-        take_administrator,
-    )
+    from svc.root.installation import AlreadyRunning, WrongUser, end_installation, make_keys, take_administrator
 
     arguments.no_words()
     try:
@@ -42,30 +31,20 @@ def install(arguments: Arguments) -> int:
             installation = installation_of(arguments)
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        check_user(installation)
-        installation = install(installation, os.environ, arguments.options)
-        with RootLock(installation.root, is_server=False):
-            config = load_config(installation, arguments)
-            require_database(config)
-            make_directories(installation.root, config)
+        with locked_root(installation, arguments, is_server=False) as config:
             _create_system(config, administrator)
-            end_installation(installation.root)
+            end_installation(config.root)
             warning = make_keys(config, tokens=True)
             if warning is not None:
                 print(f"Warning: {warning}", file=sys.stderr)
-    except AlreadyRunning as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return RUNNING
-    except (ConfigError, WrongUser, Problem) as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return FAILED
+    except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:
+        return report_failed_start(error, sys.stderr)
     print(f"svc {__version__} is installed in {installation.root}. Start it with: svc")
     return 0
 
 
 def _may_begin(installation: Installation, arguments: Arguments) -> bool:
     """Whether a root that is installed shall get a new system database. Raises ConfigError if it has none and that is not asked for, or if it has one."""
-    from svc.cli.maintenance import read_config
     from svc.errors import ConfigError
     from svc.root.installation import INSTALLING, begin_database, has_database, require_database
 

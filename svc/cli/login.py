@@ -11,7 +11,7 @@ from svc.cli.arguments import Arguments, UsageError
 from svc.cli.client import Client, Unreachable
 from svc.cli.credentials import SavedLogin, SavedLogins
 from svc.cli.operation_arguments import parse_value
-from svc.cli.operations import refuse, warn
+from svc.cli.output import refuse, warn
 from svc.cli.secret_input import read_secret
 from svc.cli.target import DOT_ENV, TARGET_VARIABLES, cli_environment, parse_target, read_dot_env, target_text
 

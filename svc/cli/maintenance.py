@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc import __version__
 from svc.cli.arguments import RUNNING, Arguments, UsageError, complete_installation, fail
-from svc.cli.serving import load_config
+from svc.cli.preparing import read_config, update_config
 
 if TYPE_CHECKING:
-    from svc.config import Config
-    from svc.root.installation import Installation
+    pass
 
 
 def renew_certs(arguments: Arguments) -> int:
@@ -76,7 +74,7 @@ def upgrade(arguments: Arguments) -> int:
     try:
         check_user(installation)
         with RootLock(installation.root, is_server=False):
-            config = load_config(installation, arguments)
+            config = update_config(installation, arguments)
             require_database(config)
             store = Store(config.storage.path, node=config.node.hostname)
             try:
@@ -91,14 +89,3 @@ def upgrade(arguments: Arguments) -> int:
         return fail(error)
     print(f"The data is of svc {__version__}" + (f" now, it was of {before}." if before else " already."))
     return 0
-
-
-def read_config(installation: Installation, arguments: Arguments) -> Config:
-    """The configuration of a place with the overrides of this call, which are not written. Raises UsageError."""
-    from svc.config.overrides import examine
-    from svc.errors import ConfigError
-
-    try:
-        return examine(installation.root, environ=os.environ, options=arguments.options, file=installation.file).config
-    except ConfigError as error:
-        raise UsageError(f"svc config file validation error: {error}") from error

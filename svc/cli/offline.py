@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.arguments import RUNNING, Arguments, UsageError, complete_installation, fail
-from svc.cli.maintenance import read_config
 from svc.cli.operation_arguments import OperationArguments
-from svc.cli.output import chosen_style, show
+from svc.cli.output import chosen_style, refuse, show
+from svc.cli.preparing import read_config
 
 if TYPE_CHECKING:
     from svc.config import Config
@@ -23,7 +23,6 @@ Work = Callable[["Config", Mapping[str, Any]], Any]
 
 def run_offline(arguments: Arguments, row: Operation, words: OperationArguments) -> int:
     """Carry out one of OFFLINE. Returns the exit status."""
-    from svc.cli.operations import refuse
     from svc.errors import Problem
     from svc.operations.fields import read_fields
     from svc.root.installation import AlreadyRunning, RootLock, WrongUser, check_user

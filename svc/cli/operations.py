@@ -14,7 +14,7 @@ from svc.cli.client import Answer, AuthenticationRefused, Client, Unreachable, e
 from svc.cli.credentials import RemoteClient, SavedLogins, find_credentials
 from svc.cli.jobs import JobLost, progress_bar, wait_for_job
 from svc.cli.operation_arguments import OperationArguments, read_arguments
-from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, show
+from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, refuse, show, warn
 from svc.cli.target import cli_environment, local_target, parse_target, target_text
 
 if TYPE_CHECKING:
@@ -111,16 +111,6 @@ def perform(client: Client, row: Operation, body: dict[str, Any], words: Operati
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return 0
-
-
-def warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
-
-
-def refuse(text: str) -> int:
-    """Say what a server, or the way to it, refuses. Returns the exit status."""
-    print(f"error: {printable(text, lines=True)}", file=sys.stderr)
-    return FAILED
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
 
+from svc.cli.arguments import FAILED
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -172,3 +174,13 @@ def yaml_text(value: Any) -> str:
     ).isprintable():  # YAML prints what turns the direction of writing, for example: then all but ASCII is escaped
         text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=False, width=120)
     return text.removesuffix("...\n")
+
+
+def warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def refuse(text: str) -> int:
+    """Say what a server, or the way to it, refuses. Returns the exit status."""
+    print(f"error: {printable(text, lines=True)}", file=sys.stderr)
+    return FAILED

@@ -63,7 +63,8 @@ def restart(arguments: Arguments) -> int:
     arguments.no_words()
     arguments.no_options_but("rootpath")
     from svc.cli.client import Unreachable
-    from svc.cli.operations import local_client, refuse
+    from svc.cli.operations import local_client
+    from svc.cli.output import refuse
 
     client = local_client(arguments)
     assert client.target.socket is not None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, installation_of, named_directory
+from svc.cli.arguments import FAILED, Arguments, UsageError, installation_of, named_directory
+from svc.cli.preparing import locked_root, report_failed_start
 from svc.root.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from svc.config import Config
     from svc.config.document import Document
-    from svc.root.installation import Installation, Terminal
+    from svc.root.installation import Terminal
     from svc.server import Server
 
 
@@ -31,12 +32,6 @@ def dev(arguments: Arguments) -> int:
     apps = [named_directory(word) for word in arguments.words]
     os.environ["DEV_MODE"] = "true"
     return serve(arguments, apps, dev=True, terminal=sys.stderr, https="https" in arguments.flags)
-
-
-def demo(arguments: Arguments) -> int:
-    from svc.demo import main
-
-    return main(arguments.words)
 
 
 def in_session(arguments: Arguments) -> int:
@@ -66,29 +61,12 @@ def serve(
     `https`: with a certificate for this machine, whose address is told.
     """
     from svc.errors import ConfigError, Problem
-    from svc.root.installation import (
-        AlreadyRunning,
-        RootLock,
-        WrongUser,
-        check_user,
-        end_installation,
-        install,
-        keep_initial_password,
-        make_directories,
-        require_database,
-        take_administrator,
-    )
+    from svc.root.installation import AlreadyRunning, WrongUser, end_installation, keep_initial_password, take_administrator
 
     try:
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        installation = installation_of(arguments)
-        check_user(installation)
-        installation = install(installation, os.environ, arguments.options)
-        with RootLock(installation.root):
-            config = load_config(installation, arguments, dev=dev)
-            require_database(config)
-            make_directories(installation.root, config)
+        with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev) as config:
             config = _compact_on_start(config)
             if https:
                 _make_local_certificate(config)
@@ -107,14 +85,10 @@ def serve(
                 username=administrator.username,
                 password=administrator.password,
             )
-            end_installation(installation.root)
+            end_installation(config.root)
             return run_server(server)
-    except AlreadyRunning as error:
-        print(f"Error: {error}", file=terminal)
-        return RUNNING
-    except (ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
-        print(f"Error: {error}", file=terminal)
-        return FAILED
+    except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
+        return report_failed_start(error, terminal)
 
 
 def run_server(server: Server) -> int:
@@ -167,17 +141,6 @@ def _make_local_certificate(config: Config) -> None:
         raise UsageError(f"Error: no certificate can be made: {error.filename}: {error.strerror}") from error
     except Problem as problem:
         raise UsageError(f"Error: no certificate can be made: {problem.message}") from problem
-
-
-def load_config(installation: Installation, arguments: Arguments, *, dev: bool = False) -> Config:
-    """The configuration of this place with all overrides. Raises UsageError with the contract's text if it is not valid."""
-    from svc.config import Config
-    from svc.errors import ConfigError
-
-    try:
-        return Config.load(installation.root, environ=os.environ, options=arguments.options, dev=dev, file=installation.file)
-    except ConfigError as error:
-        raise UsageError(f"svc config file validation error: {error}") from error
 
 
 def _note_socket(config: Config) -> None:

@@ -15,7 +15,7 @@ How to get a value:
 Units: durations are **seconds**, sizes **bytes**, paths absolute `Path`s, lists tuples; ports that are not opened are None (0: any free
 port, for tests). A `logging` section of a subsystem is None or a dict of the given fields: `{"level": "info", "rotation.maxSize": 1024}`.
 
-How to make one: `Config.load(root)` reads the file of a root directory and applies overrides; `Config.from_document({...}, root)` needs no
+How to make one: `load_config(root)` reads the file of a root directory and applies overrides; `Config.from_document({...}, root)` needs no
 file (tests). Both raise `ConfigError` with a sentence per fault. `config.notes` holds `(level, sentence)` pairs to be logged at the start.
 
 Modules: `settings` (the table), `sections` (the typed attributes), `values` (parsers by kind), `document` (YAML, former names), `build`
@@ -25,8 +25,8 @@ Modules: `settings` (the table), `sections` (the typed attributes), `values` (pa
 
 from svc.config.build import Config, build
 from svc.config.document import Document
-from svc.config.overrides import load, reread
+from svc.config.overrides import load_config, reread
 from svc.config.sections import Section, TlsSection
 from svc.config.settings import SETTINGS, Setting
 
-__all__ = ["SETTINGS", "Config", "Document", "Section", "Setting", "TlsSection", "build", "load", "reread"]
+__all__ = ["SETTINGS", "Config", "Document", "Section", "Setting", "TlsSection", "build", "load_config", "reread"]

@@ -106,21 +106,6 @@ class Config:
         return self.values["instances"]  # type: ignore[no-any-return]
 
     @classmethod
-    def load(
-        cls,
-        root: Path,
-        *,
-        environ: Mapping[str, str] | None = None,
-        options: Mapping[str, str] | None = None,
-        dev: bool = False,
-        file: Path | None = None,
-    ) -> "Config":
-        """Read `<root>/svc-config.yaml` (or `file`), apply overrides and write them back: `overrides.load`."""
-        from svc.config.overrides import load  # it builds on this module
-
-        return load(root, environ=environ or {}, options=options or {}, dev=dev, file=file)
-
-    @classmethod
     def from_document(cls, document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> "Config":
         """Check a document and fill in the defaults. Raises ConfigError with a sentence per fault."""
         return build(document, root, dev=dev, file=file)

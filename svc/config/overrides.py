@@ -50,7 +50,7 @@ def examine(
     options: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Examined:
-    """What `load` finds, without writing. Raises ConfigError."""
+    """What `load_config` finds, without writing. Raises ConfigError."""
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
     marked = read_marked(file)
@@ -76,7 +76,7 @@ def start_faults(examined: Examined) -> list[str]:
     ]
 
 
-def load(
+def load_config(
     root: Path,
     *,
     environ: Mapping[str, str] | None = None,

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-from svc.config.values import LEVELS
+LEVELS = ("trace", "debug", "info", "warn", "error", "fatal", "notify")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from svc.config.hosts import HostPattern, parse_hosts
 if TYPE_CHECKING:
     from svc.config.settings import Setting
 
-LEVELS = ("trace", "debug", "info", "warn", "error", "fatal", "notify")
-
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "M": 30 * 86_400}
 BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 ROTATION_SECONDS = {"M": 60, "H": 3600, "D": 86_400}

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svc.auth.first_super_user import DEFAULT_ADMIN
-from svc.cli import FAILED, RUNNING
+from svc.cli.arguments import FAILED, RUNNING, Arguments
 from svc.cli.serving import run_server
-from svc.config import Config
+from svc.config import load_config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
 from svc.demo.data import APP
@@ -42,6 +42,11 @@ EXAMPLES = (
     ("what can be asked", "/Flight"),
 )
 FOLLOWED = "/Plane/N102UW"
+
+
+def run(arguments: Arguments) -> int:
+    """`svc demo`."""
+    return main(arguments.words)
 
 
 def main(args: Sequence[str]) -> int:
@@ -72,7 +77,7 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
     file = root / CONFIG_FILE
     if not file.exists():
         write_document(file, first_document(root, os.environ, settings))
-    config = Config.load(root, environ=os.environ, options=settings)
+    config = load_config(root, environ=os.environ, options=settings)
     make_directories(root, config)
     server = Server(
         config,

@@ -10,7 +10,7 @@ import re
 
 from svc import __version__
 from svc.clock import Clock
-from svc.errors import ConfigError, Problem
+from svc.errors import ConfigError
 from svc.store import Store
 from svc.store.system import INFO_TABLE, SYSTEM
 from svc.store.values.records import decode
@@ -49,11 +49,5 @@ def ensure_version(store: Store, clock: Clock, version: str = __version__) -> st
     transaction = store.begin()
     time = clock.wall() * 1000
     transaction.put(table, version, table.validator.record({"id": version, "version": version, "time": time}))
-    transaction.apply()
-    failures: list[Problem | None] = []
-    transaction.on_done = failures.append
-    store.commit_turn()
-    for problem in failures:
-        if problem is not None:
-            raise problem
+    store.commit_now(transaction)
     return before

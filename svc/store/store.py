@@ -440,6 +440,13 @@ class Store:
                 except Exception:
                     logger.exception("the end of a transaction could not be handled")
 
+    def commit_now(self, transaction: Transaction) -> None:
+        """Apply a transaction and commit the turn with it. Raises the Problem that prevents it. For the start, before the loop runs."""
+        transaction.apply()
+        self.commit_turn()
+        if transaction.outcome is not None and transaction.outcome[0] is not None:
+            raise transaction.outcome[0]
+
     def report_long_transactions(self) -> None:
         """Log the transactions that are open for long, each once; to be called about once a second (`storage.debugLongTransactions`)."""
         self.snapshots.report_long()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from svc.errors import Problem
 from svc.store import Database, Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -182,10 +181,4 @@ def _remove_unbound_sessions(store: Store, database: Database) -> None:
         record = decode(raw)
         if record.get(SESSION_LOGIN) is None:
             transaction.delete(table, record[table.primary_key])
-    transaction.apply()
-    failures: list[Problem | None] = []
-    transaction.on_done = failures.append
-    store.commit_turn()
-    for problem in failures:
-        if problem is not None:
-            raise problem
+    store.commit_now(transaction)

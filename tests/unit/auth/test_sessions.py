@@ -7,7 +7,8 @@ import pytest
 
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
-from svc.auth.sessions import COOKIE, HOST_COOKIE, Sessions
+from svc.auth.session_cookie import COOKIE, HOST_COOKIE
+from svc.auth.sessions import Sessions
 from svc.auth.token_keys import TokenKeys
 from svc.auth.tokens import Tokens
 from svc.auth.users import User

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.config import Config, Document
+from svc.config import Config, Document, load_config
 from svc.config.document import changed, read_document
 from svc.config.editing import Edit, edit_file, waiting_for_restart
 from svc.errors import ConfigError
@@ -18,7 +18,7 @@ FILE = "http:\n  port: 9926 # plain\nlogging: {level: warn}\nshop: {package: x}\
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     (tmp_path / "svc-config.yaml").write_text(FILE)
-    return Config.load(tmp_path)
+    return load_config(tmp_path)
 
 
 def edit(config: Config, **changes: Any) -> Edit:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.config import Config
+from svc.config import Config, load_config
 from svc.config.document import Document, changed, read_document, write_document
 from svc.errors import ConfigError
 
@@ -26,7 +26,7 @@ class Root:
 
     def start(self, *, env: dict[str, str] | None = None, **layers: Any) -> Config:
         environ = {f"SVC_{name.upper()}_CONFIG".replace("JSON_CONFIG", "CONFIG_JSON"): json.dumps(layer) for name, layer in layers.items()}
-        return Config.load(self.path, environ={**environ, **(env or {})})
+        return load_config(self.path, environ={**environ, **(env or {})})
 
     def edit(self, **changes: object) -> None:
         write_document(self.file, changed(read_document(self.file), {name.replace("__", "."): value for name, value in changes.items()}))
@@ -145,7 +145,7 @@ def test_layers_make_no_copies_and_single_values_do(root: Root) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "1"])
 def test_a_bad_variable_is_named(root: Root, name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        Config.load(root.path, environ={name: text})
+        load_config(root.path, environ={name: text})
 
 
 def test_a_damaged_state_makes_the_file_its_owners(root: Root) -> None:

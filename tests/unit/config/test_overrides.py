@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from svc.clock import FakeClock
-from svc.config import Config, reread
+from svc.config import Config, load_config, reread
 from svc.config.document import read_document, write_document
 from svc.config.overrides import copy_before_writing
 from svc.config.settings import LOOPBACK_ORIGINS
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def load(root: Path, environ: Mapping[str, str] = {}, options: Mapping[str, str] = {}, dev: bool = False) -> Config:
-    return Config.load(root, environ=environ, options=options, dev=dev)
+    return load_config(root, environ=environ, options=options, dev=dev)
 
 
 def copies(root: Path) -> list[Path]:
@@ -118,7 +118,7 @@ def test_replication_hostname_names_the_node_of_a_cluster_of_one(root: Path) -> 
 
 def test_the_root_is_written_as_it_was_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(root.parent))
-    Config.load(Path("~") / root.name, environ={"ROOTPATH": f"~/{root.name}"})
+    load_config(Path("~") / root.name, environ={"ROOTPATH": f"~/{root.name}"})
     assert read_document(root / "svc-config.yaml")["rootPath"] == str(root)
     assert not copies(root)
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from svc.clock import FakeClock
-from svc.config import Config
+from svc.config import Config, load_config
 from svc.logs import LoggingWatch, Logs
 
 
 def test_a_changed_level_is_taken_over(tmp_path: Path) -> None:
     file = tmp_path / "svc-config.yaml"
     file.write_text("logging: {level: warn}\n")
-    config = Config.load(tmp_path)
+    config = load_config(tmp_path)
     logs = Logs.from_config(config, instance=2, clock=FakeClock())
     watch = LoggingWatch(config, logs)
     assert not watch.check()
@@ -25,7 +25,7 @@ def test_a_changed_level_is_taken_over(tmp_path: Path) -> None:
 def test_an_invalid_or_missing_file_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "svc-config.yaml"
     file.write_text("logging: {level: info}\n")
-    config = Config.load(tmp_path)
+    config = load_config(tmp_path)
     logs = Logs.from_config(config, clock=FakeClock())
     watch = LoggingWatch(config, logs)
     for text in ("logging: {level: loud}\n", "a: [\n"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from svc.config import Config
+from svc.config import load_config
 from svc.config.document import read_document, write_document
 from svc.errors import Problem
 from svc.operations.cluster import known_nodes
@@ -22,7 +22,7 @@ class ClusterNode(OperationsNode):
         super().__init__(path)
         self.file = path / "svc-config.yaml"
         write_document(self.file, {"rootPath": str(path), "node": {"hostname": "server-one"}})
-        self.node.config = Config.load(path)
+        self.node.config = load_config(path)
         self.store.open_database("garden")
 
     def registry(self) -> dict[str, dict[str, Any]]:
@@ -269,7 +269,7 @@ def test_routes_are_set_read_and_deleted(node: ClusterNode) -> None:
 
 def test_routes_alone_switch_nothing_on(node: ClusterNode) -> None:
     node.run("cluster_set_routes", routes=["server-two"])
-    again = Config.load(node.root)
+    again = load_config(node.root)
     assert again.replication is None
     assert again.values["replication.routes"] == ("server-two",)
     assert again.http.port == 9926
@@ -281,7 +281,7 @@ def test_routes_alone_switch_nothing_on(node: ClusterNode) -> None:
     )
     assert node.run("get_status")["restartRequired"] is False
     write_document(node.file, {"replication": {"routes": ["server-two"], "hostname": "one"}})
-    assert Config.load(node.root).replication is not None
+    assert load_config(node.root).replication is not None
 
 
 def test_what_stands_beside_the_routes_is_kept(node: ClusterNode) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from svc.config import Config
+from svc.config import load_config
 from svc.config.document import read_document, write_document
 from svc.content.json_type import encode_json
 from svc.errors import Problem
@@ -26,7 +26,7 @@ class ConfigNode(OperationsNode):
         super().__init__(path)
         self.file = path / "svc-config.yaml"
         write_document(self.file, {"rootPath": str(path), "http": {"port": 9926, "securePort": 9927}, "shop": {"package": "x"}})
-        self.node.config = Config.load(path)
+        self.node.config = load_config(path)
 
     @property
     def document(self) -> dict[str, Any]:

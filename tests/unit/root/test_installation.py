@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from svc.clock import FakeClock
-from svc.config import Config
+from svc.config import Config, load_config
 from svc.config.document import read_document, write_document
 from svc.config.settings import LOOPBACK_ORIGINS
 from svc.errors import ConfigError
@@ -159,7 +159,7 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
         },
         "localStudio": {"enabled": True},
     }
-    assert not Config.load(root).notes
+    assert not load_config(root).notes
 
 
 def test_a_configuration_belongs_to_the_root_that_it_lies_in(home: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_configuration_belongs_to_the_root_that_it_lies_in(home: Path) -> None
 
 def test_an_installed_root_needs_its_database(home: Path) -> None:
     env = environ(home)
-    config = Config.load(install(find_installation(env, {}), env, {}).root)
+    config = load_config(install(find_installation(env, {}), env, {}).root)
     require_database(config)  # the first start makes it, also when one was interrupted before
     end_installation(config.root)
     for database in ("missing", "empty", "another"):
@@ -197,7 +197,7 @@ def test_an_installed_root_needs_its_database(home: Path) -> None:
 
 def test_the_development_mode_is_written(home: Path) -> None:
     env = environ(home, DEFAULTS_MODE="dev")
-    config = Config.load(install(find_installation(env, {}), env, {}).root)
+    config = load_config(install(find_installation(env, {}), env, {}).root)
     assert config.authentication.authorize_local is True
     assert config.logging.level == "info"
     assert config.http.cors_access_list == tuple(LOOPBACK_ORIGINS)
