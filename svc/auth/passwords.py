@@ -22,7 +22,6 @@ from hmac import compare_digest
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import Argon2Error, InvalidHashError
 
-HASH_FUNCTIONS = ("argon2id", "sha256")
 DEFAULT_HASH_FUNCTION = "argon2id"
 
 # OWASP's minimum for argon2id: 25 ms on the machines measured, and 19 MiB that an attacker needs once per guess.

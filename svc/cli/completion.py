@@ -22,7 +22,6 @@ HOW = {
     "zsh": 'eval "$(svc completion zsh)"      in ~/.zshrc, after compinit',
     "fish": "svc completion fish > ~/.config/fish/completions/svc.fish",
 }
-SHELLS = tuple(HOW)
 
 DIRECTORIES = frozenset({"run", "dev", "start", "check"})
 """Commands whose argument is a directory."""
@@ -41,7 +40,7 @@ def completion(arguments: Arguments) -> int:
 
 
 def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -> str:
-    """The whole script for one of SHELLS."""
+    """The whole script for a shell in HOW."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
     commands = tuple(commands)
     taken = {command.name for command in commands}

@@ -285,16 +285,6 @@ def _entry(raw: Raw) -> Entry:
     return entry
 
 
-def iter_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Entry]:
-    """All entries between two positions, oldest first."""
-    return map(_entry, _raw_forward(stream, begin, end))
-
-
-def iter_backward(stream: BinaryIO, end: int) -> Iterator[Entry]:
-    """All entries before a position, newest first."""
-    return map(_entry, _raw_backward(stream, end))
-
-
 def _raw_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Raw]:
     head: Head | None = None
     lines: list[bytes] = []

@@ -19,7 +19,7 @@ def costs(monkeypatch: pytest.MonkeyPatch, real_argon2: PasswordHasher) -> None:
     monkeypatch.setitem(passwords._DUMMIES, "sha256", passwords._dummy_pbkdf2())
 
 
-@pytest.mark.parametrize("function", passwords.HASH_FUNCTIONS)
+@pytest.mark.parametrize("function", ["argon2id", "sha256"])
 def test_round_trip(function: str) -> None:
     stored = hash_password("s3crët:", function)
     assert hash_function_of(stored) == function
@@ -81,7 +81,7 @@ def test_damaged_hashes_match_nothing(stored: str, function: str | None) -> None
     assert verify_password("pw", stored, function) is NO_MATCH
 
 
-@pytest.mark.parametrize("function", passwords.HASH_FUNCTIONS)
+@pytest.mark.parametrize("function", ["argon2id", "sha256"])
 def test_no_user_costs_a_verification_and_never_matches(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     matches = passwords._matches

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from svc.cli import COMMANDS, main
-from svc.cli.completion import SHELLS, script
+from svc.cli.completion import HOW, script
 from svc.operations.registry import all_operations
 from tests.support.cli import ROW
 
@@ -57,7 +57,7 @@ def test_bash_completes_folders_and_files(tmp_path: Path, monkeypatch: pytest.Mo
     assert set(bash("svc", "paint", "out", "=", "ap")) == {"apps", "apple.tar"}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", HOW)
 def test_every_script_is_understood_by_its_shell(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out

@@ -14,7 +14,7 @@ from svc.clock import FakeClock
 from svc.config import Config
 from svc.logs import Logs, reading
 from svc.logs.lines import json_entry, prefix, timestamp
-from svc.logs.reading import LogReader, Wanted, iter_backward, iter_forward, parse_head
+from svc.logs.reading import LogReader, Wanted, parse_head
 
 BEGIN = 1_767_607_200.0  # 2026-01-05T10:00:00Z
 
@@ -80,8 +80,8 @@ def test_entries_do_not_depend_on_blocks(log: Path, monkeypatch: pytest.MonkeyPa
     data = log.read_bytes()
     for ending in (b"\n", b"", b"\n\n\n", b"\r\n"):
         text = data.removesuffix(b"\n") + ending
-        assert list(iter_forward(io.BytesIO(text), 0, len(text))) == ALL
-        assert list(iter_backward(io.BytesIO(text), len(text))) == ALL[::-1]
+        assert list(map(reading._entry, reading._raw_forward(io.BytesIO(text), 0, len(text)))) == ALL
+        assert list(map(reading._entry, reading._raw_backward(io.BytesIO(text), len(text)))) == ALL[::-1]
 
 
 def test_start_and_limit_count_what_matches(log: Path) -> None:
@@ -241,6 +241,6 @@ def test_chance_files_read_the_same_from_both_ends(monkeypatch: pytest.MonkeyPat
     for _ in range(300):
         monkeypatch.setattr(reading, "BLOCK", random_.randint(1, 200))
         data = "\n".join(random_.choices(pieces, k=random_.randint(0, 12))).encode()
-        forward = list(iter_forward(io.BytesIO(data), 0, len(data)))
-        assert forward == list(iter_backward(io.BytesIO(data), len(data)))[::-1]
+        forward = list(map(reading._entry, reading._raw_forward(io.BytesIO(data), 0, len(data))))
+        assert forward == list(map(reading._entry, reading._raw_backward(io.BytesIO(data), len(data))))[::-1]
         assert json.dumps(forward)
