@@ -42,6 +42,7 @@ STRICTER = (
     "A chunk size line or the trailer section is longer",
     "A chunk size of more than 64 bits",  # h11 takes 20 digits
     "Control character in a chunk extension",
+    "A line of the trailer section does not end in CRLF",
     "HTTP version",
     "Missing Host header",  # of HTTP/1.2 ... 1.9
     "Invalid Host header",

@@ -2,14 +2,14 @@
 
     chunk           size in hexadecimal [; extension] CRLF, so many bytes, CRLF
     last chunk      size 0 [; extension] CRLF
-    trailer section field lines, an empty line
+    trailer section field lines, an empty line; each ends in CRLF
 
-A proxy in front of us and we must never disagree on where a chunk ends, so a size line is read strictly: digits and nothing before them, at most 64 bits,
-CRLF at its end and neither CR, LF nor another control character before that. Extensions mean nothing to us and are dropped. Field lines of the trailer
-section are not looked into here, only where they end.
+A proxy in front of us and we must never disagree on where a chunk ends (request smuggling), so a size line is read strictly: digits and nothing before
+them, at most 64 bits, CRLF at its end and neither CR, LF nor another control character before that. Extensions are ignored. Of the trailer section only
+the line ends are checked here: a bare LF is an error.
 
-Nothing but an incomplete line or trailer section stays in the buffer, and of that no more than LINE_MAX bytes: one byte more is an error. Neither what is
-returned nor what is refused depends on how the bytes were cut.
+Only an incomplete line or trailer section stays in the buffer, at most LINE_MAX bytes of it: one byte more is an error. Neither the data returned nor the
+errors raised depend on how the input was cut.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from svc.errors import PeerError
 LINE_MAX = 1024  # bytes of a size line, and of the trailer section, with their line ends
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?[\t ]*\r\n")
-_BLANK_LINE = re.compile(rb"\n\r?\n")
+_BARE_LF = re.compile(rb"(?<!\r)\n")
 _MORE_THAN_64_BITS = re.compile(rb"[0-9A-Fa-f]{17}")
 _EXTENSION = re.compile(rb"[0-9A-Fa-f]+;")
 
 
 class ChunkedReader:
-    """Of one body. `trailer_section`: the bytes of it, blank line included, once the body is complete; None before that."""
+    """Decodes one chunked body. `trailer_section`: its bytes with the empty line, once the body is complete; None before that."""
 
     __slots__ = ("_expects_end", "_left", "_limit", "_room", "trailer_section")
 
@@ -35,13 +35,13 @@ class ChunkedReader:
         """`limit`: bytes of the body, coding removed."""
         self._limit = limit
         self._room = limit  # bytes that may still be announced
-        self._left = 0  # bytes to come of the chunk under way; -1: of the trailer section
+        self._left = 0  # bytes still to come of the current chunk; -1: reading the trailer section
         self._expects_end = False  # the CRLF behind a chunk comes next
         self.trailer_section: bytes | None = None
 
     def read(self, buffer: bytearray) -> bytes:
-        """Take what the buffer holds of the body out of it; b"" if more bytes are needed. Raises PeerError, after all data before the fault.
-        Behind the end of the body nothing is taken."""
+        """Remove the next bytes of the body from the buffer and return their data; b"" if more bytes are needed. Raises PeerError, after all data
+        before the error has been returned. Bytes after the end of the body stay in the buffer."""
         if self.trailer_section is not None:
             return b""
         data = bytes(buffer)
@@ -82,7 +82,7 @@ class ChunkedReader:
         except PeerError:
             if not pieces:
                 raise
-            # What is wrong stays in the buffer and is found again.
+            # The wrong bytes stay in the buffer: the next call raises.
         del buffer[:position]
         return b"".join(pieces)
 
@@ -102,13 +102,15 @@ class ChunkedReader:
 
 
 def _end_of_trailers(data: bytes, start: int) -> int:
-    """The position after the blank line that ends the section at `start`; 0 if it is not there yet."""
+    """The offset after the empty line that ends the trailer section at `start`; 0 if that line is still to come. Raises PeerError."""
     if data.startswith(b"\r\n", start):
         return start + 2
-    if data.startswith(b"\n", start):
-        return start + 1
-    found = _BLANK_LINE.search(data, start)
-    return found.end() if found else 0
+    stop = data.find(b"\r\n\r\n", start) + 4
+    if stop < 4:
+        stop = 0
+    if _BARE_LF.search(data, start, min(stop or len(data), start + LINE_MAX)):
+        raise PeerError("A line of the trailer section does not end in CRLF")
+    return stop
 
 
 def _too_long() -> PeerError:

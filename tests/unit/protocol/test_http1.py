@@ -181,6 +181,8 @@ def test_bad_heads(data: bytes, status: int, express: bool, by_byte: bool, trail
         (b"5;a\nhello\r\n", 400), (b"5\nhello\r\n0\r\n\r\n", 400), (b"5\r\r\nhello\r\n0\r\n\r\n", 400),
         (b"5\r\nhello\n0\r\n\r\n", 400), (b"5 ;a\r\nhello\r\n", 400), (b"10000000000000000\r\n", 400), (b"fffffffffffffffffffff;x\r\n", 400),
         (b"ffffffffffffffff\r\n", 413), (b"8000000000000000;x=y\r\n", 413), (b"65\r\n", 413), (b"5\r\nhello\r\n60\r\n", 413),
+        (b"0\r\n\n", 400), (b"0\r\nA: b\n\r\n", 400), (b"0\r\nA: b\r\n\n", 400), (b"0\r\nA: b\n\n", 400),
+        (b"0\r\nA: b\n" + b"c" * 1100, 400), (b"0\r\nA: " + b"b" * 1100 + b"\n\r\n", 431),
         (b"0\r\nA: \0\r\n\r\n", 400), (b"0\r\nA: \r\r\n\r\n", 400), (b"0\r\nA: b\rc: d\r\n\r\n", 400),
         (b"64\r\n" + b"a" * 100 + b"\r\n1\r\nb\r\n", 413), (b"ff\r\n" + b"a" * 255, 413), (b"5;" + b"x" * 1100 + b"\r\n", 431),
         (b"5" + b" " * 1100, 431), (b"0\r\nA: " + b"b" * 1100 + b"\r\n\r\n", 431),
