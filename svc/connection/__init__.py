@@ -1,6 +1,6 @@
 """Accepted sockets: reads, writes, limits and deadlines, one module a protocol (design §1-§3).
 
-shared     Connections: all of a server's, and the end of a turn
+connections  all connections of a server, and the end of a turn; shared: the state that they share
 base       SocketConnection: what they have in common
 http1      ... of HTTP/1.1, where every plain connection begins
 http2      ... of HTTP/2; http2_exchange: one of its requests, http2_tunnel: after an extended CONNECT
@@ -11,7 +11,7 @@ intake     bodies on their way in
 bodies     streamed bodies on their way out
 """
 
+from svc.connection.connections import Connections
 from svc.connection.exchange import Application, Exchange, Timeouts
-from svc.connection.shared import Connections
 
 __all__ = ["Application", "Connections", "Exchange", "Timeouts"]

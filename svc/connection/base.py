@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svc.connection.exchange import Application
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 READ_SIZE = 64 * 1024  # bytes a recv asks for
 UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read: what is read makes more of it
@@ -27,7 +27,7 @@ class SocketConnection:
         "peer_certificate", "scheme", "sock",
     )  # fmt: skip
 
-    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str, deadline: float) -> None:
+    def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str, deadline: float) -> None:
         self._shared = shared
         self.sock = sock
         self.peer = peer

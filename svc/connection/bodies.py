@@ -18,7 +18,7 @@ from svc.connection.exchange import Exchange
 from svc.messages import Feed
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
 LOW_WATER = 64 * 1024  # ... and at which it goes on
@@ -29,7 +29,7 @@ class PulledBody:
 
     lasts = False  # for as long as the peer listens, without a deadline while nothing is unsent
 
-    def __init__(self, shared: Connections, exchange: Exchange, iterator: Iterator[bytes]) -> None:
+    def __init__(self, shared: SharedState, exchange: Exchange, iterator: Iterator[bytes]) -> None:
         self._shared = shared
         self._exchange = exchange
         self._iterator: Iterator[bytes] | None = iterator
@@ -91,7 +91,7 @@ class AwaitedBody:
 
     lasts = False
 
-    def __init__(self, shared: Connections, exchange: Exchange, body: AsyncIterator[bytes]) -> None:
+    def __init__(self, shared: SharedState, exchange: Exchange, body: AsyncIterator[bytes]) -> None:
         self._shared = shared
         self._exchange = exchange
         self._body = body
@@ -145,7 +145,7 @@ class PushedBody:
 
     lasts = True
 
-    def __init__(self, shared: Connections, exchange: Exchange, feed: Feed) -> None:
+    def __init__(self, shared: SharedState, exchange: Exchange, feed: Feed) -> None:
         self._shared = shared
         self._exchange = exchange
         self._feed = feed
@@ -195,7 +195,7 @@ class PushedBody:
 StreamedBody = PulledBody | AwaitedBody | PushedBody
 
 
-def streamed_body(shared: Connections, exchange: Exchange, body: Any) -> StreamedBody:
+def streamed_body(shared: SharedState, exchange: Exchange, body: Any) -> StreamedBody:
     """What sends a response's body that is no bytes. A body that is not to be sent is closed here (HEAD)."""
     if exchange.request.method == "HEAD":
         close_body(body)

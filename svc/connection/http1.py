@@ -33,7 +33,7 @@ from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed,
 from svc.protocol.http1 import Http1
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 READ_SIZE_BODY = 512 * 1024  # bytes a recv asks for while a large body is arriving
 PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
@@ -54,7 +54,7 @@ class Http1Connection(SocketConnection):
 
     __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
 
-    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
+    def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str) -> None:
         super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
         self.protocol = Http1(shared.limits, prior_knowledge=shared.http2)
         self.state = ConnectionState.HEAD

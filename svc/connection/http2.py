@@ -38,7 +38,7 @@ from svc.protocol.events import (
 from svc.protocol.http2 import Http2
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
@@ -53,7 +53,7 @@ class Http2Connection(SocketConnection):
         "_timeout", "_unread", "_unsent", "_waiting", "_watched", "date", "protocol", "shared",
     )  # fmt: skip
 
-    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str) -> None:
+    def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str) -> None:
         now = shared.now()
         super().__init__(shared, sock, peer, scheme, now + shared.timeouts.headers)
         self.shared = shared

@@ -8,21 +8,33 @@ the peer to open its windows   timeout without progress, else reset; nothing uns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from svc.connection.bodies import HIGH_WATER, LOW_WATER, StreamedBody, streamed_body
 from svc.connection.exchange import Application, Carrier, Exchange
-from svc.connection.http2_tunnel import StreamTunnel
+from svc.connection.http2_tunnel import StreamTunnel, TunnelCarrier
 from svc.connection.intake import BodyIntake
 from svc.errors import Overloaded, PeerError, Problem, ServerError
 from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.http2_frames import CANCEL, HTTP_1_1_REQUIRED, INTERNAL_ERROR
 
-if TYPE_CHECKING:
-    from svc.connection.http2 import Http2Connection
-
 ANSWERS_LIMIT = 32 << 20  # bytes of answers that may wait for windows on one connection; a long one beyond that becomes 503
 BUFFERED_HIGH_WATER = 4 << 20  # bytes of all streamed answers of a connection that wait for windows, at which only the shortest go on
+
+
+class StreamCarrier(TunnelCarrier, Protocol):
+    """The connection of an exchange: `http2.Http2Connection`."""
+
+    date: Callable[[], str]
+
+    @property
+    def application(self) -> Application: ...
+    def begin(self, exchange: Http2Exchange) -> None: ...
+    def fail(self, exchange: Http2Exchange, error: PeerError) -> None: ...
+    def lose(self, exchange: Http2Exchange) -> None: ...
+    def watch(self, exchange: Http2Exchange) -> None: ...
+    def request_deadline(self) -> float: ...
 
 
 class Http2Exchange(Exchange):
@@ -30,7 +42,7 @@ class Http2Exchange(Exchange):
 
     __slots__ = ("_http2", "_sent_before", "deadline", "intake", "sending", "tunnel")
 
-    def __init__(self, http2: Http2Connection, stream_id: int, request: Request, deadline: float) -> None:
+    def __init__(self, http2: StreamCarrier, stream_id: int, request: Request, deadline: float) -> None:
         self._http2 = http2
         super().__init__(self, stream_id, request)
         self.deadline = deadline  # `on_deadline` follows when it has passed

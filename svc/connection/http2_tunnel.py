@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from svc.connection.shared import SharedState
 from svc.messages import Receiver
+from svc.protocol.http2 import Http2
 from svc.protocol.http2_frames import CANCEL
 
-if TYPE_CHECKING:
-    from svc.connection.http2 import Http2Connection
+
+class TunnelCarrier(Protocol):
+    """The connection of a tunnel: `http2.Http2Connection`."""
+
+    shared: SharedState
+    protocol: Http2
+    peer: str
+    scheme: str
+
+    @property
+    def unsent_bytes(self) -> int: ...
+    def touch(self) -> None: ...
+    def lose_soon(self, stream_id: int) -> None: ...
 
 
 class StreamTunnel:
@@ -27,7 +40,7 @@ class StreamTunnel:
         "scheme",
     )
 
-    def __init__(self, http2: Http2Connection, stream_id: int, receiver: Receiver) -> None:
+    def __init__(self, http2: TunnelCarrier, stream_id: int, receiver: Receiver) -> None:
         self._http2 = http2
         self._stream_id = stream_id
         self._receiver = receiver

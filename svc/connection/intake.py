@@ -17,7 +17,7 @@ from svc.errors import Overloaded
 from svc.messages import Response
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 READ_AHEAD = 256 * 1024  # bytes a peer may send beyond what is wanted of it before we stop reading
 
@@ -27,7 +27,7 @@ class BodyIntake:
 
     __slots__ = ("_exchange", "_is_complete", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
 
-    def __init__(self, shared: Connections, exchange: Exchange) -> None:
+    def __init__(self, shared: SharedState, exchange: Exchange) -> None:
         self._shared = shared
         self._exchange = exchange
         self._pieces: list[bytes] = []

@@ -1,38 +1,61 @@
-"""All connections of a server: what they share, and who of them has work at the end of the turn."""
+"""State that all connections of a server share: the loop, limits, timeouts, counters, and the queues of work for the end of the turn.
+
+`connections.Connections` is its one subclass. The connection classes see only this, and so do not depend on each other.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.connection import tls_handshake
 from svc.connection.exchange import Application, Timeouts
-from svc.connection.http1 import Http1Connection
-from svc.connection.http2 import Http2Connection
 from svc.protocol.http1 import Limits
 
 if TYPE_CHECKING:
     from svc.clock import Clock
-    from svc.connection.base import SocketConnection
-    from svc.connection.bodies import PulledBody
 
-MAX_HELD = 256 << 20  # bytes of output that peers do not take, beyond which those who hold most are cut off
-STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
+MAX_HELD = 256 << 20  # bytes of unread output of all connections, beyond which the connections that hold most are closed
+
+
+class OpenConnection(Protocol):
+    """A `base.SocketConnection`, as the end of the turn sees it."""
+
+    deadline: float
+
+    @property
+    def held(self) -> int: ...
+    def flush(self) -> None: ...
+    def on_readable(self) -> None: ...
+    def on_deadline(self) -> None: ...
+    def drain(self) -> None: ...
+    def close_now(self) -> None: ...
 
 
 class Lasting(Protocol):
-    """What goes on for as long as the peer listens, a `messages.Feed` or a `tunnel.Receiver`: it watches the clock itself."""
+    """Work without a deadline of its own while the peer listens, a `messages.Feed` or a `messages.Receiver`: it watches the clock itself."""
 
     def sweep(self, now: float) -> None: ...
     def drain(self) -> None: ...
 
 
-class Connections:
-    """See the module's text."""
+class Pulled(Protocol):
+    """A response body with something to send: `bodies.PulledBody`."""
+
+    def pull(self, deadline: float) -> None: ...
+
+
+class PendingHandshake(Protocol):
+    """A TLS handshake that has received bytes: `tls_handshake.TlsHandshake`."""
+
+    def step(self) -> None: ...
+    def wait(self) -> bool: ...
+
+
+class SharedState:
+    """What every connection of a server reads and changes."""
 
     def __init__(
         self,
@@ -61,82 +84,16 @@ class Connections:
         self.bodies = 0
         self.max_held = max_held  # bytes of output that peers do not take, of all connections together
         self.held = 0
-        self._complained_at = -inf
-        self.open: set[SocketConnection] = set()
+        self._complained_at = -inf  # when the last warning about `max_held` was logged
+        self.open: set[OpenConnection] = set()
         self.lasting: set[Lasting] = set()
-        self.to_flush: list[SocketConnection] = []
-        self.streams: list[PulledBody] = []  # have something to pull and room for it
-        self.handshakes: deque[tls_handshake.TlsHandshake] = deque()  # have a step to take
+        self.to_flush: list[OpenConnection] = []
+        self.streams: list[Pulled] = []  # have something to pull and room for it
+        self.handshakes: deque[PendingHandshake] = deque()  # have a step to take
         self.bytes_received = 0
         self.bytes_sent = 0
         self.woken = False  # a coroutine became ready during the end of the turn
 
-    def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Http1Connection:
-        """Take over a connected non-blocking socket."""
-        connection = Http1Connection(self, sock, peer, scheme)
-        connection.open()
-        return connection
-
-    def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
-        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed; or is to begin with it, as was agreed
-        with TLS. Returns its successor."""
-        successor = Http2Connection(self, connection.sock, connection.peer, connection.scheme)
-        connection.hand_over(successor)
-        if data:
-            successor.receive(data)
-        return successor
-
-    def end_turn(self) -> bool:
-        """Pull streams, send what there is, close what is done. True if a further turn has work at once."""
-        if self.streams:
-            self._pull_streams()
-        flushing, self.to_flush = self.to_flush, []
-        for connection in flushing:
-            connection.flush()
-        if self.held > self.max_held:
-            self._relieve()
-        if self.handshakes:
-            tls_handshake.run(self)  # last: they take their time
-        woken, self.woken = self.woken, False
-        return bool(woken or self.streams or self.to_flush or self.handshakes)
-
-    def _relieve(self) -> None:
-        """Each connection is bounded, but they may be many: those that hold most are closed, until the others are within the limit."""
-        closed = 0
-        for connection in sorted(self.open, key=lambda each: each.held, reverse=True):
-            if self.held <= self.max_held:
-                break
-            connection.close_now()
-            closed += 1
-        now = self.now()
-        if now - self._complained_at >= 1.0:
-            self._complained_at = now
-            self.log_error(f"clients do not read their answers: closed {closed} connections to keep within {self.max_held} bytes", None)
-
-    def _pull_streams(self) -> None:
-        deadline = self.now() + STREAM_SLICE
-        waiting = self.streams
-        self.streams = []
-        for position, stream in enumerate(waiting):
-            if self.now() >= deadline:
-                self.streams = waiting[position:] + self.streams  # those not served go first next time
-                return
-            stream.pull(deadline)
-
-    def sweep(self, now: float) -> None:
-        """Act on every deadline that has passed. Called about once a second."""
-        for connection in [c for c in self.open if c.deadline <= now]:
-            connection.on_deadline()
-        for lasting in list(self.lasting):
-            lasting.sweep(now)
-
-    def drain(self) -> None:
-        """Graceful stop: idle connections go now, the others after their current answer; what lasts is ended first."""
-        for lasting in list(self.lasting):
-            lasting.drain()
-        for connection in list(self.open):
-            connection.drain()
-
-    def close_all(self) -> None:
-        for connection in list(self.open):
-            connection.close_now()
+    def begin_http2(self, connection: Any, data: bytes) -> OpenConnection:
+        """Replace a connection by one of HTTP/2: see `Connections`."""
+        raise NotImplementedError

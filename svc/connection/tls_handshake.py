@@ -23,7 +23,7 @@ from svc.connection.http1 import Http1Connection
 from svc.connection.tls import TlsSocket
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import OpenConnection, PendingHandshake, SharedState
 
 HANDSHAKE_SLICE = 0.003  # seconds of a turn that all handshakes together may take
 HANDSHAKE_SECONDS = 10.0  # from accept to the end; a shorter `headersTimeout` counts instead
@@ -82,12 +82,12 @@ class Recorded(Protocol):
 class TlsAcceptor:
     """Stands for `Connections` where a listener hands over what it accepts."""
 
-    def __init__(self, connections: Connections, port: TlsPort) -> None:
+    def __init__(self, connections: SharedState, port: TlsPort) -> None:
         self._connections = connections
         self._port = port
 
     @property
-    def open(self) -> set[SocketConnection]:
+    def open(self) -> set[OpenConnection]:
         return self._connections.open
 
     def accept(self, sock: socket.socket, peer: str, scheme: str = "https") -> TlsHandshake:
@@ -101,7 +101,7 @@ class TlsHandshake(SocketConnection):
 
     __slots__ = ("_accepted", "_is_done", "_is_queued", "_port", "_tls")
 
-    def __init__(self, shared: Connections, raw: socket.socket, peer: str, port: TlsPort) -> None:
+    def __init__(self, shared: SharedState, raw: socket.socket, peer: str, port: TlsPort) -> None:
         self._tls = TlsSocket(raw)
         self._accepted = shared.now()
         deadline = self._accepted + min(shared.timeouts.headers, HANDSHAKE_SECONDS)
@@ -189,7 +189,7 @@ class TlsHandshake(SocketConnection):
         if self.closed:
             return
         shared, tls = self._shared, self._tls
-        successor: SocketConnection
+        successor: OpenConnection
         if tls.session.selected_alpn_protocol() == "h2":
             successor = shared.begin_http2(self, b"")
         else:
@@ -245,9 +245,9 @@ class TlsHandshake(SocketConnection):
         return f"<TlsHandshake {self.peer} {self._tls!r}>"
 
 
-def run(shared: Connections) -> None:
+def run(shared: SharedState) -> None:
     """Take steps of those that wait, in their order, for HANDSHAKE_SLICE."""
-    queue: deque[TlsHandshake] = shared.handshakes
+    queue: deque[PendingHandshake] = shared.handshakes
     now = shared.now
     deadline = now() + HANDSHAKE_SLICE
     while queue:

@@ -10,7 +10,7 @@ from svc.connection.base import READ_SIZE, SocketConnection
 from svc.messages import Receiver
 
 if TYPE_CHECKING:
-    from svc.connection.shared import Connections
+    from svc.connection.shared import SharedState
 
 CLOSE_SECONDS = 2.0  # for the peer to end its half after we have ended ours
 
@@ -23,7 +23,7 @@ class TunnelConnection(SocketConnection):
 
     __slots__ = ("_early", "_receiver", "_started", "_was_pending")
 
-    def __init__(self, shared: Connections, sock: socket.socket, peer: str, scheme: str, receiver: Receiver, early: bytes = b"") -> None:
+    def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str, receiver: Receiver, early: bytes = b"") -> None:
         """`early`: bytes of the other protocol that came with the request. The receiver starts at the end of the turn."""
         super().__init__(shared, sock, peer, scheme, inf)
         self._receiver = receiver

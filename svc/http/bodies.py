@@ -17,6 +17,7 @@ from svc.content.unchanged import Restore, restore_cells, restore_json, restore_
 from svc.content.values import is_blob
 from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
+from svc.http.media_types import blob_type, media_type_of, parameters_of, split_charset
 from svc.http.raw_content import is_raw_content
 from svc.loop import then
 from svc.messages import Request
@@ -180,13 +181,6 @@ async def _in_turns(steps: Generator[object, None, Any]) -> Any:
         await sleep(0)
 
 
-def blob_type(content_type: str | None) -> str | None:
-    """The type of an uploaded blob. `text/plain` is answered with its charset, which is the default: given back, it is the same type."""
-    if content_type is not None and split_charset(content_type) == ("text/plain", "utf-8"):
-        return "text/plain"
-    return content_type
-
-
 def _restore_shown(
     restore: Restore,
     content_type: str | None,
@@ -243,24 +237,6 @@ def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
     return data[0]
 
 
-def media_type_of(content_type: str | None) -> str:
-    return "" if content_type is None else content_type.partition(";")[0].strip().lower()
-
-
-def parameters_of(content_type: str) -> dict[str, str]:
-    """The parameters of a media type, names in lower case, without quotes.
-
-    >>> parameters_of('text/csv; Charset="utf-8"; header=present')
-    {'charset': 'utf-8', 'header': 'present'}
-    """
-    found = {}
-    for part in content_type.split(";")[1:]:
-        name, mark, value = part.partition("=")
-        if mark:
-            found[name.strip().lower()] = value.strip().strip('"')
-    return found
-
-
 def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[str, Any]:
     """A body of a type without structure, as the record `{contentType, data}` (http §7.4): text for `text/*`, else bytes."""
     if not media_type:
@@ -272,16 +248,3 @@ def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[
         return {"contentType": kept, "data": body.decode(charset_of({"charset": charset}))}
     except UnicodeError:
         raise BadBody(f"The body is not valid {charset[:40]} text") from None
-
-
-def split_charset(content_type: str) -> tuple[str, str]:
-    """(the type with its parameters but without charset, the charset in lower case, default utf-8)."""
-    charset = "utf-8"
-    kept = []
-    for part in content_type.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name.lower() == "charset":
-            charset = value.strip().strip('"').lower() or charset
-        elif part.strip():
-            kept.append(part.strip())
-    return "; ".join(kept), charset

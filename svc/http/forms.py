@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.content.multipart import FormPart, MultipartReader, becomes_blob, form_record, part_value
 from svc.errors import BadBody, Problem
-from svc.http.bodies import blob_type
+from svc.http.media_types import blob_type
 from svc.store.blobs import Blob, Upload, create_blob
 from svc.store.schema import Attribute
 

@@ -16,9 +16,9 @@ from svc.auth.identify import host_name
 from svc.auth.users import user_of
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
-from svc.http.bodies import media_type_of, parameters_of
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
+from svc.http.media_types import media_type_of, parameters_of
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
 from svc.logs.redact import redacted

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
 from svc.errors import NotFound
-from svc.http.bodies import blob_type, holds_raw_bytes, is_form
+from svc.http.bodies import holds_raw_bytes, is_form
 from svc.http.conditional import write_precondition
+from svc.http.media_types import blob_type
 from svc.messages import Request
 from svc.resources import RequestTarget, Resources, TableResource, addressed
 from svc.resources.target import decode_path, last_name

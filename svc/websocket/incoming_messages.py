@@ -15,7 +15,7 @@ from svc.content.content_type import ContentType
 from svc.content.json_type import decode_json
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, Problem
-from svc.http.bodies import media_type_of, parameters_of
+from svc.http.media_types import media_type_of, parameters_of
 from svc.messages import Request
 from svc.resources import RequestTarget
 from svc.store.schema import Attribute

@@ -19,10 +19,10 @@ from svc.content.json_type import JsonType
 from svc.content.registry import ContentTypes
 from svc.content.values import whole_text
 from svc.errors import NotAcceptable, NotFound, Problem
-from svc.http.bodies import media_type_of
 from svc.http.event_blocks import event_json, is_event
 from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
 from svc.http.event_stream import close_items
+from svc.http.media_types import media_type_of
 from svc.messages import Request
 from svc.realtime.event import EndReason, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed

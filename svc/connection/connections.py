@@ -1,0 +1,90 @@
+"""All connections of a server: accepts them, and does their work at the end of the turn."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from svc.connection import tls_handshake
+from svc.connection.http1 import Http1Connection
+from svc.connection.http2 import Http2Connection
+from svc.connection.shared import SharedState
+
+if TYPE_CHECKING:
+    from svc.connection.base import SocketConnection
+
+STREAM_SLICE = 0.004  # seconds of a turn that all streamed bodies together may take
+
+
+class Connections(SharedState):
+    """Accepts sockets, flushes output, pulls streamed bodies, steps TLS handshakes, applies deadlines."""
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str = "http") -> Http1Connection:
+        """Take over a connected non-blocking socket."""
+        connection = Http1Connection(self, sock, peer, scheme)
+        connection.open()
+        return connection
+
+    def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
+        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed; or is to begin with it, as was agreed
+        with TLS. Returns its successor."""
+        successor = Http2Connection(self, connection.sock, connection.peer, connection.scheme)
+        connection.hand_over(successor)
+        if data:
+            successor.receive(data)
+        return successor
+
+    def end_turn(self) -> bool:
+        """Pull streams, send what there is, close what is done. True if a further turn has work at once."""
+        if self.streams:
+            self._pull_streams()
+        flushing, self.to_flush = self.to_flush, []
+        for connection in flushing:
+            connection.flush()
+        if self.held > self.max_held:
+            self._relieve()
+        if self.handshakes:
+            tls_handshake.run(self)  # last: they take their time
+        woken, self.woken = self.woken, False
+        return bool(woken or self.streams or self.to_flush or self.handshakes)
+
+    def _relieve(self) -> None:
+        """Each connection is bounded, but they may be many: those that hold most are closed, until the others are within the limit."""
+        closed = 0
+        for connection in sorted(self.open, key=lambda each: each.held, reverse=True):
+            if self.held <= self.max_held:
+                break
+            connection.close_now()
+            closed += 1
+        now = self.now()
+        if now - self._complained_at >= 1.0:
+            self._complained_at = now
+            self.log_error(f"clients do not read their answers: closed {closed} connections to keep within {self.max_held} bytes", None)
+
+    def _pull_streams(self) -> None:
+        deadline = self.now() + STREAM_SLICE
+        waiting = self.streams
+        self.streams = []
+        for position, stream in enumerate(waiting):
+            if self.now() >= deadline:
+                self.streams = waiting[position:] + self.streams  # those not served go first next time
+                return
+            stream.pull(deadline)
+
+    def sweep(self, now: float) -> None:
+        """Act on every deadline that has passed. Called about once a second."""
+        for connection in [c for c in self.open if c.deadline <= now]:
+            connection.on_deadline()
+        for lasting in list(self.lasting):
+            lasting.sweep(now)
+
+    def drain(self) -> None:
+        """Graceful stop: idle connections go now, the others after their current answer; what lasts is ended first."""
+        for lasting in list(self.lasting):
+            lasting.drain()
+        for connection in list(self.open):
+            connection.drain()
+
+    def close_all(self) -> None:
+        for connection in list(self.open):
+            connection.close_now()

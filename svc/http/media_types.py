@@ -1,0 +1,41 @@
+"""Parts of a `Content-Type` field: media type, parameters, charset (RFC 9110 §8.3)."""
+
+from __future__ import annotations
+
+
+def media_type_of(content_type: str | None) -> str:
+    return "" if content_type is None else content_type.partition(";")[0].strip().lower()
+
+
+def parameters_of(content_type: str) -> dict[str, str]:
+    """The parameters of a media type, names in lower case, without quotes.
+
+    >>> parameters_of('text/csv; Charset="utf-8"; header=present')
+    {'charset': 'utf-8', 'header': 'present'}
+    """
+    found = {}
+    for part in content_type.split(";")[1:]:
+        name, mark, value = part.partition("=")
+        if mark:
+            found[name.strip().lower()] = value.strip().strip('"')
+    return found
+
+
+def split_charset(content_type: str) -> tuple[str, str]:
+    """(the type with its parameters but without charset, the charset in lower case, default utf-8)."""
+    charset = "utf-8"
+    kept = []
+    for part in content_type.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name.lower() == "charset":
+            charset = value.strip().strip('"').lower() or charset
+        elif part.strip():
+            kept.append(part.strip())
+    return "; ".join(kept), charset
+
+
+def blob_type(content_type: str | None) -> str | None:
+    """The type of an uploaded blob. `text/plain` is answered with its charset, which is the default: given back, it is the same type."""
+    if content_type is not None and split_charset(content_type) == ("text/plain", "utf-8"):
+        return "text/plain"
+    return content_type
