@@ -277,7 +277,7 @@ class Database:
             for index in table.index_list:
                 self._drop_index(writer, table, index)
             writer.drop(table.primary, False)
-            for _ in table.forget_expiries(writer, EXPIRIES):
+            for _ in table.expiry.clear(writer, EXPIRIES):
                 pass
             self.forget_table(writer, table)
             self._raise_generation(writer)

@@ -69,7 +69,7 @@ def _drop_table(table: Table, write_set: WriteSet) -> Iterator[LmdbCall | None]:
         yield partial(_empty, index.handle)
         txn.delete(build_key(table.number, index.attribute), b"", database.definitions)
     yield partial(_empty, table.primary)
-    yield from table.forget_expiries(txn, EXPIRY_STEP)
+    yield from table.expiry.clear(txn, EXPIRY_STEP)
     database.forget_table(txn, table)
     database.announce_change(txn)
 

@@ -7,7 +7,6 @@ processes on one directory may all do it: each looks, with the writer's lock hel
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from svc.store.definitions import build_key
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
+from svc.store.expiry import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.writing.write_set import WriteSet
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
-EXPIRY_SCAN = 60.0  # seconds between two looks for expired records in a table that does not say
-SHORTEST_SCAN = 1.0  # seconds
 PRUNE_INTERVAL = 10.0  # seconds between two looks at the age of the oldest log entry
 PRUNE_BATCH = 100  # entries
 EXPIRE_BATCH = 100  # records
@@ -149,15 +147,15 @@ class Maintenance:
         now = self._store.clock.wall()
         for table in list(database.tables.values()):
             if table.next_scan is None:
-                table.next_scan = next_scan(now, scan_interval(table))
+                table.next_scan = next_scan(now, table.expiry.scan_interval)
             if now < table.next_scan:
                 continue
-            before_ms = now * 1000 - table.eviction_ms / self._store.reclamation.divisor
-            while table.expired_keys(database.snapshot(), before_ms, 1):
+            before_ms = now * 1000 - table.expiry.eviction_ms / self._store.reclamation.divisor
+            while table.expiry.keys(database.snapshot(), before_ms, 1):
                 if not self._may_go_on():
                     return True
                 self._expire(database, table, before_ms)
-            table.next_scan = next_scan(now, scan_interval(table))
+            table.next_scan = next_scan(now, table.expiry.scan_interval)
         return False
 
     def _expire(self, database: Database, table: Table, before_ms: float) -> None:
@@ -165,7 +163,7 @@ class Maintenance:
         database.writer(wait=False)
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         try:
-            for stored in table.expired_keys(writes.txn, before_ms, EXPIRE_BATCH):
+            for stored in table.expiry.keys(writes.txn, before_ms, EXPIRE_BATCH):
                 writes.expire(table, stored, before_ms)
         except BaseException:
             writes.rollback()
@@ -261,23 +259,3 @@ def _knows(database: Database, number: int, fresh: bool) -> bool:
     if fresh:
         database.env.end_snapshot()
     return database.ledger.knows(database.snapshot(), number)
-
-
-def scan_interval(table: Table) -> float:
-    """Seconds between two removals of expired records (schema-and-store §2)."""
-    definition = table.definition
-    interval = definition.scan_interval
-    if interval is None:
-        interval = EXPIRY_SCAN if definition.expiration is None else (definition.expiration + definition.eviction) / 4
-    return max(interval, SHORTEST_SCAN)
-
-
-def next_scan(now: float, interval: float) -> float:
-    """The next whole number of intervals after the start of the local year, in wall time.
-
-    >>> start = datetime(2026, 1, 1).timestamp()
-    >>> next_scan(start + 61, 60) - start, next_scan(start + 60, 60) - start
-    (120.0, 120.0)
-    """
-    start = datetime(datetime.fromtimestamp(now).year, 1, 1).timestamp()
-    return start + ((now - start) // interval + 1) * interval

@@ -3,10 +3,6 @@
 Records are stored as `records` encodes them, under their encoded primary key; a key too long for LMDB is stored as its beginning and a
 hash (`keys.storage_key`), and the record tells the whole. *Stored key* always means these bytes: it is what scans and indexes yield and
 what `get_by` takes.
-
-`$expiry` holds, for every record that has an expiry, table number (4 bytes) and expiry (double, ms) -> stored key. It makes the removal
-of expired records a range scan. Expired records are invisible from the moment of their expiry; until they are removed they still take
-space and are in the indexes.
 """
 
 from __future__ import annotations
@@ -14,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from os import getpid, urandom
-from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
 from svc.store.definitions import StoredTable, indexed_attributes
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Handle, Txn, store_bytes
+from svc.store.expiry import TableExpiry, expiry_key
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.schema import Attribute, TableDefinition
@@ -43,7 +39,6 @@ from svc.store.values.validation import Validator
 if TYPE_CHECKING:
     from svc.store.database import Database
 
-_EXPIRY_KEY = Layout(">Id")
 _TEXT_KEYS = frozenset(("ID", "String"))
 _NUMBER_KEYS = frozenset(("Int", "Long", "BigInt", "Any"))
 
@@ -79,6 +74,7 @@ class Table:
         self.primary = primary
         self.indexes: dict[str, Index] = {}
         self._functions: dict[str, ComputeFunction] = {}
+        self.expiry = TableExpiry(database.expiry, self.number)
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self._keeps_images = False
         self.redefine(stored.definition, index_handles)
@@ -93,9 +89,7 @@ class Table:
         self.attributes: dict[str, Attribute] = {attribute.name: attribute for attribute in definition.attributes}
         self.validator = Validator(definition)
         self.audit = self._keeps_images or (self.database.audit if definition.audit is None else definition.audit)
-        self.expiration_ms = None if definition.expiration is None else definition.expiration * 1000
-        self.eviction_ms = definition.eviction * 1000
-        self.expires_by_attribute = any(attribute.expires_at for attribute in definition.attributes)
+        self.expiry.redefine(definition, self.validator)
         # Names of the attributes that `validator.stamp` sets; most tables have none, and then it need not be called.
         self.stamps = tuple(a.name for a in definition.attributes if a.created_time or a.updated_time)
         old, self.indexes = self.indexes, {}
@@ -108,7 +102,7 @@ class Table:
             self.indexes[name] = index
         for index in old.values():
             index.drop_cache()
-        self.index_list = list(self.indexes.values())
+        self.index_list: list[Index] = list(self.indexes.values())
         self._compute()
         key = self.attributes.get(self.primary_key)
         self._key_type = "Any" if key is None else key.type
@@ -287,12 +281,7 @@ class Table:
 
     def expired_counts(self, txn: Txn) -> Iterator[int]:
         """The numbers of records that have expired and are not yet removed: one for each time of expiry."""
-        cursor = txn.cursor(self.database.expiry)
-        end = _EXPIRY_KEY.pack(self.number, self.database.clock.wall() * 1000)
-        found = cursor.set_range(_EXPIRY_KEY.pack(self.number, 0.0))
-        while found and cursor.key() <= end:
-            yield cursor.count()
-            found = cursor.next_nodup()
+        return self.expiry.counts(txn, self.database.clock.wall() * 1000)
 
     def size(self, txn: Txn | None = None) -> int:
         """Bytes of the pages of the primary store."""
@@ -335,44 +324,13 @@ class Table:
         """The same from a sequence, for a long writer, with which they are kept or undone."""
         return self._key_sequence().next_keys_in(txn, count)
 
-    # -- writing, for `writes` and `load`
-
-    def add_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
-        txn.put(_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored, True, True, False, self.database.expiry)
-
-    def remove_expiry(self, txn: Txn, stored: bytes, expiry: float) -> None:
-        txn.delete(_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored, self.database.expiry)
-
-    def forget_expiries(self, txn: Txn, step: int) -> Iterator[None]:
-        """Remove all that `$expiry` knows of this table, `step` expiries at a time."""
-        prefix = _EXPIRY_KEY.pack(self.number, 0.0)[:4]
-        while True:
-            cursor = txn.cursor(self.database.expiry)
-            for _ in range(step):
-                if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
-                    return
-                cursor.delete(True)
-            yield
-
     def expired(self, txn: Txn, limit: int) -> list[tuple[bytes, bytes]] | None:
         """(stored key, raw) of the records that have expired and are not yet removed: indexes still have their entries, `record_count` has
         them counted off. None if there are more than `limit`."""
-        keys = self.expired_keys(txn, self.database.clock.wall() * 1000, limit + 1)
+        keys = self.expiry.keys(txn, self.database.clock.wall() * 1000, limit + 1)
         if len(keys) > limit:
             return None
         return [(key, raw) for key in keys if (raw := txn.get(key, None, self.primary)) is not None]
-
-    def expired_keys(self, txn: Txn, before_ms: float, limit: int) -> list[bytes]:
-        """Up to `limit` stored keys of records whose expiry is before `before_ms`, earliest first."""
-        found: list[bytes] = []
-        cursor = txn.cursor(self.database.expiry)
-        end = _EXPIRY_KEY.pack(self.number, max(before_ms, 0.0))
-        if cursor.set_range(_EXPIRY_KEY.pack(self.number, 0.0)):
-            for key, stored in cursor.iternext():
-                if key > end or len(found) == limit:
-                    break
-                found.append(stored)
-        return found
 
     def load(
         self,
@@ -400,7 +358,7 @@ class Table:
             assert stored == storage_key(key), f"{self!r}: the record {key!r} is stored under another key"
             expiry = expiry_of(raw)
             if expiry is not None:
-                expiries.add((_EXPIRY_KEY.pack(self.number, max(expiry, 0.0)), stored))
+                expiries.add((expiry_key(self.number, expiry), stored))
             for name, entries in expected.items():
                 computed = self.computed.get(name)
                 value = record.get(name) if computed is None else computed(record)
@@ -409,15 +367,7 @@ class Table:
             if index.ready and index.has_values:
                 assert list(index.scan_built(txn)) == sorted(expected[name]), f"{index!r} differs from the records"
                 index.check_cache(txn)
-        low, high = _EXPIRY_KEY.pack(self.number, 0.0), _EXPIRY_KEY.pack(self.number + 1, 0.0)
-        found = set()
-        cursor = txn.cursor(self.database.expiry)
-        if cursor.set_range(low):
-            for item in cursor.iternext():
-                if item[0] >= high:
-                    break
-                found.add(item)
-        assert found == expiries, f"{self!r}: the expiry store differs from the records"
+        assert self.expiry.entries(txn) == expiries, f"{self!r}: the expiry store differs from the records"
 
 
 __all__ = ["MISSING", "Table"]

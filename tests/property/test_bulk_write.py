@@ -22,7 +22,7 @@ from svc.store import Store, Table
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
-from svc.store.writing import bulk_write, write_set
+from svc.store.writing import batch_write, bulk_write, index_runs
 from svc.store.writing.bulk_write import BulkResult, Refused
 from tests.support.fakes import AtOnce, TickingClock
 
@@ -108,9 +108,9 @@ def opened() -> Iterator[Table]:
     patch = pytest.MonkeyPatch()
     try:
         for module, name, value in (
-            (write_set, "MANY", 3),
-            (write_set, "_ENTRIES", 2),
-            (write_set, "_RUN", 4),
+            (batch_write, "MANY", 3),
+            (batch_write, "_ENTRIES", 2),
+            (index_runs, "_RUN", 4),
             (bulk_write, "_PREPARED", 2),
             (bulk_write, "_RUN", 3),
         ):

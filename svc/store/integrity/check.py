@@ -44,14 +44,15 @@ from svc.store.definitions import (
 )
 from svc.store.disk.faults import MAX_STORES
 from svc.store.env import Cursor, Handle, Txn
+from svc.store.expiry import EXPIRY_KEY_SIZE, expiry_key
 from svc.store.integrity.blob_check import BlobCheck, Owner
 from svc.store.log.entries import DELETE, EXPIRE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key, table_number_of
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames
+from svc.store.values.comparison import same
 from svc.store.values.computed import computed_attributes
 from svc.store.values.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
 from svc.store.values.records import decode, expiry_of, has_files, lsn_of, version_of
-from svc.store.writing.write_set import same
 
 CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE)
 MAX_FINDINGS = 1000  # the rest is counted only
@@ -60,7 +61,6 @@ PROGRESS_STEP = 20_000  # records or entries between two reports
 _DATA_FILE = "data.mdb"
 _LSN = Struct(">Q")
 _NEVER = 1 << 64  # an LSN after all others
-_EXPIRY_KEY = Struct(">Id")
 
 Progress = Callable[[str, int, int], None]
 
@@ -294,7 +294,7 @@ class _Check:
             expiry = expiry_of(raw)
             if expiry is not None:
                 expiries += 1
-                if not expiry_cursor.set_key_dup(_EXPIRY_KEY.pack(table.number, max(expiry, 0.0)), stored):
+                if not expiry_cursor.set_key_dup(expiry_key(table.number, expiry), stored):
                     self.find(f"The record {_record(table, stored)} expires, but the store of expiry times lacks it.")
             for name, cursor in cursors.items():
                 for key in table.demanded(name, record):
@@ -317,7 +317,7 @@ class _Check:
             # values removes what is there.
             if not (name in table.computed and table.done.get(name) == b"") and (not table.is_known(name) or entries != demanded[name]):
                 self.find_surplus(table, name)
-        low, high = _EXPIRY_KEY.pack(table.number, 0.0), _EXPIRY_KEY.pack(table.number + 1, 0.0)
+        low, high = expiry_key(table.number, 0.0), expiry_key(table.number + 1, 0.0)
         if sum(1 for key, _ in _items(txn.cursor(self.expiry), low[:4]) if key < high) != expiries:
             self.find_surplus_expiry(table)
 
@@ -362,15 +362,15 @@ class _Check:
     # -- expiry times
 
     def find_surplus_expiry(self, table: _Table) -> None:
-        for key, stored in _items(self.txn.cursor(self.expiry), _EXPIRY_KEY.pack(table.number, 0.0)[:4]):
+        for key, stored in _items(self.txn.cursor(self.expiry), expiry_key(table.number, 0.0)[:4]):
             raw = self.txn.get(stored, None, table.primary)
             expiry = None if raw is None else expiry_of(raw)
-            if expiry is None or _EXPIRY_KEY.pack(table.number, max(expiry, 0.0)) != key:
+            if expiry is None or expiry_key(table.number, expiry) != key:
                 self.find(f"The store of expiry times has {_record(table, stored)}, but no such record expires at that time.")
 
     def check_expiry(self) -> None:
         for key, _ in self.txn.cursor(self.expiry).iternext():
-            if len(key) != _EXPIRY_KEY.size or _EXPIRY_KEY.unpack(key)[0] not in self.tables:
+            if len(key) != EXPIRY_KEY_SIZE or int.from_bytes(key[:4], "big") not in self.tables:
                 self.find(f"The store of expiry times has {key.hex()}, which belongs to no table.")
 
     # -- the log

@@ -18,7 +18,8 @@ from svc.store.blobs import Unsaved, blobs_in, save_now
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.log.entries import PUT
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
-from svc.store.writing.write_set import Item, WriteSet
+from svc.store.writing.batch_write import BatchItem, BatchWriter
+from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -79,7 +80,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     table.database.require_space()
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
-        for _ in writes.write_many(table, sorted(items), items, Replace()):
+        for _ in BatchWriter(writes, table, ReplaceRules()).steps(sorted(items), items):
             pass
         if store.has_listeners(table.database):
             writes.read_entries()
@@ -105,24 +106,24 @@ def next_size(records: int, average: int) -> int:
     return max(BATCH // 16, min(max(BATCH, records // 8), LARGEST_BATCH, LARGEST_BATCH_BYTES // (average + 1)))
 
 
-class Replace:
-    """What is loaded replaces what is there (`writes.Rules`)."""
+class ReplaceRules:
+    """What is loaded replaces what is there (`batch_write.BatchRules`)."""
 
     kind = PUT
 
-    def new(self, item: Item) -> tuple[dict[str, Any], None]:
+    def new(self, item: BatchItem) -> tuple[dict[str, Any], None]:
         return item.data, None
 
-    def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], None]:
+    def over(self, item: BatchItem, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], None]:
         return item.data, None
 
 
-def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> dict[bytes, Item]:
+def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> dict[bytes, BatchItem]:
     """By stored key."""
     primary_key, check = table.primary_key, table.validator.record
     if table.definition.dynamic:
         table.database.learn_attributes(table, {name: None for record in chunk for name in record})
-    prepared: dict[bytes, Item] = {}
+    prepared: dict[bytes, BatchItem] = {}
     files = table.database.blobs
     for number, record in enumerate(chunk, done + 1):
         if validate:
@@ -138,5 +139,5 @@ def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: boo
         if Unsaved.alive:
             for blob in blobs_in(record):
                 save_now(blob, files)
-        prepared[stored] = Item(stored, encoded, record, number)
+        prepared[stored] = BatchItem(stored, encoded, record, number)
     return prepared

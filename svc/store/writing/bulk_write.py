@@ -5,7 +5,7 @@
 
 A batch is a long write (`long_write`): in slices of a few milliseconds with readers served in between, committed on a helper thread, and in the
 line with all other writers of the database, who come in between two batches. It is stored as a whole or not at all. Within it the records are
-written in the order of their keys (`WriteSet.write_many`).
+written in the order of their keys (`batch_write`).
 
 Records that cannot be written are counted and left out; they hinder no other. What becomes of a record depends on the mode:
 
@@ -36,9 +36,11 @@ from svc.store.log.entries import OPERATIONS, PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.values.validation import Add
 from svc.store.writing.batch_load import BATCH, next_size
+from svc.store.writing.batch_write import BatchItem, BatchWriter
+from svc.store.writing.index_runs import merge_runs
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import log_changes, merge
-from svc.store.writing.write_set import Decide, Item, WriteSet, merge_runs
+from svc.store.writing.write_set import Decide, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.slices import Slices
@@ -114,7 +116,7 @@ async def bulk_write(
 
 
 class _Batch:
-    """The records of one batch, as `long_write.Work`, and what becomes of them, as `writes.Rules`."""
+    """The records of one batch, as `long_write.Work`, and what becomes of them, as `batch_write.BatchRules`."""
 
     def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None) -> None:
         self.table = table
@@ -131,9 +133,9 @@ class _Batch:
         self.written_bytes = 0
         self.written = 0
         self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
-        self._items: dict[bytes, Item] = {}  # by stored key
+        self._items: dict[bytes, BatchItem] = {}  # by stored key
         self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
-        self._keyless: list[Item] = []  # that get a number of the table's sequence
+        self._keyless: list[BatchItem] = []  # that get a number of the table's sequence
         self._order: list[bytes] | None = None  # stored keys, sorted
         self._skipped = self._skipped_early = 0
         self._failures: list[tuple[int, str]] = []
@@ -158,7 +160,7 @@ class _Batch:
                         if key is not None:
                             encoded = encode_primary(key)
                             if len(encoded) < MAX_STORED and encoded not in items:
-                                items[encoded] = Item(encoded, encoded, record, place)
+                                items[encoded] = BatchItem(encoded, encoded, record, place)
                                 continue
                     self._add(record, place)
                 except ClientError as error:
@@ -189,7 +191,7 @@ class _Batch:
             if mode == "update" or mode == "delete":
                 raise ClientError(f"a valid hash attribute must be provided with {mode} record, check log for more info")
             if table.has_sequence:
-                self._keyless.append(Item(b"", b"", record, number))
+                self._keyless.append(BatchItem(b"", b"", record, number))
                 return
             record[table.primary_key] = key = table.new_key()
         encoded = encode_primary(key)
@@ -197,7 +199,7 @@ class _Batch:
             self.unsaved += [blob for blob in blobs_in(record) if blob.unsaved is not None]
         stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
         if stored not in self._items:
-            self._items[stored] = Item(stored, encoded, record, number)
+            self._items[stored] = BatchItem(stored, encoded, record, number)
         elif mode == "insert":
             self._skipped_early += 1
         else:
@@ -254,13 +256,13 @@ class _Batch:
                 self._skipped += (not removed) + len(self._later.get(stored, ()))
                 yield
         else:
-            yield from write_set.write_many(self.table, order, items, self)
+            yield from BatchWriter(write_set, self.table, self).steps(order, items)
             self.written_bytes = write_set.written_bytes
 
-    def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, Item]]:
+    def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, BatchItem]]:
         """The records without a key, under new ones that none of the others has."""
         table = self.table
-        found: dict[bytes, Item] = {}
+        found: dict[bytes, BatchItem] = {}
         keys: Iterator[Key] = iter(())
         for item in self._keyless:
             encoded = b""
@@ -271,7 +273,7 @@ class _Batch:
                     continue
                 encoded = encode_primary(key)
             item.data[table.primary_key] = key
-            found[encoded] = Item(encoded, encoded, item.data, item.number)
+            found[encoded] = BatchItem(encoded, encoded, item.data, item.number)
             if not len(found) % _PREPARED:
                 yield
         return found
@@ -288,15 +290,15 @@ class _Batch:
         """What was committed."""
         result._add(self.written, self._skipped, self._failures)
 
-    # -- writing: `writes.Rules`
+    # -- writing: `batch_write.BatchRules`
 
-    def new(self, item: Item) -> tuple[Record, Record | None] | None:
+    def new(self, item: BatchItem) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
             self.written += 1
             return item.data, None
         return self._applied(item, None)
 
-    def over(self, item: Item, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
+    def over(self, item: BatchItem, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
             if is_live:
                 self._skipped += 1
@@ -305,7 +307,7 @@ class _Batch:
             return item.data, None
         return self._applied(item, old if is_live else None)
 
-    def _applied(self, item: Item, old: Record | None) -> tuple[Record, Record | None] | None:
+    def _applied(self, item: BatchItem, old: Record | None) -> tuple[Record, Record | None] | None:
         """The record after all that is asked for its key, and what of it is new; None if nothing is done."""
         record = old
         logged: Record = {}
@@ -347,7 +349,7 @@ class _Batch:
         table.validator.merged(merged, [name for name, value in changes.items() if type(value) is Add])
         return merged
 
-    def _made(self, changes: Record, item: Item) -> Record:
+    def _made(self, changes: Record, item: BatchItem) -> Record:
         """A new record of changes that have been checked: what remains is whether it is complete."""
         if Add not in map(type, changes.values()):
             self.table.validator.require_all(changes)

@@ -7,19 +7,19 @@ turn's commit; `undo` therefore has to put back no more than the log's counter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
-from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry, entry_encoder
-from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_key, index_keys, is_hashed, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, encode_payload, expiry_of, frame, lsn_of
+from svc.store.expiry import is_expired
+from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
+from svc.store.values.comparison import changed_names
+from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
+from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, lsn_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes, merge
 
@@ -29,35 +29,8 @@ if TYPE_CHECKING:
     from svc.store.indexes.index import Index
     from svc.store.table import Table
 
-MANY = 32  # records that are written in one step
-_ENTRIES = 100  # index entries in one step
-_RUN = 1000  # index entries that are sorted at once
-_LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
-_TEXTS = 10_000  # that are remembered with their index key
-
 
 IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed
-
-
-class Item(msgspec.Struct, gc=False):
-    """What is to be written under a key. `key`: encoded, whole. `number`: of the record, for messages. Not for the garbage collector, as `Write`."""
-
-    stored: bytes
-    key: bytes
-    data: dict[str, Any]
-    number: int
-
-
-class Rules(Protocol):
-    """What becomes of items. None: the item is left out. `kind`: of the log entries, PUT or PATCH."""
-
-    kind: int
-
-    def new(self, item: Item) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-        """(the record where there is none, the changes to log; None: the record itself)."""
-
-    def over(self, item: Item, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-        """(the record in place of `old`, the changes to log; None: the record itself). Not `is_live`: `old` has expired."""
 
 
 Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]
@@ -81,14 +54,14 @@ class WriteSet:
     """
 
     __slots__ = (
-        "_compress_above",
-        "_first",
-        "_log",
         "_outdated",
+        "compress_above",
         "database",
         "entries",
+        "first_lsn",
         "index_changes",
         "is_long",
+        "log",
         "new_files",
         "operation",
         "skipped",
@@ -106,9 +79,9 @@ class WriteSet:
         self.database = database
         self.txn = database.env.child() if txn is None else txn
         self.is_long = txn is not None
-        self._log = database.log
-        self._compress_above = database.store.compress_above
-        self._first = self._log.last_lsn + 1
+        self.log = database.log
+        self.compress_above = database.store.compress_above
+        self.first_lsn = self.log.last_lsn + 1
         self.version = version
         self.wall_ms = wall_ms
         self.user = user
@@ -123,13 +96,13 @@ class WriteSet:
 
     def commit(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
-        if self._log.last_lsn < self._first:
+        if self.log.last_lsn < self.first_lsn:
             self.rollback()
             return
         try:
             self.database.env.commit_child(self.txn)
         except BaseException:
-            self._log.last_lsn = self._first - 1
+            self.log.last_lsn = self.first_lsn - 1
             raise
         self.database.written(self.version, self.entries, self.index_changes)
         if self.new_files:
@@ -145,7 +118,7 @@ class WriteSet:
 
     def read_entries(self) -> None:
         """Take the entries that `write_many` has written to the log, for listeners. In place of all that are in `entries`."""
-        self.entries = list(self._log.read(self.txn, self._first))
+        self.entries = list(self.log.read(self.txn, self.first_lsn))
 
     def end_long(self) -> bool:
         """The last thing to write before a long writer is committed; True if that changes what memory knows of the database.
@@ -160,7 +133,7 @@ class WriteSet:
 
     def rollback(self) -> None:
         self.txn.abort()
-        self._log.last_lsn = self._first - 1
+        self.log.last_lsn = self.first_lsn - 1
         for file in self.new_files:
             file.unclaim()
 
@@ -169,7 +142,7 @@ class WriteSet:
     def has(self, table: Table, key: bytes) -> bool:
         """Whether there is a record under this encoded key, as of the writes before."""
         raw = self.txn.get(key if len(key) < MAX_STORED else storage_key(key), None, table.primary)
-        return raw is not None and not self._is_expired(raw)
+        return raw is not None and not is_expired(raw, self.wall_ms)
 
     def put(
         self,
@@ -183,7 +156,7 @@ class WriteSet:
         """Store `record`, which must hold its key, in place of what was there."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
-        live = old_raw is not None and not self._is_expired(old_raw)
+        live = old_raw is not None and not is_expired(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             record = decide(record, old if live else None)
@@ -191,7 +164,7 @@ class WriteSet:
             precondition.check(old_raw if live else None)
         if table.stamps:
             table.validator.stamp(record, self.version, old if live else None)
-        expiry = self._expiry(table, record, expires_at)
+        expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
         self._write(table, PUT, key, stored, old_raw, old, record, None, expiry)
 
     def patch(
@@ -207,7 +180,7 @@ class WriteSet:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
-        live = old_raw is not None and not self._is_expired(old_raw)
+        live = old_raw is not None and not is_expired(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             changes = decide(changes, old if live else None)
@@ -222,7 +195,7 @@ class WriteSet:
             logged = record
             if Add in map(type, changes.values()):
                 logged = record | log_changes({name: value for name, value in changes.items() if type(value) is Add})
-            self._write(table, PATCH, key, stored, old_raw, old, record, logged, self._expiry(table, record, expires_at))
+            self._write(table, PATCH, key, stored, old_raw, old, record, logged, table.expiry.time_for(record, expires_at, self.wall_ms))
             return
         record = merge(old, changes)
         record[table.primary_key] = old[table.primary_key]
@@ -231,8 +204,8 @@ class WriteSet:
             table.validator.merged(record, increments)
         if table.stamps:
             table.validator.stamp(record, self.version, old)
-        expiry = self._expiry(table, record, expires_at)
-        if expiry is None and not table.expires_by_attribute and old_raw is not None:
+        expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
+        if expiry is None and not table.expiry.by_attribute and old_raw is not None:
             expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
         logged = log_changes(changes)
         for name in table.stamps:
@@ -244,117 +217,11 @@ class WriteSet:
         """Store `record`, without an attribute that the table has lost, in place of `raw`. Neither time attributes nor the expiry change."""
         self._write(table, PUT, table.encoded_key(stored, record), stored, raw, decode(raw), record, None, expiry_of(raw))
 
-    def write_many(self, table: Table, order: list[bytes], items: Mapping[bytes, Item], rules: Rules) -> Iterator[None]:
-        """Write items in the order of their stored keys, with nothing else in between. In steps of less than 1 ms.
-
-        Order is what makes it fast: records and the entries of each index are written through one cursor, so that LMDB finds most places next
-        to the one before. Index entries come last, so what is stored only agrees when all steps have been taken.
-        """
-        txn, log, kind, version, wall_ms, compress_above = self.txn, self._log, rules.kind, self.version, self.wall_ms, self._compress_above
-        number, audit, stamps = table.number, table.audit, table.stamps
-        stamp = table.validator.stamp if stamps else None
-        may_expire = table.expires_by_attribute or table.expiration_ms is not None
-        encode_log = entry_encoder(
-            kind=kind,
-            operation=self.operation,
-            table=table.name,
-            table_number=number,
-            transaction=self._first,
-            wall_ms=wall_ms,
-            version=version,
-            node=self.database.node,
-            user=self.user,
-        )
-        cursor = txn.cursor(table.primary)
-        is_empty = not txn.stat(table.primary)["entries"]
-        has_deleted = log.has_deleted(txn)
-        runs = [_Runs(index) for index in table.index_list if index.computed is None or self._has_values(table, index)]
-        for start in range(0, len(order), MANY):
-            some = order[start : start + MANY]
-            found = {} if is_empty else dict(cursor.getmulti(some))
-            fresh: list[tuple[bytes, dict[str, Any]]] = []
-            rows: list[tuple[bytes, bytes]] = []
-            logged: list[bytes] = []
-            lsn = log.last_lsn + 1
-            for stored in some:
-                item = items[stored]
-                key = item.key
-                old_raw = found.get(stored)
-                image = changes = None
-                if old_raw is None:
-                    made = rules.new(item)
-                    if made is None:
-                        continue
-                    if len(stored) >= KEPT_BYTES:
-                        check_order(table, txn, stored, rows[-1][0] if rows else b"")
-                    record, changes = made
-                    if stamp is not None:
-                        stamp(record, version, None)
-                    if changes is not None:
-                        changes.update((name, record[name]) for name in stamps if name in record)
-                    expiry = None
-                    if may_expire:
-                        expiry = self._expiry(table, record, None)
-                        self._change_expiry(table, stored, None, expiry)
-                    previous = log.resume_chain(txn, number, key) if has_deleted else 0
-                    changed = tuple(record)
-                    fresh.append((stored, record))
-                else:
-                    is_live = not self._is_expired(old_raw)
-                    old = decode(old_raw)
-                    outcome = rules.over(item, old, is_live)
-                    if outcome is None:
-                        continue
-                    record, changes = outcome
-                    if stamp is not None:
-                        stamp(record, version, old if is_live else None)
-                    expiry = self._expiry(table, record, None)
-                    if changes is not None:
-                        for name in stamps:
-                            if name in record:
-                                changes[name] = record[name]
-                        if expiry is None and not table.expires_by_attribute:
-                            expiry = expiry_of(old_raw)
-                    self._change_expiry(table, stored, expiry_of(old_raw), expiry)
-                    previous = lsn_of(old_raw)
-                    changed = changed_names(old, record)
-                    for index in table.stored_indexes:
-                        if index.attribute in changed:
-                            self._reindex(index, stored, index_keys(old.get(index.attribute)), index_keys(record.get(index.attribute)))
-                    if table.computed_indexes:
-                        self._reindex_computed(table, stored, old, record, changed)
-                    if audit:
-                        image = old_raw
-                raw = encode(record, version, lsn, expiry, compress_above)
-                if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
-                    self._change_files(table, stored, lsn, old_raw, record)
-                rows.append((stored, raw))
-                value = raw if changes is None else encode(changes, version, lsn, expiry, compress_above)
-                logged.append(encode_log(key, previous, value, changed, image))
-                lsn += 1
-            cursor.putmulti(rows)
-            self.written_bytes += sum([len(raw) for _, raw in rows])
-            log.append_encoded(txn, logged)
-            for run in runs:
-                run.add(fresh)
-            yield
-        for run in runs:
-            entries = yield from run.merged()
-            cursor = txn.cursor(run.index.handle)
-            for start in range(0, len(entries), _ENTRIES):
-                pairs = list(map(_split, entries[start : start + _ENTRIES]))
-                cursor.putmulti(pairs)
-                if run.index.cache is not None:
-                    self.index_changes += [(run.index, key, stored, True) for key, stored in pairs]
-                else:
-                    self.uncached.add(run.index)
-                yield
-
     def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: Found | None = None) -> bool:
         """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = self.txn.get(stored, None, table.primary)
-        live = raw is not None and not self._is_expired(raw)
+        live = raw is not None and not is_expired(raw, self.wall_ms)
         if precondition is not None:
             precondition.check(raw if live else None)
         if raw is None or not live or (found is not None and lsn_of(raw) > found.lsn and not found.holds(stored, raw)):
@@ -374,24 +241,11 @@ class WriteSet:
 
     def note(self, table: Table, kind: int, key: bytes, payload: bytes | None) -> None:
         """Log something that changes no record: a MESSAGE with this payload, or INVALIDATE. `key` b"": it is about the whole table."""
-        lsn = self._log.last_lsn + 1
-        previous = self._log.extend_notes(self.txn, table.number, key, lsn)
+        lsn = self.log.last_lsn + 1
+        previous = self.log.extend_notes(self.txn, table.number, key, lsn)
         self._append(table, kind, key, lsn, previous, None if payload is None else frame(payload, self.version, lsn, None), (), None)
 
     # -- what they share
-
-    def _is_expired(self, raw: bytes) -> bool:
-        expiry = expiry_of(raw)
-        return expiry is not None and expiry <= self.wall_ms
-
-    def _expiry(self, table: Table, record: dict[str, Any], given: float | None) -> float | None:
-        if given is not None:
-            return given
-        if table.expires_by_attribute:
-            expiry = table.validator.expiry(record)
-            if expiry is not None:
-                return expiry
-        return None if table.expiration_ms is None else self.wall_ms + table.expiration_ms
 
     def _write(
         self,
@@ -405,14 +259,14 @@ class WriteSet:
         patch: dict[str, Any] | None,
         expiry: float | None,
     ) -> None:
-        txn, log = self.txn, self._log
+        txn, log = self.txn, self.log
         lsn = log.last_lsn + 1
         if old_raw is None and len(stored) >= KEPT_BYTES:
             check_order(table, txn, stored)
-        raw = encode(record, self.version, lsn, expiry, self._compress_above)
+        raw = encode(record, self.version, lsn, expiry, self.compress_above)
         txn.put(stored, raw, True, True, False, table.primary)
         if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
-            self._change_files(table, stored, lsn, old_raw, record)
+            self.change_files(table, stored, lsn, old_raw, record)
         if old is None or old_raw is None:
             changed = tuple(record)
             previous = log.resume_chain(txn, table.number, key)
@@ -421,23 +275,23 @@ class WriteSet:
                     txn.put(entry, stored, True, True, False, index.handle)
                     self.index_changes.append((index, entry, stored, True))
             if table.computed_indexes:
-                self._reindex_computed(table, stored, None, record, changed)
+                self.reindex_computed(table, stored, None, record, changed)
             if expiry is not None:
-                table.add_expiry(txn, stored, expiry)
+                table.expiry.add(txn, stored, expiry)
         else:
             changed = changed_names(old, record)
             previous = lsn_of(old_raw)
             for index in table.stored_indexes:
                 name = index.attribute
                 if name in changed:
-                    self._reindex(index, stored, index_keys(old.get(name)), index_keys(record.get(name)))
+                    self.reindex(index, stored, index_keys(old.get(name)), index_keys(record.get(name)))
             if table.computed_indexes:
-                self._reindex_computed(table, stored, old, record, changed)
-            self._change_expiry(table, stored, expiry_of(old_raw), expiry)
-        value = raw if patch is None else encode(patch, self.version, lsn, expiry, self._compress_above)
+                self.reindex_computed(table, stored, old, record, changed)
+            table.expiry.change(txn, stored, expiry_of(old_raw), expiry)
+        value = raw if patch is None else encode(patch, self.version, lsn, expiry, self.compress_above)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
 
-    def _change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
+    def change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
         """Keep the ledger of blob files: what the record refers to now, and what it no longer does."""
         ledger, files = self.database.ledger, self.database.blobs
         old = _files_of(decode(old_raw)) if old_raw is not None and old_raw[0] & HAS_FILES else {}
@@ -455,14 +309,7 @@ class WriteSet:
             assert old_raw is not None
             ledger.release(self.txn, number, lsn if table.audit else lsn_of(old_raw), self.wall_ms)
 
-    def _change_expiry(self, table: Table, stored: bytes, old: float | None, new: float | None) -> None:
-        if old != new:
-            if old is not None:
-                table.remove_expiry(self.txn, stored, old)
-            if new is not None:
-                table.add_expiry(self.txn, stored, new)
-
-    def _reindex(self, index: Index, stored: bytes, old: Any, new: Any) -> None:
+    def reindex(self, index: Index, stored: bytes, old: Any, new: Any) -> None:
         if old == new:
             return
         txn, handle, changes = self.txn, index.handle, self.index_changes
@@ -476,18 +323,18 @@ class WriteSet:
                 txn.put(entry, stored, True, True, False, handle)
                 changes.append((index, entry, stored, True))
 
-    def _reindex_computed(
+    def reindex_computed(
         self, table: Table, stored: bytes, old: dict[str, Any] | None, new: dict[str, Any] | None, changed: tuple[str, ...]
     ) -> None:
-        """What `_reindex` does, for values that are computed. None: there is no such record."""
+        """What `reindex` does, for values that are computed. None: there is no such record."""
         for index in table.computed_indexes:
             computed = index.computed
             assert computed is not None
-            if self._has_values(table, index) and (old is None or new is None or computed.depends_on(changed)):
+            if self.can_maintain(table, index) and (old is None or new is None or computed.depends_on(changed)):
                 was = () if old is None else index_keys(computed(old))
-                self._reindex(index, stored, was, () if new is None else index_keys(computed(new)))
+                self.reindex(index, stored, was, () if new is None else index_keys(computed(new)))
 
-    def _has_values(self, table: Table, index: Index) -> bool:
+    def can_maintain(self, table: Table, index: Index) -> bool:
         """Whether the index can be kept up to date. If not, it is noted as one to be built from the beginning."""
         if index.has_values:
             return True
@@ -504,15 +351,15 @@ class WriteSet:
                 txn.delete(entry, stored, index.handle)
                 self.index_changes.append((index, entry, stored, False))
         if table.computed_indexes:
-            self._reindex_computed(table, stored, record, None, ())
+            self.reindex_computed(table, stored, record, None, ())
         expiry = expiry_of(raw)
         if expiry is not None:
-            table.remove_expiry(txn, stored, expiry)
-        lsn = self._log.last_lsn + 1
+            table.expiry.remove(txn, stored, expiry)
+        lsn = self.log.last_lsn + 1
         if raw[0] & HAS_FILES:
-            self._change_files(table, stored, lsn, raw, None)
+            self.change_files(table, stored, lsn, raw, None)
         self._append(table, kind, key, lsn, lsn_of(raw), None, (), raw)
-        self._log.end_chain(txn, table.number, key, lsn)
+        self.log.end_chain(txn, table.number, key, lsn)
 
     def _append(
         self,
@@ -527,7 +374,7 @@ class WriteSet:
     ) -> None:
         entry = LogEntry(
             lsn,
-            self._first,
+            self.first_lsn,
             self.wall_ms,
             self.version,
             table.name,
@@ -542,7 +389,7 @@ class WriteSet:
             image if table.audit else None,
             self.operation,
         )
-        self._log.append(self.txn, entry)
+        self.log.append(self.txn, entry)
         self.entries.append(entry)
 
 
@@ -561,98 +408,6 @@ def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> N
         )
 
 
-class _Runs:
-    """The entries of new records, in sorted runs that are merged at the end: to sort all of them at once would take too long.
-
-    An entry is one bytes object, as in `index.IndexCache`: it is compared in a third of the time of a pair, and the garbage collector need not look
-    at it, which otherwise stops everything for several milliseconds.
-    """
-
-    __slots__ = ("_last", "_runs", "_texts", "index")
-
-    def __init__(self, index: Index) -> None:
-        self.index = index
-        self._last: list[bytes] = []
-        self._runs: list[list[bytes]] = []
-        self._texts: dict[str, bytes] = {}  # texts that repeat are encoded once
-
-    def add(self, records: list[tuple[bytes, dict[str, Any]]]) -> None:
-        name, texts, entries, computed = self.index.attribute, self._texts, self._last, self.index.computed
-        if computed is not None:
-            entries += [key + stored + _LENGTHS[len(stored)] for stored, record in records for key in index_keys(computed(record))]
-        else:
-            for stored, record in records:
-                value: Any = record.get(name)
-                kind = type(value)
-                if kind is str:
-                    key = texts.get(value)
-                    if key is None:
-                        if len(texts) >= _TEXTS:
-                            texts.clear()
-                        key = texts[value] = index_key(value)
-                    entries.append(key + stored + _LENGTHS[len(stored)])
-                elif kind is float or kind is int or value is None:
-                    entries.append(index_key(value) + stored + _LENGTHS[len(stored)])
-                else:
-                    entries += [key + stored + _LENGTHS[len(stored)] for key in index_keys(value)]
-        if len(entries) >= _RUN:
-            entries.sort()
-            self._runs.append(entries)
-            self._last = []
-
-    def merged(self) -> Generator[None, None, list[bytes]]:
-        """All of them, sorted; in short steps. To be called once."""
-        self._last.sort()
-        return merge_runs([*self._runs, self._last])
-
-
-def _split(entry: bytes) -> tuple[bytes, bytes]:
-    """(index key, stored key)."""
-    end = -2 - (entry[-2] << 8 | entry[-1])
-    return entry[:end], entry[end:-2]
-
-
-def merge_runs(runs: list[list[bytes]]) -> Generator[None, None, list[bytes]]:
-    """One sorted list of sorted ones, which are used up. In steps, each of which takes as long as to merge two of them."""
-    while len(runs) > 1:
-        merged = []
-        for first, second in zip(runs[::2], runs[1::2], strict=False):
-            first += second
-            first.sort()  # finds that these are two runs, and merges them
-            merged.append(first)
-            yield
-        if len(runs) % 2:
-            merged.append(runs[-1])
-        runs = merged
-    return runs[0] if runs else []
-
-
 def _files_of(record: dict[str, Any]) -> dict[int, Blob]:
     """The blobs of a record that have files, by number."""
     return {blob.number: blob for blob in blobs_in(record) if blob.number is not None}
-
-
-def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """The attributes whose stored value differs, missing ones included.
-
-    >>> changed_names({"a": 1, "b": 1, "c": [True], "d": 0}, {"a": 1, "b": True, "c": [1], "e": 0})
-    ('b', 'c', 'e', 'd')
-    """
-    changed = [name for name, value in new.items() if name not in old or not same(old[name], value)]
-    if not old.keys() <= new.keys():
-        changed += [name for name in old if name not in new]
-    return tuple(changed)
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equal, and equal in kind: True is not 1, at any depth; 1 is 1.0."""
-    kind = type(a)
-    if kind is not type(b):
-        return bool(a == b) and kind is not bool and type(b) is not bool
-    if kind is list:
-        return len(a) == len(b) and all(map(same, a, b))
-    if kind is dict:
-        return len(a) == len(b) and all(name in b and same(value, b[name]) for name, value in a.items())
-    if kind is set:
-        return len(a) == len(b) and encode_payload(a) == encode_payload(b)
-    return bool(a == b)

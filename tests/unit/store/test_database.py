@@ -140,9 +140,9 @@ def test_an_attribute_that_goes_leaves_its_values(seats: Table, store: Store) ->
 
 def test_other_arguments_apply_at_once(seats: Table) -> None:
     seats.database.define_table(replace(seats.definition, expiration=9.0, eviction=1.0, audit=False))
-    assert seats.expiration_ms == 9000 and seats.eviction_ms == 1000 and not seats.audit
+    assert seats.expiry.duration_ms == 9000 and seats.expiry.eviction_ms == 1000 and not seats.audit
     seats.database.define_table(replace(seats.definition, expiration=None, eviction=0.0, audit=None))
-    assert seats.expiration_ms is None and seats.audit
+    assert seats.expiry.duration_ms is None and seats.audit
 
 
 def test_keys_cannot_be_converted(seats: Table) -> None:

@@ -10,8 +10,8 @@ from svc.clock import FakeClock
 from svc.errors import NoSpace
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Environment
+from svc.store.expiry import next_scan, scan_interval
 from svc.store.log.entries import EXPIRE
-from svc.store.maintenance import next_scan, scan_interval
 
 
 def put(store: Store, table: Table, count: int, expires_at: float | None = None) -> None:
@@ -118,7 +118,7 @@ def test_nothing_to_do(store: Store, seats: Table) -> None:
 )
 def test_interval(seats: Table, changes: dict[str, float], interval: float) -> None:
     seats.database.define_table(replace(seats.definition, **changes))  # type: ignore[arg-type]
-    assert scan_interval(seats) == interval
+    assert scan_interval(seats.definition) == interval
 
 
 def test_scans_are_aligned_to_the_local_year(open_store: Callable[..., Store]) -> None:

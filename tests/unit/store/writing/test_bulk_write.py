@@ -14,7 +14,7 @@ from svc.store.env import WriterBusy
 from svc.store.log.entries import KINDS, OPERATIONS
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
-from svc.store.writing import bulk_write, write_set
+from svc.store.writing import batch_write, bulk_write, index_runs
 from svc.store.writing.bulk_write import BulkResult, Refused
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.writing.test_long_write import Turns, put, writing
@@ -38,9 +38,9 @@ def store(open_store: Callable[..., Store], helper: HeldBack) -> Store:
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few records take many turns, as many do in earnest."""
-    monkeypatch.setattr(write_set, "MANY", 3)
-    monkeypatch.setattr(write_set, "_ENTRIES", 5)
-    monkeypatch.setattr(write_set, "_RUN", 7)
+    monkeypatch.setattr(batch_write, "MANY", 3)
+    monkeypatch.setattr(batch_write, "_ENTRIES", 5)
+    monkeypatch.setattr(index_runs, "_RUN", 7)
     monkeypatch.setattr(bulk_write, "_PREPARED", 4)
     monkeypatch.setattr(bulk_write, "_RUN", 6)
     monkeypatch.setattr(bulk_write, "_LIST", 4)

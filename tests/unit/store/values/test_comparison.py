@@ -1,12 +1,12 @@
-"""svc.store.writing.write_set: what a merge gives, what counts as a change. Preconditions and the writes themselves: test_transaction."""
+"""Which attributes of a record changed, and when two stored values are the same; what a merge gives."""
 
 from typing import Any
 
 import pytest
 
+from svc.store.values.comparison import changed_names, same
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import merge
-from svc.store.writing.write_set import changed_names, same
 
 
 def test_changed_names() -> None:

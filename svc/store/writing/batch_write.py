@@ -1,0 +1,181 @@
+"""Writing many records of one table in the order of their keys, within a `WriteSet`.
+
+Order makes it fast: records and the entries of each index are written through one cursor, so that LMDB finds most positions next to the one
+before. Index entries come last, so records and indexes agree only when all steps have been taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from svc.store.expiry import is_expired
+from svc.store.log.entries import entry_encoder
+from svc.store.values.comparison import changed_names
+from svc.store.values.keys import KEPT_BYTES, index_keys
+from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, lsn_of
+from svc.store.writing.index_runs import IndexRuns, split_entry
+from svc.store.writing.write_set import WriteSet, check_order
+
+if TYPE_CHECKING:
+    from svc.store.env import Cursor
+    from svc.store.table import Table
+
+
+MANY = 32  # records that are written in one step
+_ENTRIES = 100  # index entries in one step
+
+
+class BatchItem(msgspec.Struct, gc=False):
+    """What is to be written under a key. `key`: encoded, whole. `number`: of the record, for messages. Not for the garbage collector, as `Write`."""
+
+    stored: bytes
+    key: bytes
+    data: dict[str, Any]
+    number: int
+
+
+class BatchRules(Protocol):
+    """What becomes of items. None: the item is left out. `kind`: of the log entries, PUT or PATCH."""
+
+    kind: int
+
+    def new(self, item: BatchItem) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """(the record where there is none, the changes to log; None: the record itself)."""
+
+    def over(self, item: BatchItem, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """(the record in place of `old`, the changes to log; None: the record itself). Not `is_live`: `old` has expired."""
+
+
+Outcome = tuple[dict[str, Any], dict[str, Any] | None, tuple[str, ...], float | None, int]
+"""(the record, the changes to log or None, names of the changed attributes, its expiry, LSN of the entry before in its chain)."""
+
+
+class BatchWriter:
+    """Writes items of one table as `rules` say; one use, with nothing else written in between."""
+
+    def __init__(self, write_set: WriteSet, table: Table, rules: BatchRules) -> None:
+        self._set = write_set
+        self._table = table
+        self._rules = rules
+        self._stamp = table.validator.stamp if table.stamps else None
+        self._may_expire = table.expiry.is_possible
+        self._has_deleted = write_set.log.has_deleted(write_set.txn)
+        self._encode_log = entry_encoder(
+            kind=rules.kind,
+            operation=write_set.operation,
+            table=table.name,
+            table_number=table.number,
+            transaction=write_set.first_lsn,
+            wall_ms=write_set.wall_ms,
+            version=write_set.version,
+            node=write_set.database.node,
+            user=write_set.user,
+        )
+        self._runs = [IndexRuns(index) for index in table.index_list if index.computed is None or write_set.can_maintain(table, index)]
+
+    def steps(self, order: list[bytes], items: Mapping[bytes, BatchItem]) -> Iterator[None]:
+        """Write the items in the order of their stored keys. In steps of less than 1 ms."""
+        txn, table = self._set.txn, self._table
+        cursor = txn.cursor(table.primary)
+        is_empty = not txn.stat(table.primary)["entries"]
+        for start in range(0, len(order), MANY):
+            some = order[start : start + MANY]
+            self._write_records(cursor, [items[stored] for stored in some], {} if is_empty else dict(cursor.getmulti(some)))
+            yield
+        for run in self._runs:
+            yield from self._write_entries(run)
+
+    def _write_records(self, cursor: Cursor, items: list[BatchItem], found: dict[bytes, bytes]) -> None:
+        """`found`: the records that are stored under their keys."""
+        table, version, compress_above = self._table, self._set.version, self._set.compress_above
+        log, encode_log = self._set.log, self._encode_log
+        fresh: list[tuple[bytes, dict[str, Any]]] = []
+        rows: list[tuple[bytes, bytes]] = []
+        logged: list[bytes] = []
+        lsn = log.last_lsn + 1
+        for item in items:
+            stored = item.stored
+            old_raw = found.get(stored)
+            if old_raw is None:
+                outcome = self._insert(item, rows[-1][0] if rows else b"")
+            else:
+                outcome = self._replace(item, old_raw)
+            if outcome is None:
+                continue
+            record, changes, changed, expiry, previous = outcome
+            if old_raw is None:
+                fresh.append((stored, record))
+            raw = encode(record, version, lsn, expiry, compress_above)
+            if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
+                self._set.change_files(table, stored, lsn, old_raw, record)
+            rows.append((stored, raw))
+            value = raw if changes is None else encode(changes, version, lsn, expiry, compress_above)
+            logged.append(encode_log(item.key, previous, value, changed, old_raw if table.audit else None))
+            lsn += 1
+        cursor.putmulti(rows)
+        self._set.written_bytes += sum([len(raw) for _, raw in rows])
+        log.append_encoded(self._set.txn, logged)
+        for run in self._runs:
+            run.add(fresh)
+
+    def _insert(self, item: BatchItem, before: bytes) -> Outcome | None:
+        """A record under a key that has none. `before`: the stored key that is written before it, b"" if none is."""
+        table, write_set = self._table, self._set
+        made = self._rules.new(item)
+        if made is None:
+            return None
+        if len(item.stored) >= KEPT_BYTES:
+            check_order(table, write_set.txn, item.stored, before)
+        record, changes = made
+        if self._stamp is not None:
+            self._stamp(record, write_set.version, None)
+        if changes is not None:
+            changes.update((name, record[name]) for name in table.stamps if name in record)
+        expiry = None
+        if self._may_expire:
+            expiry = table.expiry.time_for(record, None, write_set.wall_ms)
+            table.expiry.change(write_set.txn, item.stored, None, expiry)
+        previous = write_set.log.resume_chain(write_set.txn, table.number, item.key) if self._has_deleted else 0
+        return record, changes, tuple(record), expiry, previous
+
+    def _replace(self, item: BatchItem, old_raw: bytes) -> Outcome | None:
+        """A record in place of a stored one, and what that changes in its indexes."""
+        table, write_set, stored = self._table, self._set, item.stored
+        is_live = not is_expired(old_raw, write_set.wall_ms)
+        old = decode(old_raw)
+        made = self._rules.over(item, old, is_live)
+        if made is None:
+            return None
+        record, changes = made
+        if self._stamp is not None:
+            self._stamp(record, write_set.version, old if is_live else None)
+        expiry = table.expiry.time_for(record, None, write_set.wall_ms)
+        if changes is not None:
+            changes.update((name, record[name]) for name in table.stamps if name in record)
+            if expiry is None and not table.expiry.by_attribute:
+                expiry = expiry_of(old_raw)
+        table.expiry.change(write_set.txn, stored, expiry_of(old_raw), expiry)
+        changed = changed_names(old, record)
+        for index in table.stored_indexes:
+            if index.attribute in changed:
+                write_set.reindex(index, stored, index_keys(old.get(index.attribute)), index_keys(record.get(index.attribute)))
+        if table.computed_indexes:
+            write_set.reindex_computed(table, stored, old, record, changed)
+        return record, changes, changed, expiry, lsn_of(old_raw)
+
+    def _write_entries(self, run: IndexRuns) -> Iterator[None]:
+        """The index entries of the new records."""
+        write_set = self._set
+        entries = yield from run.merged()
+        cursor = write_set.txn.cursor(run.index.handle)
+        for start in range(0, len(entries), _ENTRIES):
+            pairs = list(map(split_entry, entries[start : start + _ENTRIES]))
+            cursor.putmulti(pairs)
+            if run.index.cache is not None:
+                write_set.index_changes += [(run.index, key, stored, True) for key, stored in pairs]
+            else:
+                write_set.uncached.add(run.index)
+            yield
