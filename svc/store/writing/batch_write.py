@@ -99,10 +99,7 @@ class BatchWriter:
         for item in items:
             stored = item.stored
             old_raw = found.get(stored)
-            if old_raw is None:
-                outcome = self._insert(item, rows[-1][0] if rows else b"")
-            else:
-                outcome = self._replace(item, old_raw)
+            outcome = self._insert(item, rows[-1][0] if rows else b"") if old_raw is None else self._replace(item, old_raw)
             if outcome is None:
                 continue
             record, changes, changed, expiry, previous = outcome
