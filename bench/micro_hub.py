@@ -69,7 +69,7 @@ def main() -> None:
             for _ in range(WRITES):
                 entries = committed()
                 began = now()
-                hub._told(table.database, entries)
+                hub._committed(table.database, entries)
                 spent.append(now() - began)
                 began = now()
                 for subscription in woken:

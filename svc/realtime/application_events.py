@@ -1,4 +1,4 @@
-"""A subscription to nothing: what application code sends to it is all there is (contract: applications §9)."""
+"""Events that application code sends itself, from no table (contract: applications §9)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from svc.realtime.event import EndReason
+from svc.realtime.limits import MAX_SENT
 
 logger = logging.getLogger("svc.realtime")
 
-MAX_SENT = 10_000  # items that wait for somebody to take them (realtime §1 rule 8)
 
-
-def _nobody() -> None:
-    """Nobody waits yet."""
+def _no_consumer() -> None:
+    """In place of a consumer's callback."""
 
 
 class ApplicationEvents:
@@ -26,10 +25,10 @@ class ApplicationEvents:
     __slots__ = ("_callbacks", "_items", "_next", "_waiting", "ended", "on_ready")
 
     def __init__(self) -> None:
-        self.on_ready: Callable[[], None] = _nobody
+        self.on_ready: Callable[[], None] = _no_consumer
         self.ended: EndReason | None = None
         self._items: deque[Any] = deque()
-        self._waiting = False  # the consumer has been told that there is nothing
+        self._waiting = False  # the last `take` returned nothing
         self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
         self._next: asyncio.Future[None] | None = None
 
@@ -50,10 +49,10 @@ class ApplicationEvents:
             self._finish(EndReason.TOO_SLOW)
             return
         self._items.append(item)
-        self._tell()
+        self._notify()
 
     def on(self, name: str, callback: Callable[..., Any]) -> ApplicationEvents:
-        """`"data"`: called with each item, in place of whoever takes or iterates. `"close"`: called at the end, with why it ended."""
+        """`"data"`: called with each item, instead of taking or iterating. `"close"`: called at the end, with the `EndReason`."""
         self._callbacks[name].append(callback)
         if name == "data":
             while self._items:
@@ -61,11 +60,11 @@ class ApplicationEvents:
         return self
 
     def end(self) -> None:
-        """No more; what waits is still given."""
+        """End it: queued items can still be taken."""
         self._finish(EndReason.FINISHED)
 
     def close(self) -> None:
-        self.on_ready = _nobody
+        self.on_ready = _no_consumer
         self._items.clear()
         self._finish(EndReason.FINISHED)
 
@@ -88,10 +87,10 @@ class ApplicationEvents:
     def _finish(self, why: EndReason) -> None:
         if self.ended is None:
             self.ended = why
-            self._tell()
+            self._notify()
             self._call("close", why)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._waiting:
             self._waiting = False
             self.on_ready()
@@ -112,7 +111,7 @@ class ApplicationEvents:
                 task.add_done_callback(_done)
 
 
-_running: set[asyncio.Future[Any]] = set()  # asyncio itself may forget a task that waits
+_running: set[asyncio.Future[Any]] = set()  # asyncio itself holds only weak references to tasks
 
 
 def _done(task: asyncio.Future[Any]) -> None:

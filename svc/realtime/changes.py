@@ -1,8 +1,8 @@
 """What an entry of the log means to subscribers (contract: realtime §1, applications §9).
 
-A `Change` is made once of an entry that concerns somebody, and has the record as the entry left it. A `View` is how some subscribers see changes:
-what of the value they may read and what they selected, and whether they want records or what was done to them. `Change.event` makes one event
-for each view, which all subscribers with that view share.
+A `Change` is made once of an entry that concerns a subscription, and has the record as the entry left it. A `View` is how subscribers see changes:
+which properties they may read and selected, and whether they want records or raw operations. `Change.event` makes one event for each view, which all
+subscribers with that view share.
 
     entry                     seen as records        seen raw
     put                       put                    put
@@ -44,8 +44,8 @@ from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import logged_changes, merge
 
 EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
-FORMS = 3  # copies of the value that are kept: as stored, decoded, encoded for one kind of client
-MAX_CHAIN = 1000  # entries of a record that are read to know what it was after one of them
+FORMS = 3  # copies of the value that are kept: stored, decoded, encoded for one kind of client
+MAX_CHAIN = 1000  # log entries of a record that are read to find the record after one of them
 _TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
 _RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
 
@@ -53,9 +53,9 @@ _shapes = DefinitionCache()
 
 
 class View:
-    """`visible`: names of the properties that may be seen, None = all. `select`: as far as the rights of the subscriber let it (`narrow_query`).
+    """`visible`: names of the properties that may be read, None = all. `select`: narrowed to the rights of the subscriber (`narrow_query`).
 
-    Equal views are one view: they are keys of what is shared.
+    Equal views share one group of subscriptions.
     """
 
     __slots__ = ("_hash", "parts", "raw", "select", "table", "transactions", "visible")
@@ -84,7 +84,7 @@ class View:
         return self is other or (type(other) is View and self.parts == other.parts)
 
     def record(self, raw: bytes, native: bool) -> Any:
-        """What is shown of a record."""
+        """The value of an event with a record."""
         select = self.select
         if select is not None:
             return self._selected(select, raw, native)
@@ -93,14 +93,14 @@ class View:
         return record if visible is None else {name: value for name, value in record.items() if name in visible}
 
     def message(self, raw: bytes, native: bool) -> Any:
-        """What is shown of a message: an object is treated as a record would be, anything else stays."""
+        """The value of an event with a message: an object is shown like a record, anything else as it is."""
         if is_object(raw):
             return self.record(raw, native)
         payload = raw_payload(raw)
         return decode_payload(payload) if native else decode_payload_json(payload)
 
     def changed(self, raw: bytes, native: bool) -> Any:
-        """What is shown of a patch as it is; `select` speaks of records."""
+        """The value of an event with a raw patch; `select` does not apply to it."""
         changes = decode(raw) if native else decode_json(raw)
         visible = self.visible
         return changes if visible is None else {name: value for name, value in changes.items() if name in visible}
@@ -125,7 +125,8 @@ def is_object(raw: bytes) -> bool:
 class LogEvent(Mapping[str, Any]):
     """See `event.Event`. For application code it is a mapping of its members, which are also attributes.
 
-    `coalesced`: the number of events it stands for, if some were left out. `begin_txn`: it is the first of its transaction, for who asked for that.
+    `coalesced`: the number of events it replaces, itself included. `begin_txn`: it is the first of its transaction, for subscriptions that
+    want to know.
     """
 
     __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "local_time", "memo", "size", "type", "view")
@@ -206,8 +207,8 @@ class LogEvent(Mapping[str, Any]):
             return None if change.patch is None else view.changed(change.patch, native)
         return None
 
-    def seen_as(self, view: View) -> LogEvent:
-        """The same event as others see it."""
+    def with_view(self, view: View) -> LogEvent:
+        """The same event in another view."""
         return LogEvent(self.change, view, self.type, self.local_time, begin_txn=self.begin_txn, coalesced=self.coalesced)
 
     def __getitem__(self, name: str) -> Any:
@@ -219,7 +220,7 @@ class LogEvent(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.members(True))
 
-    # An event is the same as itself alone: to compare values would decode them.
+    # Equality is identity: to compare values would decode them.
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -231,10 +232,10 @@ class LogEvent(Mapping[str, Any]):
 
 
 class Change:
-    """One entry of the log. `after`: the record as it left it, or the message, undecoded; None: there is none. `patch`: what a patch has set.
+    """One entry of the log. `after`: the record as the entry left it, or the message, undecoded; None: no record. `patch`: what a patch has set.
 
-    `transaction`: LSN of the first entry of the same one. `values`: of attributes, for those who test them. `txn`: of the entry or later, for
-    patches. Nobody changes a change.
+    `transaction`: LSN of the first entry of the same one. `values`: of attributes, for the conditions of groups. `txn`: of the entry or later, for
+    patches. A change is immutable.
     """
 
     __slots__ = ("_events", "_id", "after", "key", "kind", "lsn", "patch", "size", "table", "transaction", "user", "values", "version")
@@ -245,12 +246,12 @@ class Change:
         self.key = entry.key
         self.lsn = entry.lsn
         self.transaction = entry.transaction
-        self.version = plain(entry.version)
+        self.version = whole_number(entry.version)
         self.user = entry.user
         self.patch = entry.value if kind == PATCH else None
         if kind == PATCH:
             assert txn is not None
-            self.after: bytes | None = after_of(table, entry, txn)
+            self.after: bytes | None = record_after(table, entry, txn)
         else:
             self.after = entry.value
         self.size = EVENT_BYTES + (0 if self.after is None else FORMS * payload_size(self.after))
@@ -260,7 +261,7 @@ class Change:
 
     @classmethod
     def of_record(cls, table: Table, key: bytes, raw: bytes, version: float, lsn: int) -> Change:
-        """The change that a record as it is now appears as to somebody who begins to listen."""
+        """A current record as a change, for the first events of a subscription."""
         entry = LogEntry(lsn, lsn, 0.0, version, table.name, table.number, key, PUT, None, "", 0, raw, (), None)
         return cls(table, entry)
 
@@ -272,14 +273,14 @@ class Change:
         return found
 
     def event(self, view: View, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
-        """As it is seen; None if it is not."""
-        place = view if coalesced == 1 and not begin_txn else (view, begin_txn, coalesced)
-        event = self._events.get(place)
+        """The event of this change in a view; None if the view does not show it."""
+        key = view if coalesced == 1 and not begin_txn else (view, begin_txn, coalesced)
+        event = self._events.get(key)
         if event is None:
             kind = (_RAW_TYPES if view.raw else _TYPES).get(self.kind)
             if kind is None:
                 return None
-            event = self._events[place] = LogEvent(self, view, kind, self.lsn, begin_txn=begin_txn, coalesced=coalesced)
+            event = self._events[key] = LogEvent(self, view, kind, self.lsn, begin_txn=begin_txn, coalesced=coalesced)
         return event
 
     def end(self, view: View) -> LogEvent:
@@ -297,16 +298,16 @@ def _id_of(key: bytes) -> Any:
     return decode_key(key) if key else None
 
 
-def plain(version: float) -> float | int:
-    """A whole number of milliseconds is shown as one."""
+def whole_number(version: float) -> float | int:
+    """A version without a fraction as an int."""
     return int(version) if version.is_integer() else version
 
 
-def after_of(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
+def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     """The record as a patch left it, raw.
 
     The record itself, if nothing was written to it since. Else what it was before, if the entry has that, with the changes; else what the earlier
-    entries of its history make of it, as far as they reach: properties that cannot be known are left out.
+    entries of its history make of it, as far as they reach: properties that are unknown are left out.
     """
     value = entry.value
     assert value is not None

@@ -1,21 +1,21 @@
-"""The log as it grows: every entry that is committed, told once and in order, whichever process wrote it (design §4, §6).
+"""The log as it grows: listeners get every committed entry once and in order, whichever process wrote it (design §4, §6).
 
 A commit of this process hands its entries over (`Database.on_commit`); a commit of a sibling shows only as a larger number of LMDB's last
-transaction, which is looked at every POLL_INTERVAL seconds while somebody listens. One number per database decides what is told: `position`, the LSN up
-to which listeners have heard everything.
+transaction, which is polled every POLL_INTERVAL seconds while there are listeners. One number per database decides what is reported: `position`, the LSN
+up to which listeners have got everything.
 
-    entries in hand that begin at position + 1      are told as they are
-    ... that begin earlier                          have been read from the log already; what is left of them is told
-    ... that begin later                            a sibling has committed before: from here on the log is read
-    a sibling's commit was seen                     the same
+    own entries that begin at position + 1      are reported as they are
+    ... that begin earlier                      have been read from the log already; the rest of them is reported
+    ... that begin later                        a sibling has committed before: from here on the log is read
+    a sibling's commit was seen                 from here on the log is read
 
-Accounts come first: before anything of another database is told, what has been committed to the system database is, if somebody listens to that. So
-who listens to both knows of a role's change when it hears of a record that was written after it, in whatever process.
+Accounts come first: before entries of another database are reported, those of the system database are, if it has listeners. So a listener to both knows
+of a role's change before it gets a record that was written after it, in whatever process.
 
-Reading the log ends where a snapshot that was opened for it ends. Until then entries in hand are passed over, for the log has them too. It is
-read in slices, and so is a large commit in hand: what is told makes work for subscribers.
+Reading the log ends where the snapshot opened for it ends. Until then own entries are ignored, for the log has them too. The log is read in slices, and
+so is a large own commit: what is reported makes work for subscribers.
 
-Nothing of this costs anything while nobody listens: a database without listeners is not followed.
+A database without listeners is not followed, and costs nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ logger = logging.getLogger("svc.realtime")
 
 Listener = Callable[[Database, list[LogEntry]], None]
 
-POLL_INTERVAL = 0.02  # seconds between two looks for commits of siblings
-POLL_INTERVAL_ALONE = 0.25  # ... while no other process has the database open: the first commit of one that comes may be told this late
-ENTRIES_PER_BATCH = 500  # entries that are told at once: about a millisecond of work for a few listeners
+POLL_INTERVAL = 0.02  # seconds between two polls for commits of siblings
+POLL_INTERVAL_ALONE = 0.25  # ... while no other process has the database open: the first commit of another one may be reported this late
+ENTRIES_PER_BATCH = 500  # entries reported at once: about a millisecond of work for a few listeners
 
 
-class _Followed:
-    """A database somebody listens to. `position`: see above. `reads`: the log is being read."""
+class _FollowedLog:
+    """A database with listeners. `position`: see above. `reads`: the log is being read."""
 
     __slots__ = ("commit", "database", "listeners", "position", "reads")
 
@@ -50,41 +50,41 @@ class _Followed:
         self.database = database
         self.listeners: list[Listener] = []
         self.reads = False
-        self.commit = 0  # LMDB's number of the last commit that was looked at
+        self.commit = 0  # LMDB's number of the last commit that was seen
         self.position = 0
 
 
 class CommitFeed:
-    """Tells listeners of the commits of all processes. Used on the thread of `loop` alone."""
+    """Reports the commits of all processes to listeners. Used on the thread of `loop` alone."""
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._store = store
         self._loop = loop
         self._now = clock.monotonic
-        self._followed: dict[Database, _Followed] = {}
-        self._watching: asyncio.TimerHandle | None = None
+        self._followed: dict[Database, _FollowedLog] = {}
+        self._poll_timer: asyncio.TimerHandle | None = None
         self._reading = False  # a slice is scheduled
 
     def add(self, database: Database, listener: Listener) -> int:
         """From here on `listener(database, entries)` is called after each commit, in the order of LSNs, without gap or repetition; entries of
         a long commit come in pieces. What it raises is logged.
 
-        Returns the LSN behind which it hears of everything. Raises StoreFailure.
+        Returns the LSN behind which it gets every entry. Raises StoreFailure.
         """
         followed = self._followed.get(database)
         if followed is None:
-            followed = _Followed(database)
+            followed = _FollowedLog(database)
             followed.commit = database.env.last_commit()
             followed.position = _newest(database)
             self._followed[database] = followed
             database.on_commit.append(self._committed)
-            if self._watching is None:
-                self._watching = self._loop.call_later(POLL_INTERVAL, self._watch)
+            if self._poll_timer is None:
+                self._poll_timer = self._loop.call_later(POLL_INTERVAL, self._poll)
         followed.listeners.append(listener)
         return followed.position
 
     def remove(self, database: Database, listener: Listener) -> None:
-        """The other end of `add`. Harmless when done."""
+        """Remove a listener. Harmless when done."""
         followed = self._followed.get(database)
         if followed is None or listener not in followed.listeners:
             return
@@ -93,12 +93,12 @@ class CommitFeed:
             self._forget(followed)
 
     def position(self, database: Database) -> int:
-        """The LSN up to which the listeners of this database have heard everything; -1 if there are none."""
+        """The LSN up to which the listeners of this database have got everything; -1 if there are no listeners."""
         followed = self._followed.get(database)
         return -1 if followed is None else followed.position
 
     def catch_up(self, database: Database) -> bool:
-        """Tell what has been committed by now, if that is done within a slice; False if more is to come."""
+        """Report what has been committed by now, if that is done within a slice; False if there is more."""
         followed = self._followed.get(database)
         if followed is None:
             return True
@@ -124,18 +124,18 @@ class CommitFeed:
             return
         if first <= followed.position:
             entries = [entry for entry in entries if entry.lsn > followed.position]
-        if not self._has_heard_of_accounts(followed):
+        if not self._accounts_are_reported(followed):
             followed.reads = True
         elif len(entries) > ENTRIES_PER_BATCH:
             followed.reads = True
-            self._tell(followed, entries[:ENTRIES_PER_BATCH])
-            self._go_on()
+            self._report(followed, entries[:ENTRIES_PER_BATCH])
+            self._read_next_turn()
         elif entries:
-            self._tell(followed, entries)
+            self._report(followed, entries)
 
-    def _has_heard_of_accounts(self, followed: _Followed) -> bool:
-        """Tell what has been committed to the system database, before that of another is told. False: that takes more than a slice, or cannot be done
-        now; the other one is read from the log then, after it."""
+    def _accounts_are_reported(self, followed: _FollowedLog) -> bool:
+        """Report what has been committed to the system database, before entries of another one. False: that takes more than a slice, or cannot be done
+        now; then the other database is read from the log, after it."""
         system = self._store.databases.get(SYSTEM)
         accounts = None if system is None else self._followed.get(system)
         if accounts is None or accounts is followed:
@@ -154,21 +154,21 @@ class CommitFeed:
 
     # -- what others commit
 
-    def _watch(self) -> None:
-        """Look whether a sibling has committed; again and again while anybody listens."""
-        self._watching = None
+    def _poll(self) -> None:
+        """Poll for commits of siblings, periodically while there are listeners."""
+        self._poll_timer = None
         pause = POLL_INTERVAL_ALONE
         for followed in list(self._followed.values()):
             try:
-                if self._look(followed):
+                if self._poll_one(followed):
                     pause = POLL_INTERVAL
             except Problem as problem:
                 logger.error("the log of %s cannot be followed: %s", followed.database.name, problem.message)
-        if self._followed and self._watching is None:
-            self._watching = self._loop.call_later(pause, self._watch)
+        if self._followed and self._poll_timer is None:
+            self._poll_timer = self._loop.call_later(pause, self._poll)
 
-    def _look(self, followed: _Followed) -> bool:
-        """Read the log if there is something new; whether a sibling is there that may write to it."""
+    def _poll_one(self, followed: _FollowedLog) -> bool:
+        """Read the log if it has new entries. Returns whether a sibling has the database open."""
         database = followed.database
         if database.is_dropped:
             self._forget(followed)
@@ -183,13 +183,13 @@ class CommitFeed:
 
     # -- reading the log
 
-    def _read(self, followed: _Followed) -> None:
-        """Tell what the log has, for the length of a slice. What fails here is tried again by `_watch`."""
+    def _read(self, followed: _FollowedLog) -> None:
+        """Report what the log has, for the length of a slice. `_poll` tries again what fails here."""
         database = followed.database
         if database.is_dropped:
             self._forget(followed)
             return
-        if not self._has_heard_of_accounts(followed):
+        if not self._accounts_are_reported(followed):
             return
         end = self._now() + SLICE
         try:
@@ -198,7 +198,7 @@ class CommitFeed:
             logger.error("the log of %s cannot be read: %s", database.name, problem.message)
             return
         try:
-            if database.is_dropped:  # which opening it has shown
+            if database.is_dropped:  # which opening the snapshot has shown
                 self._forget(followed)
                 return
             entries = database.log.read(snapshot, followed.position + 1)
@@ -207,20 +207,20 @@ class CommitFeed:
                 if not piece:
                     followed.reads = False
                     return
-                self._tell(followed, piece)
+                self._report(followed, piece)
                 if self._now() >= end:
-                    self._go_on()
+                    self._read_next_turn()
                     return
         except LmdbError as error:
             store_problem(error, database.env.path)  # which logs it
         finally:
             snapshot.abort()
 
-    def _go_on(self) -> None:
-        """Read more in the next turn."""
+    def _read_next_turn(self) -> None:
+        """Read on in the next turn."""
         if not self._reading:
             self._reading = True
-            # Not `call_soon`: at the end of a turn the loop has decided already how long it will wait.
+            # Not `call_soon`: at the end of a turn the loop has decided already how long it waits.
             self._loop.call_soon_threadsafe(self._read_all)
 
     def _read_all(self) -> None:
@@ -229,7 +229,7 @@ class CommitFeed:
             if followed.reads:
                 self._read(followed)
 
-    def _tell(self, followed: _Followed, entries: list[LogEntry]) -> None:
+    def _report(self, followed: _FollowedLog, entries: list[LogEntry]) -> None:
         followed.position = entries[-1].lsn
         for listener in tuple(followed.listeners):
             try:
@@ -237,15 +237,15 @@ class CommitFeed:
             except Exception:
                 logger.exception("a listener failed on the log entries of %s", followed.database.name)
 
-    def _forget(self, followed: _Followed) -> None:
+    def _forget(self, followed: _FollowedLog) -> None:
         database = followed.database
         followed.listeners.clear()
         if self._followed.get(database) is followed:
             del self._followed[database]
             database.on_commit.remove(self._committed)
-        if not self._followed and self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
+        if not self._followed and self._poll_timer is not None:
+            self._poll_timer.cancel()
+            self._poll_timer = None
 
 
 def _newest(database: Database) -> int:

@@ -1,6 +1,6 @@
-"""What gives items to a consumer, one after the other: by itself only those that application code sends (contract: applications §9).
+"""The queue between a subscription and its consumer; by itself it has only items that application code sends (contract: applications §9).
 
-There are three ways to consume: `take`, for whoever sends them on (`event.EventSource`); `async for`; and `on("data", callback)`. One at a time.
+There are three ways to consume, of which one is used: `take`, for protocols (`event.EventSource`); `async for`; and `on("data", callback)`.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from collections.abc import Callable
 from typing import Any
 
 from svc.realtime.event import EndReason
+from svc.realtime.limits import MAX_SENT
 
 logger = logging.getLogger("svc.realtime")
 
-MAX_SENT = 10_000  # items that wait
-TAKE_BATCH = 100  # items that application code takes at once
+TAKE_BATCH = 100  # items taken at a time for iteration
 
-# What the consumer may not see any more, or what takes up room that there is not.
+# Ends after which queued items are dropped: the consumer may not see them any more, or they take too much memory.
 DISCARDS_QUEUE = frozenset((EndReason.REVOKED, EndReason.NO_LOGIN, EndReason.TOO_SLOW, EndReason.FAILED))
 
 
-def nobody() -> None:
-    """Nobody waits yet."""
+def _no_consumer() -> None:
+    """In place of a consumer's callback."""
 
 
 class DeliveryQueue:
-    """It never ends by itself. `waiting`: the consumer has found it empty, and wants to be told of more."""
+    """It does not end by itself. `waiting`: the consumer has found it empty, and is to be notified of more."""
 
     __slots__ = ("_callbacks", "_pump", "_resume", "_sent", "_taken", "ended", "loop", "on_ready", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.on_ready: Callable[[], None] = nobody
+        self.on_ready: Callable[[], None] = _no_consumer
         self.ended: EndReason | None = None
         self.waiting = False
-        self._sent: deque[tuple[int, Any]] = deque()  # (place among other things, item)
+        self._sent: deque[tuple[int, Any]] = deque()  # (LSN behind which it belongs, item)
         self._taken: deque[Any] = deque()  # for iteration
         self._resume: asyncio.Future[None] | None = None
         self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
         self._pump: asyncio.Task[None] | None = None
 
-    # -- what a consumer calls
+    # -- called by the consumer
 
     def take(self, limit: int) -> list[Any]:
         """See `EventSource`."""
@@ -55,26 +55,26 @@ class DeliveryQueue:
     def close(self) -> None:
         """The consumer is gone."""
         self.waiting = False
-        self.on_ready = nobody
+        self.on_ready = _no_consumer
         self.finish(EndReason.FINISHED)
-        self._forget()
+        self._drop_items()
         self._wake()
 
-    # -- what application code calls
+    # -- called by application code
 
     def send(self, event: Any) -> None:
-        """Give the consumer something, after all that has happened by now. It is kept until it is taken: of too many items it ends as too slow."""
+        """Queue an item, behind all events of commits up to now. With more than MAX_SENT items it ends as too slow."""
         if self.ended is not None:
             return
         if len(self._sent) >= MAX_SENT:
             self.finish(EndReason.TOO_SLOW)
             return
-        self._sent.append((self._place(), event))
-        if self.waiting and self.has_something:
-            self._signal_soon()
+        self._sent.append((self._send_position(), event))
+        if self.waiting and self.has_events:
+            self._notify_soon()
 
     def end(self) -> None:
-        """No more items; those that wait are still given."""
+        """End it: queued items can still be taken."""
         self.finish(EndReason.FINISHED)
 
     def on(self, name: str, callback: Callable[..., Any]) -> DeliveryQueue:
@@ -83,7 +83,7 @@ class DeliveryQueue:
         if name == "data" and self._pump is None:
             self._pump = self.loop.create_task(self._call())
         elif name == "close" and self.ended is not None:
-            self.loop.call_soon_threadsafe(self._tell_end)
+            self.loop.call_soon_threadsafe(self._call_close_callbacks)
         return self
 
     async def _call(self) -> None:
@@ -114,32 +114,32 @@ class DeliveryQueue:
     async def aclose(self) -> None:
         self.close()
 
-    # -- for those who fill it
+    # -- called by producers
 
-    def _place(self) -> int:
-        """Where an item that is sent now belongs."""
+    def _send_position(self) -> int:
+        """LSN behind which an item that is sent now belongs."""
         return 0
 
     @property
-    def has_something(self) -> bool:
-        """Whether `take` would return something, or the end is to be told."""
+    def has_events(self) -> bool:
+        """Whether `take` would return something, or the consumer is to be notified of the end."""
         return bool(self._sent or self.ended is not None)
 
-    def signal(self) -> None:
-        """Tell the consumer that there is something to take."""
+    def notify(self) -> None:
+        """Notify the consumer that there is something to take."""
         self.waiting = False
         try:
             self.on_ready()
         except Exception:
-            logger.exception("a subscriber could not be told of events")
+            logger.exception("the callback of a subscriber failed")
 
-    def _signal_soon(self) -> None:
-        """The same, though not from within the call of whoever caused it."""
-        self.loop.call_soon_threadsafe(self._signal_now)
+    def _notify_soon(self) -> None:
+        """Notify the consumer in the next turn, not within the call of the producer."""
+        self.loop.call_soon_threadsafe(self._notify_now)
 
-    def _signal_now(self) -> None:
-        if self.waiting and self.has_something:
-            self.signal()
+    def _notify_now(self) -> None:
+        if self.waiting and self.has_events:
+            self.notify()
 
     def finish(self, why: EndReason) -> None:
         """End it, once."""
@@ -147,18 +147,18 @@ class DeliveryQueue:
             return
         self.ended = why
         if why in DISCARDS_QUEUE:
-            self._forget()
+            self._drop_items()
         if self._callbacks["close"]:
-            self.loop.call_soon_threadsafe(self._tell_end)
+            self.loop.call_soon_threadsafe(self._call_close_callbacks)
         if self.waiting:
-            self._signal_soon()
+            self._notify_soon()
 
-    def _forget(self) -> None:
-        """Drop all that waits."""
+    def _drop_items(self) -> None:
+        """Drop all queued items."""
         self._sent.clear()
         self._taken.clear()
 
-    def _tell_end(self) -> None:
+    def _call_close_callbacks(self) -> None:
         callbacks, self._callbacks["close"] = self._callbacks["close"], []
         for callback in callbacks:
             try:
@@ -168,7 +168,7 @@ class DeliveryQueue:
 
     def _wake(self) -> None:
         if self._resume is not None:
-            # Not at once: at the end of a turn the loop has decided already how long it will wait.
+            # Not at once: at the end of a turn the loop has decided already how long it waits.
             self.loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:

@@ -1,4 +1,4 @@
-"""One thing that happened, as subscribers see it, and where they get it from (contract: realtime §1, applications §9)."""
+"""Events, event sources and the reasons they end, as protocols see them (contract: realtime §1, applications §9)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 
 class Event(Protocol):
-    """One event. It is shared by all subscribers who may see the same of it, so nobody changes it; what is derived from it, its encoded forms
-    above all, is made once and kept in `memo`, under a key of whoever derives it."""
+    """One event. It is shared by all subscribers with the same view of it, so it is not changed; what is derived from it, above all its encoded
+    forms, is made once and kept in `memo`, under a key of the code that derives it."""
 
     type: str
     id: Any
@@ -17,7 +17,7 @@ class Event(Protocol):
     memo: dict[Any, Any]
 
     def members(self, native: bool) -> dict[str, Any]:
-        """What is sent, in order. `native`: values have types of their own (dates, bytes), else they are as in JSON."""
+        """The members of the event as sent, in order. `native`: with Python types (dates, bytes), else as in JSON."""
 
     @property
     def size(self) -> int:
@@ -25,21 +25,21 @@ class Event(Protocol):
 
 
 class EndReason(Enum):
-    """Why an event source has no more. The value is the text for the client."""
+    """Why an event source has no more events. The value is the message for the client."""
 
     FINISHED = "The subscription was ended"
     REVOKED = "Access denied"  # the right to read is gone
-    NO_LOGIN = "Login required"  # ... and with it the user, or the user's credentials
+    NO_LOGIN = "Login required"  # the user or its credentials are gone
     TOO_SLOW = "The events were not taken fast enough"
-    DROPPED = "What was subscribed to does not exist any more"
+    DROPPED = "The subscribed table or attribute does not exist any more"
     FAILED = "Internal Server Error"
 
 
 class EventSource(Protocol):
-    """A subscription or a live query, seen by the one who sends its events to a client.
+    """A subscription or a live query, as seen by the protocol that sends its events to a client.
 
-    The consumer takes while it has room, and stops when it has none: what waits, waits here, and here it is bounded. An empty list means that
-    `on_ready` will be called when there is more.
+    The consumer takes events while it has room. Events wait in the source, where their number is bounded. An empty list means that `on_ready` is
+    called when there are more.
     """
 
     on_ready: Callable[[], None]  # set by the consumer before its first `take`; called on the loop, never inside `take`

@@ -1,23 +1,24 @@
-"""What a subscription gets before it is live: current records, events from the log (contract: realtime §1 rules 2 and 8).
+"""What a subscription reads before it is live: current records, events from the log (contract: realtime §1 rules 2 and 8).
 
 A subscription goes through stages, each of which puts events into its queue while there is room:
 
-    CurrentRecords     the records as they are, in key order, on one snapshot; or
-    PastEvents        some of the last events, found by going back in the log; then
-    LogReplay     the log from where that ended. At its end the subscription becomes live, or it is one that fell behind and comes back.
+    CurrentRecords  the records as they are, in key order, on one snapshot; or
+    PastEvents      some of the last events, found by reading the log backwards; then
+    LogReplay       the log from there on. At its end the subscription becomes live, or live again after it fell behind.
 
-Nothing is queued for a subscription that is not live, whatever happens meanwhile: the log has it. So a slow reader holds no memory, and from
-the LSN of the snapshot on nothing can be missing or come twice.
+No commits are queued for a subscription that is not live: the log has them. So a slow reader holds no memory, and from the LSN of the snapshot on
+no event can be missing or come twice.
 
-A snapshot that nobody reads for half a minute is taken away (`snapshots`), and where many are held already, none is kept over a turn: LMDB has
-room for so many readers. The rest is then read on another one, and the stage remembers up to which key which snapshot was read: of each record
+A snapshot that is not read for half a minute is closed (`store.snapshots`), and when many are held already, none is kept over a turn: LMDB has a
+limited number of readers. The rest is then read on another snapshot, and the stage records up to which key which snapshot was read: of each record
 only what is later than its snapshot follows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from itertools import chain
 from operator import itemgetter
@@ -39,14 +40,15 @@ from svc.store.values.records import lsn_of, version_of
 
 if TYPE_CHECKING:
     from svc.query.plan import AnyRows
-    from svc.realtime.subscription import Subscription
+    from svc.realtime.subscriber_group import SubscriberGroup
+    from svc.realtime.targets import Target
 
-STEP = 16  # records or entries between two looks at the clock
-LOG_BATCH = 200  # entries of the log that are looked at in one go
-COALESCE_ENTRIES = 2000  # entries among which several events of one record may become one
-MAX_SORTED_KEYS = 100_000  # of matching records that an index finds and that are sorted; of more, the table is read in its order
-MAX_HELD_SNAPSHOTS = 100  # snapshots held in the whole store, above which the records are read on a new one in each turn
-MAX_PAST_EVENTS = 1000  # events that are found by going back (realtime §1 rule 5)
+STEP = 16  # records or entries between two readings of the clock
+LOG_BATCH = 200  # log entries read at a time
+COALESCE_ENTRIES = 2000  # log entries within which events of one record are coalesced
+MAX_SORTED_KEYS = 100_000  # keys found through an index that are sorted; if there are more, the table is scanned in key order
+MAX_HELD_SNAPSHOTS = 100  # snapshots held in the whole store, above which each turn reads on a new one
+MAX_PAST_EVENTS = 1000  # events found by reading backwards (realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
 
@@ -54,8 +56,41 @@ Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
 class Progress(IntEnum):
     DONE = 0
     MORE = 1  # time was up
-    FULL = 2  # there is no room in the queue
-    HASTE = 3  # time was up, and it holds what is scarce: it goes on before others begin
+    FULL = 2  # the queue is full
+    URGENT = 3  # time was up, and it holds a scarce resource: it goes on before others begin
+
+
+class ChangeCache(Protocol):
+    def change(self, table: Table, entry: LogEntry, txn: Txn) -> Change: ...
+
+
+class ReplayingSubscription(Protocol):
+    """What stages need of a `Subscription`."""
+
+    table: Table
+    target: Target
+    group: SubscriberGroup
+    now: Callable[[], float]
+    stages: deque[Stage]
+
+    @property
+    def hub(self) -> ChangeCache: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    @property
+    def room(self) -> int: ...
+
+    def put(self, change: Change, coalesced: int = 1) -> None: ...
+
+    def put_current(self, change: Change, local_time: int | None) -> None: ...
+
+    def put_end_of_transaction(self) -> None: ...
+
+    def go_live(self, position: int) -> bool: ...
+
+    def finish(self, why: EndReason) -> None: ...
 
 
 class Stage(Protocol):
@@ -63,7 +98,7 @@ class Stage(Protocol):
         """Put events into the queue of the subscription, until it is full or the clock is at `end`."""
 
     def close(self) -> None:
-        """Let go of what it holds. Harmless when done."""
+        """Release what it holds. Harmless when done."""
 
 
 class CurrentRecords:
@@ -71,17 +106,17 @@ class CurrentRecords:
 
     __slots__ = ("_began", "_held", "_kept", "_keys", "_last", "_lsn", "_pairs", "_parts", "_rows", "_subscription", "_table", "_where")
 
-    def __init__(self, subscription: Subscription, table: Table, where: Filter | None, key_prefix: str | None) -> None:
+    def __init__(self, subscription: ReplayingSubscription, table: Table, where: Filter | None, key_prefix: str | None) -> None:
         self._subscription = subscription
         self._table = table
         self._where = None if where is None else (where, key_prefix)
         self._held: HeldSnapshot | None = None
         self._began = False
         self._pairs: Pairs | None = None
-        self._rows: AnyRows | None = None  # finds keys through an index
+        self._rows: AnyRows | None = None  # a query that finds keys through an index
         self._keys: list[bytes] = []
         self._last = b""  # stored key of the last record that was read
-        self._kept: Change | None = None  # not put into the queue yet: the last one is marked
+        self._kept: Change | None = None  # the record read last, not queued yet: the last one of all gets a position
         self._lsn = 0  # of the snapshot
         self._parts: list[tuple[bytes, int]] = []  # of earlier snapshots: (the stored key up to which it was read, LSN)
 
@@ -99,8 +134,8 @@ class CurrentRecords:
             if self._rows is not None or len(snapshots) < MAX_HELD_SNAPSHOTS:
                 self._held = snapshots.hold(database)
             else:
-                self._let_go()
-        return Progress.HASTE if self._rows is not None else progress
+                self._release_snapshot()
+        return Progress.URGENT if self._rows is not None else progress
 
     def close(self) -> None:
         self._pairs = None
@@ -116,7 +151,7 @@ class CurrentRecords:
             try:
                 return self._held.use()
             except SnapshotLost:
-                self._let_go()
+                self._release_snapshot()
         txn = self._table.database.snapshot()
         if not self._began:
             self._began = True
@@ -124,8 +159,8 @@ class CurrentRecords:
             self._begin(txn)
         return txn
 
-    def _let_go(self) -> None:
-        """The rest is read on another snapshot."""
+    def _release_snapshot(self) -> None:
+        """Close the snapshot: the rest is read on another one."""
         self.close()
         self._began = False
         if not self._last:
@@ -142,7 +177,7 @@ class CurrentRecords:
         where, key_prefix = self._where
         plan = plan_query(Query(where), self._table, txn, key_prefix=key_prefix)
         if isinstance(plan.access, KeyRange):
-            self._pairs = self._scan(txn)  # reads the table in its order anyway
+            self._pairs = self._scan(txn)  # reads the table in key order anyway
         else:
             self._rows = execute(plan, txn)
             self._keys = []
@@ -153,7 +188,7 @@ class CurrentRecords:
         return chain.from_iterable(table.scan(txn, low, high, behind=behind) for low, high in ranges)
 
     def _gather(self, txn: Txn, end: float) -> Progress:
-        """Find the keys of all that match: an index has them in its own order."""
+        """Find the keys of all matching records: an index has them in its own order."""
         now, rows, keys = self._subscription.now, self._rows, self._keys
         assert rows is not None
         while not rows.done:
@@ -174,12 +209,12 @@ class CurrentRecords:
 
     def _put(self, txn: Txn, end: float) -> Progress:
         subscription, table = self._subscription, self._table
-        audience = subscription.audience
+        group = subscription.group
         assert self._pairs is not None
         for count, (stored, raw) in enumerate(self._pairs, 1):
             self._last = stored
             key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
-            if audience.admits(raw) and (not audience.target.only_children or audience.target.covers(key)):
+            if group.admits(raw) and (not group.target.only_children or group.target.covers(key)):
                 if self._kept is not None:
                     subscription.put_current(self._kept, None)
                 self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))
@@ -190,7 +225,7 @@ class CurrentRecords:
         return Progress.DONE
 
     def _finish(self) -> None:
-        """From the last record on, a client that comes back may go on with the log: before, it has to begin anew."""
+        """The last record gets a position: a client that has it can resume from the log."""
         self.close()
         first = self._parts[0][1] if self._parts else self._lsn
         if self._kept is not None:
@@ -202,14 +237,14 @@ class CurrentRecords:
 class PastEvents:
     """The last `count` events of the target, oldest first, as far as they are behind the LSN `after` and later than `since`, in ms.
 
-    `instead`: what to do if there are more than `count`; None: the last ones are what is wanted. Leads to `LogReplay`.
+    `instead`: the stage that replaces this one if there are more than `count`; None: the last ones are read. Leads to `LogReplay`.
     """
 
     __slots__ = ("_after", "_at", "_chain", "_count", "_found", "_instead", "_next", "_since", "_start", "_subscription", "_table")
 
     def __init__(
         self,
-        subscription: Subscription,
+        subscription: ReplayingSubscription,
         table: Table,
         count: int,
         *,
@@ -223,11 +258,11 @@ class PastEvents:
         self._after = after
         self._since = since
         self._instead = instead
-        self._found: list[int] | None = None  # LSNs, newest first; None: not begun
-        self._start = 0  # newest LSN when it began
-        self._at = 0  # going back through the log: entries from here on have been looked at
-        self._chain = (0, 0)  # going back in the history of a record: LSNs to look at next
-        self._next: list[int] | None = None  # LSNs to put into the queue, the next one last
+        self._found: list[int] | None = None  # LSNs, newest first; None: not started
+        self._start = 0  # newest LSN at the start
+        self._at = 0  # reading the log backwards: entries from here on have been read
+        self._chain = (0, 0)  # reading the history of a record backwards: LSNs to read next
+        self._next: list[int] | None = None  # LSNs to queue, the next one last
 
     def read(self, end: float) -> Progress:
         table, subscription = self._table, self._subscription
@@ -235,7 +270,7 @@ class PastEvents:
         if self._found is None:
             self._begin(txn)
         if self._next is None:
-            if not (self._go_back(txn, end) if subscription.target.is_record else self._search(txn, end)):
+            if not (self._follow_chains(txn, end) if subscription.target.is_record else self._search_backwards(txn, end)):
                 return Progress.MORE
             found = self._found
             assert found is not None
@@ -256,7 +291,7 @@ class PastEvents:
         return Progress.DONE
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Holds no resources."""
 
     def _begin(self, txn: Txn) -> None:
         self._found = []
@@ -268,8 +303,8 @@ class PastEvents:
             raw = txn.get(storage_key(key), None, table.primary)
             self._chain = log.chain_ends(txn, table.number, key, None if raw is None else lsn_of(raw))
 
-    def _go_back(self, txn: Txn, end: float) -> bool:
-        """Follow both chains of the record; False if time was up."""
+    def _follow_chains(self, txn: Txn, end: float) -> bool:
+        """Follow both chains of the record backwards; False if time was up."""
         log = self._table.database.log
         while True:
             changed, noted = self._chain
@@ -286,8 +321,8 @@ class PastEvents:
             if self._subscription.now() >= end:
                 return False
 
-    def _search(self, txn: Txn, end: float) -> bool:
-        """Go back through the log; False if time was up."""
+    def _search_backwards(self, txn: Txn, end: float) -> bool:
+        """Read the log backwards; False if time was up."""
         table = self._table
         while True:
             entries, self._at, is_all = table.database.log.read_some(txn, table.number, self._at, LOG_BATCH, reverse=True)
@@ -300,12 +335,12 @@ class PastEvents:
                 return False
 
     def _take(self, entry: LogEntry, txn: Txn) -> bool:
-        """Note an entry that is told; True if that is enough."""
+        """Note an entry if it makes an event; True if enough are found."""
         found = self._found
         assert found is not None
         if self._since is not None and entry.version <= self._since:
             return True
-        if self._subscription.target.covers(entry.key) and self._subscription.audience.event(
+        if self._subscription.target.covers(entry.key) and self._subscription.group.event(
             self._subscription.hub.change(self._table, entry, txn)
         ):
             found.append(entry.lsn)
@@ -315,16 +350,15 @@ class PastEvents:
 class LogReplay:
     """The log behind the LSN `position`, up to its end, where the subscription becomes live.
 
-    `parts`: see the head of the module, LSNs by the stored key up to which they hold; `last_part`: LSN of the keys behind these. `since`: events
-    up to the LSN `until` are told only if they are later than this, in ms.
-    `coalesces`: of several events of a record only the last is told.
+    `parts`: snapshots the records were read on, as (stored key up to which, LSN); `last_part`: LSN for the keys behind these. `since`: events up to the
+    LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent.
     """
 
     __slots__ = ("_coalesces", "_last_part", "_parts", "_since", "_subscription", "_until", "position")
 
     def __init__(
         self,
-        subscription: Subscription,
+        subscription: ReplayingSubscription,
         position: int,
         *,
         parts: list[tuple[bytes, int]] | None = None,
@@ -339,7 +373,7 @@ class LogReplay:
         self._last_part = last_part
         self._since = since
         self._until = until
-        self._coalesces = coalesces and not subscription.audience.view.raw and not subscription.audience.view.transactions
+        self._coalesces = coalesces and not subscription.group.view.raw and not subscription.group.view.transactions
 
     def read(self, end: float) -> Progress:
         subscription = self._subscription
@@ -348,15 +382,15 @@ class LogReplay:
         txn = database.snapshot()
         first = database.log.first_lsn(txn)
         if self._since is not None:
-            self.position = max(self.position, min(first - 1, self._until))  # history goes as far back as the log does
+            self.position = max(self.position, min(first - 1, self._until))  # as far back as the log reaches
         if first > self.position + 1:
-            subscription.finish(EndReason.TOO_SLOW)  # retention has come past us: nobody can say what is missing
+            subscription.finish(EndReason.TOO_SLOW)  # retention has removed entries that were not read yet: what they were is unknown
             return Progress.DONE
         key = subscription.target.key if subscription.target.is_record else None
         while True:
-            told: list[tuple[Change, int] | None] = []
-            is_all = self._collect(txn, key, told, end)
-            for each in told:
+            events: list[tuple[Change, int] | None] = []
+            is_all = self._collect(txn, key, events, end)
+            for each in events:
                 if each is not None:
                     subscription.put(each[0], each[1])
             if is_all:
@@ -368,15 +402,15 @@ class LogReplay:
                 return Progress.MORE
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Holds no resources."""
 
-    def _collect(self, txn: Txn, key: bytes | None, told: list[tuple[Change, int] | None], end: float) -> bool:
-        """Look at the next entries, and note what is to be told, with the number of events it stands for; True at the end of the log."""
+    def _collect(self, txn: Txn, key: bytes | None, events: list[tuple[Change, int] | None], end: float) -> bool:
+        """Read the next entries, and append (change, number of events it replaces) to `events`; True at the end of the log."""
         subscription = self._subscription
-        hub, table, audience = subscription.hub, subscription.table, subscription.audience
-        covers = audience.target.covers
+        hub, table, group = subscription.hub, subscription.table, subscription.group
+        covers = group.target.covers
         log = table.database.log
-        last: dict[bytes, int] = {}  # key -> place in `told`
+        last: dict[bytes, int] = {}  # key -> index in `events`
         room = subscription.room
         for _ in range(COALESCE_ENTRIES // LOG_BATCH if self._coalesces else 1):
             entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOG_BATCH, key=key)
@@ -384,19 +418,19 @@ class LogReplay:
                 if not covers(entry.key) or not self._is_new(entry):
                     continue
                 change = hub.change(table, entry, txn)
-                if audience.event(change) is None:
+                if group.event(change) is None:
                     continue
-                stands_for = 1
+                coalesced = 1
                 if self._coalesces and entry.kind not in NOTES:
                     before = last.get(entry.key)
                     if before is not None:
-                        earlier = told[before]
+                        earlier = events[before]
                         assert earlier is not None
-                        stands_for += earlier[1]
+                        coalesced += earlier[1]
                         room += earlier[0].size
-                        told[before] = None
-                    last[entry.key] = len(told)
-                told.append((change, stands_for))
+                        events[before] = None
+                    last[entry.key] = len(events)
+                events.append((change, coalesced))
                 room -= change.size
             self.position = following - 1
             if is_all:

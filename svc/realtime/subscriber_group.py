@@ -1,11 +1,12 @@
-"""Those who see the same of the same: all subscriptions with one target, one condition and one view share their events.
+"""Subscriptions with the same target, condition and view form one group, and share their events.
 
-A write is looked at once for each audience it may concern, and what is left for each subscription is an append.
+A write is tested once for each group it may concern; what remains to be done for each subscription is an append to its queue.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import Protocol
 
 from svc.errors import Problem, QueryError
 from svc.query.functions import values_reader
@@ -14,25 +15,20 @@ from svc.query.nodes import Filter
 from svc.query.plan import Predicate
 from svc.query.resolve import resolve_where
 from svc.realtime.changes import Change, LogEvent, View, is_object
+from svc.realtime.event import EndReason
+from svc.realtime.limits import MAX_MISSED, MAX_WEIGHT, MIN_EVENT_WEIGHT
 from svc.realtime.targets import Target
 from svc.store import Table
 from svc.store.log.entries import MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.schema import TableDefinition
 from svc.store.values.records import encode
 
-if TYPE_CHECKING:
-    from svc.realtime.subscription import Subscription
-
-MIN_EVENT_WEIGHT = 1024  # that an event counts as, in bytes: so one limit bounds both bytes and number
-MAX_WEIGHT = 1 << 20  # of events that wait for a subscription
-MAX_MISSED = 10_000  # events, after which a subscription ends (realtime §1 rule 8)
-
-_TESTED = frozenset((PUT, PATCH, MESSAGE, RELOCATE))  # the others have no value, and always pass
-_NOTHING = encode({}, 0.0, 0, None)  # what a message that is no object is to a condition
+_TESTED = frozenset((PUT, PATCH, MESSAGE, RELOCATE))  # kinds of entries with a value: the others always pass
+_NOTHING = encode({}, 0.0, 0, None)  # conditions treat a message that is not an object as an empty record
 
 
 def event_predicate(where: Filter, table: Table) -> Predicate:
-    """The condition, if one record can tell whether it holds. Raises QueryError."""
+    """The resolved condition. Raises QueryError if it cannot be tested on one record alone."""
     predicate = resolve_where(where, table)
     if reads_others(predicate):
         raise QueryError(
@@ -42,8 +38,24 @@ def event_predicate(where: Filter, table: Table) -> Predicate:
     return predicate
 
 
+class Member(Protocol):
+    """What a group and the hub need of a `Subscription`. `weight`: bytes in `queue`. `missed`: events in the log that it has not got."""
+
+    queue: deque[LogEvent]
+    weight: int
+    waiting: bool
+    missed: int
+    ended: EndReason | None
+
+    def notify(self) -> None: ...
+
+    def fall_behind(self) -> None: ...
+
+    def finish(self, why: EndReason) -> None: ...
+
+
 class SubscriberGroup:
-    """`live`: gets events as they are committed. `behind`: reads them from the log, and is only told that there is one more."""
+    """`live`: members that get events as they are committed. `behind`: members that read them from the log; only the number of events is counted."""
 
     __slots__ = ("_definition", "_matches", "_names", "_values_of", "_where", "behind", "live", "members", "target", "unfinished", "view")
 
@@ -53,9 +65,9 @@ class SubscriberGroup:
         self.view = view
         self._where = where
         self.members = 0  # subscriptions
-        self.live: dict[Subscription, None] = {}
-        self.behind: dict[Subscription, None] = {}
-        self.unfinished: Change | None = None  # the last one told, of a transaction whose end is still to be told
+        self.live: dict[Member, None] = {}
+        self.behind: dict[Member, None] = {}
+        self.unfinished: Change | None = None  # the last one delivered, of a transaction whose end is still to be delivered
         self._compile()
 
     def _compile(self) -> None:
@@ -74,7 +86,7 @@ class SubscriberGroup:
         try:
             self._compile()
         except Problem:
-            self._matches = before  # an attribute is gone: records that still have it are judged as before
+            self._matches = before  # an attribute is gone: records that still have it are tested as before
             self._definition = self.view.table.definition
 
     def admits(self, raw: bytes) -> bool:
@@ -86,7 +98,7 @@ class SubscriberGroup:
         return self._matches(self._values_of(raw))
 
     def _admits(self, change: Change) -> bool:
-        """The same of a change: others have read the same values of it."""
+        """Whether a change satisfies the condition. Groups with conditions on the same attributes share the values read from it."""
         if self.view.table.definition is not self._definition:
             self._follow_definition()
         assert self._matches is not None
@@ -99,15 +111,15 @@ class SubscriberGroup:
         return self._matches(values)
 
     def event(self, change: Change, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
-        """What is to be told of a change of a record that the target may cover; None: nothing."""
+        """The event of a change that the target may cover; None: it does not concern the group."""
         if self.target.only_children and not self.target.covers(change.key):
             return None
         if self._matches is not None and change.kind in _TESTED and not self._admits(change):
             return None
         return change.event(self.view, begin_txn=begin_txn, coalesced=coalesced)
 
-    def spread(self, event: LogEvent, ready: list[Subscription], full: list[Subscription]) -> None:
-        """Give it to all. `ready` gets those who wait for something to come, `full` those who have, or have missed, too much."""
+    def deliver(self, event: LogEvent, ready: list[Member], full: list[Member]) -> None:
+        """Append an event to the queues of all members. `ready` gets the members that wait for events, `full` those with too much queued or missed."""
         size = event.size
         if size < MIN_EVENT_WEIGHT:
             size = MIN_EVENT_WEIGHT

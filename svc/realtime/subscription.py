@@ -1,10 +1,10 @@
-"""One subscription: its queue, and where what comes into it comes from (contract: realtime §1; applications §9).
+"""One subscription: its queue, and the source of its events (contract: realtime §1; applications §9).
 
-The states, and who puts events into the queue:
+The states, and what puts events into the queue:
 
-    READING    stages are left: `hub` lets them read, a slice at a time, while there is room
-    LIVE       no stage is left: the audience appends what is committed
-    BEHIND     too much was in the queue: it was forgotten. What comes is counted, and `LogReplay` reads it from the log when there is room again
+    READING    stages are left: the hub lets them read, a slice at a time, while there is room
+    LIVE       no stage is left: the group appends what is committed
+    BEHIND     the queue was too long and was dropped. Events are counted, and `LogReplay` reads them from the log when there is room again
     ended
 
     READING --end of the log--> LIVE --queue full--> BEHIND --end of the log--> LIVE
@@ -13,64 +13,81 @@ The states, and who puts events into the queue:
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.realtime.changes import Change, LogEvent
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
 from svc.realtime.history import LogReplay, Progress, Stage
-from svc.realtime.subscriber_group import MAX_MISSED, MAX_WEIGHT, MIN_EVENT_WEIGHT, SubscriberGroup
+from svc.realtime.limits import MAX_MISSED, MAX_REPLAY_EVENTS, MAX_REPLAY_WEIGHT, MIN_EVENT_WEIGHT
+from svc.realtime.subscriber_group import SubscriberGroup
 from svc.realtime.subscription_request import SubscriptionRequest
 
 if TYPE_CHECKING:
-    from svc.realtime.hub import Hub
     from svc.realtime.targets import Target
-    from svc.store import Table
+    from svc.store import Database, LogEntry, Table
+    from svc.store.env import Txn
 
-MAX_REPLAY_EVENTS = 100  # events from history that wait (realtime §1 rule 8)
-MAX_REPLAY_WEIGHT = MAX_WEIGHT // 2
+
+class SubscriptionHub(Protocol):
+    """What a subscription needs of `Hub`."""
+
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+
+    def schedule_read(self, subscription: Any) -> None: ...
+
+    def position(self, database: Database) -> int: ...
+
+    def has_delivered(self, database: Database, lsn: int) -> bool: ...
+
+    def change(self, table: Table, entry: LogEntry, txn: Txn) -> Change: ...
+
+    def remove_subscription(self, subscription: Any) -> None: ...
 
 
 class Subscription(DeliveryQueue):
-    """An `event.EventSource` of the events of a target, and of what is sent in between.
+    """An `event.EventSource` of the events of a target, and of the items that application code sends.
 
-    `queue`, `weight`, `waiting`, `missed` belong to `SubscriberGroup.spread` as well. `missed`: events that are in the log and not in the queue.
+    `queue`, `weight`, `waiting`, `missed` are also changed by `SubscriberGroup.deliver`. `missed`: events that are in the log and not in the queue.
     """
 
     __slots__ = (
-        "_given", "_live_from", "audience", "hub", "is_reading", "missed", "now", "queue", "request", "stages", "table", "target", "weight",
+        "_last_put", "_live_since", "group", "hub", "is_in_read_queue", "missed", "now", "queue", "request", "stages", "table", "target", "weight",
     )  # fmt: skip
 
-    def __init__(self, hub: Hub, request: SubscriptionRequest, audience: SubscriberGroup) -> None:
+    def __init__(self, hub: SubscriptionHub, request: SubscriptionRequest, group: SubscriberGroup) -> None:
         super().__init__(hub.loop)
         self.hub = hub
         self.request = request
-        self.audience = audience
+        self.group = group
         self.table: Table = request.table
-        self.target: Target = audience.target
+        self.target: Target = group.target
         self.now = hub.now
         self.queue: deque[LogEvent] = deque()
         self.weight = 0
         self.missed = 0
         self.stages: deque[Stage] = deque()
-        self.is_reading = False  # the hub has it in line
-        self._live_from = 0  # LSN behind which what is queued came from the audience
-        self._given: Change | None = None  # the last one put into the queue, of a transaction whose end is still to be told
+        self.is_in_read_queue = False  # it is in the read queue of the hub
+        self._live_since = 0  # LSN behind which queued events came from the group
+        self._last_put: Change | None = None  # the last one queued, of a transaction whose end is still to be queued
 
     def __repr__(self) -> str:
         state = "ended" if self.ended else "reading" if self.stages else "live"
         return f"<Subscription to {self.table!r}, {state}, {len(self.queue)} queued>"
 
-    # -- what a consumer calls
+    # -- called by the consumer
 
     def take(self, limit: int) -> list[Any]:
-        """See `EventSource`. Besides events it gives the items that `send` was called with."""
+        """See `EventSource`. Besides events it returns the items that `send` was called with."""
         if self._sent:
             return self._take_mixed(limit)
         queue = self.queue
         if not queue:
-            self._want_more()
+            self._wait_for_more()
             return []
         if len(queue) <= limit:
             events = list(queue)
@@ -80,18 +97,18 @@ class Subscription(DeliveryQueue):
             events = [queue.popleft() for _ in range(limit)]
             for event in events:
                 self.weight -= max(event.size, MIN_EVENT_WEIGHT)
-        if self.stages and self.has_room:
-            self.hub.read_soon(self)
+        if self.stages and self.wants_more:
+            self.hub.schedule_read(self)
         return events
 
-    def _want_more(self) -> None:
+    def _wait_for_more(self) -> None:
         if self.ended is None:
             self.waiting = True
             if self.stages:
-                self.hub.read_soon(self)
+                self.hub.schedule_read(self)
 
     def _take_mixed(self, limit: int) -> list[Any]:
-        """The same with items in between."""
+        """Take events, and the items sent between them."""
         found: list[Any] = []
         queue, sent = self.queue, self._sent
         while len(found) < limit:
@@ -104,26 +121,26 @@ class Subscription(DeliveryQueue):
             else:
                 break
         if not found:
-            self._want_more()
-        elif self.stages and self.has_room:
-            self.hub.read_soon(self)
+            self._wait_for_more()
+        elif self.stages and self.wants_more:
+            self.hub.schedule_read(self)
         return found
 
     def _is_past(self, lsn: int) -> bool:
-        """Whether no event up to this LSN is to come any more."""
+        """Whether no more events up to this LSN follow."""
         if not self.stages or self.ended is not None:
             return True
         stage = self.stages[0]
         return type(stage) is LogReplay and stage.position >= lsn
 
-    def _place(self) -> int:
+    def _send_position(self) -> int:
         return self.hub.position(self.table.database)
 
-    # -- what stages call
+    # -- called by stages
 
     @property
-    def has_room(self) -> bool:
-        """Whether it is worth while to read more."""
+    def wants_more(self) -> bool:
+        """Whether the queue is short enough to read more."""
         return len(self.queue) < MAX_REPLAY_EVENTS // 2 and self.weight < MAX_REPLAY_WEIGHT
 
     @property
@@ -135,52 +152,52 @@ class Subscription(DeliveryQueue):
         """Bytes."""
         return MAX_REPLAY_WEIGHT - self.weight
 
-    def put(self, change: Change, stands_for: int = 1) -> None:
-        """A change from the log, if it concerns us."""
-        audience = self.audience
+    def put(self, change: Change, coalesced: int = 1) -> None:
+        """Queue a change from the log, if it concerns the subscription."""
+        group = self.group
         begins = False
-        if audience.view.transactions:
-            begins = self._given is None or self._given.transaction != change.transaction
-        event = audience.event(change, begin_txn=begins, coalesced=stands_for)
+        if group.view.transactions:
+            begins = self._last_put is None or self._last_put.transaction != change.transaction
+        event = group.event(change, begin_txn=begins, coalesced=coalesced)
         if event is None:
             return
         if begins:
             self.put_end_of_transaction()
-        if audience.view.transactions:
-            self._given = change
-        self.missed = max(self.missed - stands_for, 0)
+        if group.view.transactions:
+            self._last_put = change
+        self.missed = max(self.missed - coalesced, 0)
         self._append(event)
 
     def put_current(self, change: Change, local_time: int | None) -> None:
-        """A record as it is now. `local_time`: from where to go on when it has been handled; None: there is no such position yet."""
-        self._append(change.snapshot_event(self.audience.view, local_time))
+        """Queue a current record. `local_time`: the log position to resume from behind it; None: there is none yet."""
+        self._append(change.snapshot_event(self.group.view, local_time))
 
     def put_end_of_transaction(self) -> None:
-        """What was put last ends its transaction."""
-        if self._given is not None:
-            self._append(self._given.end(self.audience.view))
+        """Queue the end of the transaction of the event queued last."""
+        if self._last_put is not None:
+            self._append(self._last_put.end(self.group.view))
             self.missed = max(self.missed - 1, 0)
-            self._given = None
+            self._last_put = None
 
     def _append(self, event: LogEvent) -> None:
         self.queue.append(event)
         self.weight += max(event.size, MIN_EVENT_WEIGHT)
 
     def go_live(self, position: int) -> bool:
-        """Everything up to this LSN is in the queue, and that was the end of the log: True if the audience takes over from here."""
-        if not self.hub.has_told(self.table.database, position) or self.ended is not None:
+        """Everything up to this LSN, the end of the log, is queued. True if the subscription is live now."""
+        if not self.hub.has_delivered(self.table.database, position) or self.ended is not None:
             return False
-        audience = self.audience
-        audience.behind.pop(self, None)
-        audience.live[self] = None
+        group = self.group
+        group.behind.pop(self, None)
+        group.live[self] = None
         self.missed = 0
-        self._live_from = position
+        self._live_since = position
         return True
 
-    # -- what the hub calls
+    # -- called by the hub
 
     def read(self, end: float) -> Progress:
-        """Go through the stages, until the queue is full or the clock is at `end`."""
+        """Let the stages read, until the queue is full or the clock is at `end`."""
         while self.stages and self.ended is None:
             stage = self.stages[0]
             progress = stage.read(end)
@@ -193,46 +210,46 @@ class Subscription(DeliveryQueue):
         return Progress.DONE
 
     @property
-    def has_something(self) -> bool:
+    def has_events(self) -> bool:
         return bool(self.queue or self.ended is not None or (self._sent and self._is_past(self._sent[0][0])))
 
     def fall_behind(self) -> None:
-        """Too much waits in the queue: forget it, and read the log when there is room. What was queued before it became live stays: it is little,
-        and the log does not have it."""
-        queue, audience = self.queue, self.audience
-        kept = sum(event.change.lsn <= self._live_from for event in queue)
+        """The queue is too long: drop it, and read the log when there is room. Events queued before it became live stay: they are few, and the log
+        does not have them."""
+        queue, group = self.queue, self.group
+        kept = sum(event.change.lsn <= self._live_since for event in queue)
         first = queue[kept]
         change = first.change
-        self._given = None
-        if audience.view.transactions:
+        self._last_put = None
+        if group.view.transactions:
             if first.type == "end_txn":
-                self._given = change
+                self._last_put = change
             elif not first.begin_txn:
-                self._given = change  # of the same transaction as the event before it
+                self._last_put = change  # of the same transaction as the event before it
         position = change.lsn if first.type == "end_txn" else change.lsn - 1
         self.missed = len(queue) - kept
         while len(queue) > kept:
             queue.pop()
         self.weight = sum(max(event.size, MIN_EVENT_WEIGHT) for event in queue)
-        audience.live.pop(self, None)
-        audience.behind[self] = None
+        group.live.pop(self, None)
+        group.behind[self] = None
         self.stages.append(LogReplay(self, position, coalesces=True))
         if self.missed > MAX_MISSED:
             self.finish(EndReason.TOO_SLOW)
         elif self.waiting:
-            self.hub.read_soon(self)
+            self.hub.schedule_read(self)
 
-    def see_as(self, audience: SubscriberGroup) -> None:
-        """The rights have changed: what waits is seen in the new way too."""
-        before, self.audience = self.audience, audience
+    def move_to_group(self, group: SubscriberGroup) -> None:
+        """The rights have changed: queued events are shown in the new view too."""
+        before, self.group = self.group, group
         if self in before.live:
             del before.live[self]
-            audience.live[self] = None
+            group.live[self] = None
         elif self in before.behind:
             del before.behind[self]
-            audience.behind[self] = None
+            group.behind[self] = None
         for at, event in enumerate(self.queue):
-            self.queue[at] = event.seen_as(audience.view)
+            self.queue[at] = event.with_view(group.view)
 
     def finish(self, why: EndReason) -> None:
         """End it, once."""
@@ -241,10 +258,10 @@ class Subscription(DeliveryQueue):
         for stage in self.stages:
             stage.close()
         self.stages.clear()
-        self.hub.forget(self)
+        self.hub.remove_subscription(self)
         super().finish(why)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _drop_items(self) -> None:
+        super()._drop_items()
         self.queue.clear()
         self.weight = 0

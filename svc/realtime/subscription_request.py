@@ -1,4 +1,4 @@
-"""What somebody wants to subscribe to (contract: realtime §1, applications §9)."""
+"""The options of a subscription (contract: realtime §1, applications §9)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from svc.store.values.keys import Key
 
 @dataclass(slots=True)
 class SubscriptionRequest:
-    """The target is the record `key`, the keys that begin with the text `prefix` ("a/b/"), or without either the whole table.
+    """The target is the record `key`, the keys that begin with the string `prefix` ("a/b/"), or without either the whole table.
 
     `include_descendants`: besides the record `key`, all below it. `only_children`: those one level below the target, and not the target.
 
     What comes first is one of: events from the log, if `after` (an LSN: those behind it), `start_time` (ms: those later than that) or
     `previous_count` (that many, the last ones) is given; nothing, with `omit_current`; else the current records.
 
-    `raw_events`: patches as they are, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
-    event follows the last. `check_rights` False: application code subscribes, or has its own idea of who may. `allow_full_scan`: the current
+    `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
+    event follows the last. `check_rights` False: application code subscribes, or checks rights itself. `allow_full_scan`: the current
     records need no index to be found (http §6.6).
     """
 

@@ -1,14 +1,14 @@
-"""What a subscription is about, and who is concerned by a key (contract: realtime §1 rule 1, applications §9).
+"""Targets of subscriptions, and the index that finds the targets of a key (contract: realtime §1 rule 1, applications §9).
 
-    target                        concerned by
+    target                        covers
     a record                      its key
     a record and what is below    its key, and the keys below
-    what is below a prefix        text keys that begin with "a/b/"; with @splitSegments the longer lists that begin with a, b
-    a table                       every key, and what is said of the table as a whole
+    what is below a prefix        string keys that begin with "a/b/"; with @splitSegments the longer lists that begin with a, b
+    a table                       every key, and entries about the table as a whole
 
 With `only_children` only keys one level below, and not the target itself.
 
-A write asks `TargetIndex.concerned` once. It looks up the key, and one prefix for each level of the key: what it costs does not depend on how many
+A write asks `TargetIndex.find` once. It looks up the key, and one prefix for each level of the key: what it costs does not depend on how many
 subscriptions there are to other records.
 """
 
@@ -26,67 +26,67 @@ from svc.store.values.keys import after, decode_key, encode_primary, list_prefix
 
 T = TypeVar("T")
 
-Beginning = str | tuple[Any, ...]  # of the keys below something
+KeyPrefix = str | tuple[Any, ...]  # of the keys below something
 Range = tuple[bytes | None, bytes | None]  # of encoded keys, from (inclusive) to (exclusive)
 
 
 class Target:
-    """`key`: encoded, None if no single record is meant. `beginning`: of the keys below, None if none are; with neither it is the whole table.
+    """`key`: encoded, None if no single record is meant. `prefix`: of the keys below, None if no keys below are meant; with neither it is the whole table.
 
-    Equal targets are one target: they are keys of what is shared.
+    Equal targets share one group of subscriptions.
     """
 
-    __slots__ = ("_hash", "beginning", "key", "only_children")
+    __slots__ = ("_hash", "key", "only_children", "prefix")
 
-    def __init__(self, key: bytes | None, beginning: Beginning | None, only_children: bool = False) -> None:
+    def __init__(self, key: bytes | None, prefix: KeyPrefix | None, only_children: bool = False) -> None:
         self.key = key
-        self.beginning = beginning
+        self.prefix = prefix
         self.only_children = only_children
-        self._hash = hash((key, beginning, only_children))
+        self._hash = hash((key, prefix, only_children))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Target and (self.key, self.beginning, self.only_children) == (other.key, other.beginning, other.only_children)
+        return type(other) is Target and (self.key, self.prefix, self.only_children) == (other.key, other.prefix, other.only_children)
 
     @property
     def is_table(self) -> bool:
-        return self.key is None and self.beginning is None
+        return self.key is None and self.prefix is None
 
     @property
     def is_record(self) -> bool:
         """Whether it is one record and nothing else."""
-        return self.key is not None and self.beginning is None
+        return self.key is not None and self.prefix is None
 
     def ranges(self) -> list[Range]:
-        """Where its records are, in key order."""
+        """The key ranges of its records, in key order."""
         if self.is_table:
             return [(None, None)]
         found: list[Range] = []
         if self.key is not None:
             found.append((self.key, after(self.key)))
-        if self.beginning is not None:
-            found.append(_range_below(self.beginning))
+        if self.prefix is not None:
+            found.append(_range_below(self.prefix))
         return found
 
     def covers(self, key: bytes) -> bool:
-        """Whether it is about this key; b"": about what is said of the table as a whole."""
+        """Whether it covers this key; b"": an entry about the table as a whole."""
         if self.is_table:
             return not self.only_children or (bool(key) and is_child(decode_key(key), None))
         if key == self.key:
             return True
-        if self.beginning is None or not key:
+        if self.prefix is None or not key:
             return False
-        low, high = _range_below(self.beginning)
-        return low <= key < high and (not self.only_children or is_child(decode_key(key), self.beginning))
+        low, high = _range_below(self.prefix)
+        return low <= key < high and (not self.only_children or is_child(decode_key(key), self.prefix))
 
 
-def _range_below(beginning: Beginning) -> tuple[bytes, bytes]:
-    return prefix_range(beginning) if isinstance(beginning, str) else list_prefix_range(beginning)
+def _range_below(prefix: KeyPrefix) -> tuple[bytes, bytes]:
+    return prefix_range(prefix) if isinstance(prefix, str) else list_prefix_range(prefix)
 
 
-def is_child(key: Any, beginning: Beginning | None) -> bool:
+def is_child(key: Any, prefix: KeyPrefix | None) -> bool:
     """Whether a key is one level below; None: below the table.
 
     >>> is_child("a/b", "a/"), is_child("a/b/c", "a/"), is_child("a/", "a/"), is_child(("a", 1), ("a",)), is_child(("a", 1, 2), ("a",))
@@ -95,17 +95,17 @@ def is_child(key: Any, beginning: Beginning | None) -> bool:
     (True, False, True, False)
     """
     if isinstance(key, tuple):
-        return isinstance(beginning, tuple) and len(key) == len(beginning) + 1
-    if isinstance(key, str) and not isinstance(beginning, tuple):
-        rest = key if beginning is None else key[len(beginning) :]
-        return "/" not in rest and bool(rest or beginning is None)
-    return beginning is None
+        return isinstance(prefix, tuple) and len(key) == len(prefix) + 1
+    if isinstance(key, str) and not isinstance(prefix, tuple):
+        rest = key if prefix is None else key[len(prefix) :]
+        return "/" not in rest and bool(rest or prefix is None)
+    return prefix is None
 
 
-def beginnings(key: Any) -> Iterator[Beginning]:
-    """What a key is below of, from the top.
+def key_prefixes(key: Any) -> Iterator[KeyPrefix]:
+    """The prefixes that a key is below of, from the shortest.
 
-    >>> list(beginnings("a/b/c")), list(beginnings(("a", 1, "c"))), list(beginnings(5)), list(beginnings("a/"))
+    >>> list(key_prefixes("a/b/c")), list(key_prefixes(("a", 1, "c"))), list(key_prefixes(5)), list(key_prefixes("a/"))
     (['a/', 'a/b/'], [('a',), ('a', 1)], [], ['a/'])
     """
     if isinstance(key, str):
@@ -124,7 +124,7 @@ def target_of(request: SubscriptionRequest) -> Target:
     children = request.only_children
     if request.key is not None:
         if request.prefix is not None:
-            raise ClientError("A subscription is to a record or to what is below a prefix, not to both")
+            raise ClientError("A subscription is to a record or to the keys below a prefix, not to both")
         key = encode_primary(request.key)
         if not children and not request.include_descendants:
             return Target(key, None)
@@ -139,56 +139,56 @@ def target_of(request: SubscriptionRequest) -> Target:
     return Target(None, value, children)
 
 
-def _below(key: Any, table: Table) -> Beginning:
+def _below(key: Any, table: Table) -> KeyPrefix:
     if table.definition.split_segments:
         return key if isinstance(key, tuple) else (key,)
     return f"{key}/"
 
 
 class TargetIndex(Generic[T]):
-    """Things by their target: those of one table."""
+    """Items by their target, of one table."""
 
-    __slots__ = ("_all", "_by_beginning", "_by_key")
+    __slots__ = ("_all", "_by_key", "_by_prefix")
 
     def __init__(self) -> None:
         self._all: list[T] = []
         self._by_key: dict[bytes, list[T]] = {}
-        self._by_beginning: dict[Beginning, list[T]] = {}
+        self._by_prefix: dict[KeyPrefix, list[T]] = {}
 
-    def add(self, target: Target, thing: T) -> None:
+    def add(self, target: Target, item: T) -> None:
         if target.is_table:
-            self._all.append(thing)
+            self._all.append(item)
         if target.key is not None:
-            self._by_key.setdefault(target.key, []).append(thing)
-        if target.beginning is not None:
-            self._by_beginning.setdefault(target.beginning, []).append(thing)
+            self._by_key.setdefault(target.key, []).append(item)
+        if target.prefix is not None:
+            self._by_prefix.setdefault(target.prefix, []).append(item)
 
-    def remove(self, target: Target, thing: T) -> None:
+    def remove(self, target: Target, item: T) -> None:
         if target.is_table:
-            self._all.remove(thing)
+            self._all.remove(item)
         if target.key is not None:
-            _remove(self._by_key, target.key, thing)
-        if target.beginning is not None:
-            _remove(self._by_beginning, target.beginning, thing)
+            _remove(self._by_key, target.key, item)
+        if target.prefix is not None:
+            _remove(self._by_prefix, target.prefix, item)
 
     def __bool__(self) -> bool:
-        return bool(self._all or self._by_key or self._by_beginning)
+        return bool(self._all or self._by_key or self._by_prefix)
 
-    def concerned(self, key: bytes) -> list[T]:
-        """Those whose target may cover this key: all but `only_children` has been looked at. Not to be changed."""
+    def find(self, key: bytes) -> list[T]:
+        """The items whose target may cover this key: everything but `only_children` is tested. The list is not to be changed."""
         by_key = self._by_key.get(key)
-        if not self._by_beginning or not key:
+        if not self._by_prefix or not key:
             return self._all if by_key is None else [*self._all, *by_key]
         found = [*self._all, *(by_key or ())]
-        for beginning in beginnings(decode_key(key)):
-            below = self._by_beginning.get(beginning)
+        for prefix in key_prefixes(decode_key(key)):
+            below = self._by_prefix.get(prefix)
             if below is not None:
                 found += below
         return found
 
 
-def _remove(index: dict[Any, list[T]], place: Any, thing: T) -> None:
-    things = index[place]
-    things.remove(thing)
-    if not things:
-        del index[place]
+def _remove(index: dict[Any, list[T]], key: Any, item: T) -> None:
+    items = index[key]
+    items.remove(item)
+    if not items:
+        del index[key]

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query.nodes import Comparator, Condition, Select, SelectItem
-from svc.realtime import commit_feed, history, hub, subscriber_group, subscription
+from svc.realtime import commit_feed, history, hub, resume, subscriber_group, subscription
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
 from svc.realtime.hub import Hub
@@ -182,6 +182,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             (subscriber_group, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "MIN_EVENT_WEIGHT": 4096}),
             (subscription, {"MIN_EVENT_WEIGHT": 4096, "MAX_REPLAY_EVENTS": 3, "MAX_REPLAY_WEIGHT": 5 * 4096, "MAX_MISSED": MAX_MISSED}),
             (hub, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "SLICE": 4.0, "MAX_PAST_EVENTS": 4, "CACHED_CHANGES": 3}),
+            (resume, {"MAX_PAST_EVENTS": 4}),
             (commit_feed, {"ENTRIES_PER_BATCH": 10, "SLICE": 3.0}),
             (history, {"LOG_BATCH": 3, "COALESCE_ENTRIES": 9, "MAX_SORTED_KEYS": 2, "STEP": 2}),
         ):
@@ -640,7 +641,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 assert len(got) == len(expected)
             return
         left = dict.fromkeys(got_key(told) for told in got)
-        stands_for = {event.local_time: event.coalesced for event in events}
+        coalesced = {event.local_time: event.coalesced for event in events}
         assert list(left) == [got_key(told) for told in expected if got_key(told) in left], "in order, none twice"
         assert len(left) == len(got)
         by_lsn = {told[3]: told for told in expected}
@@ -649,11 +650,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         newest = got[-1][3]
         for kind, key, _, lsn, _ in expected:
             place = (type(key), key)
-            if lsn in stands_for:
+            if lsn in coalesced:
                 if kind in ("message", "invalidate"):
-                    assert stands_for[lsn] == 1
+                    assert coalesced[lsn] == 1
                 else:
-                    assert stands_for[lsn] == missing.pop(place, 0) + 1
+                    assert coalesced[lsn] == missing.pop(place, 0) + 1
             else:
                 assert finished is False or kind not in ("message", "invalidate")
                 if lsn > newest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.realtime.changes import after_of
+from svc.realtime.changes import record_after
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
@@ -52,7 +52,7 @@ def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) ->
     if last.kind == PUT:
         after = last.value
     elif txn is not None and last.kind == PATCH:
-        after = after_of(table, last, txn)
+        after = record_after(table, last, txn)
     elif txn is not None and last.kind == INVALIDATE:
         after = txn.get(storage_key(last.key), None, table.primary)
     if after is not None and _has_expired(after, last.wall_ms):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import SnapshotLost
 from svc.realtime.event import EndReason
+from svc.realtime.limits import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_RESETS
 from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent, Snapshot
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.realtime")
 
-MAX_QUEUED = 10_000  # events that wait for one client (realtime §1, rule 8)
-MAX_QUEUED_BYTES = 16 << 20
-MAX_RESETS = 4  # after each other without a whole snapshot taken: the client is too slow
 
 TOO_SLOW = "The events were not taken fast enough"
 NOT_READ = "The snapshot was not read fast enough"

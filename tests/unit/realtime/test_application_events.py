@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from svc.realtime.application_events import MAX_SENT, ApplicationEvents
+from svc.realtime.application_events import ApplicationEvents
 from svc.realtime.event import EndReason
+from svc.realtime.limits import MAX_SENT
 
 
 class Consumer:

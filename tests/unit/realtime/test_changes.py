@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from svc.query.nodes import Select, SelectItem
-from svc.realtime.changes import Change, LogEvent, View, after_of
+from svc.realtime.changes import Change, LogEvent, View, record_after
 from svc.store import LogEntry, Table
 from svc.store.log.entries import EXPIRE, RELOCATE
 from svc.store.schema import Attribute, TableDefinition
@@ -129,7 +129,7 @@ def test_only_what_may_be_read_is_shown(scene: Scene) -> None:
     shown = [members(scene, lsn, View(table, visible=narrow))[2] for lsn in (1, 2, 3, 4)]
     assert shown == [{"a": 1, "id": "a"}, {"a": 1, "id": "a", "b": 1}, {"a": 5}, "all"]
     assert members(scene, 2, View(table, visible=narrow, raw=True))[2] == {"b": 1}
-    found = event(scene, 1).seen_as(View(table, visible=narrow))
+    found = event(scene, 1).with_view(View(table, visible=narrow))
     assert found.value == {"a": 1, "id": "a"} and found.local_time == 1
 
 
@@ -178,7 +178,7 @@ def quiet(scene: Scene) -> Table:
 
 
 def after(scene: Scene, table: Table, lsn: int) -> Any:
-    raw = after_of(table, entry(scene, lsn), scene.database.snapshot())
+    raw = record_after(table, entry(scene, lsn), scene.database.snapshot())
     return None if raw is None else decode(raw)
 
 

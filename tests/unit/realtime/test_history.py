@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from svc.query.nodes import Comparator, Condition
-from svc.realtime import history, hub, subscription
+from svc.realtime import history, resume, subscription
 from svc.realtime.history import LogReplay
 from tests.support.scene import Scene
 
@@ -101,7 +101,7 @@ def test_closing_lets_go_of_the_snapshot(scene: Scene, small: None) -> None:
 
 
 def test_a_long_history_of_a_record_is_read_from_the_log(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "MAX_PAST_EVENTS", 3)
+    monkeypatch.setattr(resume, "MAX_PAST_EVENTS", 3)
     for number in range(8):
         scene.put("a" if number % 4 else "b", a=number)
     assert [event.local_time for event in scene.take(scene.subscribe(key="a", after=5))] == [6, 7, 8]

@@ -389,5 +389,5 @@ def test_removed_entries_of_a_sibling_end_what_is_live(scene: Scene) -> None:
     scene.put("a")
     entries = entry_lists.pop()
     entries[0].lsn += 5
-    scene.hub._told(scene.database, entries)
+    scene.hub._committed(scene.database, entries)
     assert live.ended is EndReason.TOO_SLOW and reading.ended is None

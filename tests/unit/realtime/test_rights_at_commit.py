@@ -73,7 +73,7 @@ class World(Scene):
 
     def all(self) -> dict[str, list[Any]]:
         """What everybody is told, by name."""
-        self.feed._watch()  # as it does about every 20 ms, for siblings
+        self.feed._poll()  # as it does about every 20 ms, for siblings
         self.settle()
         found: dict[str, list[Any]] = {}
         for name, source in self.sources.items():

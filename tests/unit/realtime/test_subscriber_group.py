@@ -20,11 +20,11 @@ def is_a(value: Any) -> Filter:
     return Condition(("a",), Comparator.EQUALS, value)
 
 
-def admitted(scene: Scene, audience: SubscriberGroup) -> list[int]:
+def admitted(scene: Scene, group: SubscriberGroup) -> list[int]:
     """The LSNs of the changes that it is told."""
     log, snapshot = scene.database.log, scene.database.snapshot()
     changes = [Change(scene.table, entry, snapshot) for entry in log.read(snapshot)]
-    return [change.lsn for change in changes if audience.event(change) is not None]
+    return [change.lsn for change in changes if group.event(change) is not None]
 
 
 def test_the_value_decides_where_there_is_one(scene: Scene) -> None:
@@ -50,13 +50,13 @@ def test_the_condition_follows_the_definition(scene: Scene) -> None:
     name = Attribute("double", computed_from="a * 2", indexed=True)
     table: Table = scene.database.define_table(TableDefinition("Note", attributes=(*NOTE.attributes, name)))
     scene.put("a", a=2)
-    audience = SubscriberGroup(EVERYTHING, Condition(("double",), Comparator.EQUALS, 4), View(table))
-    assert admitted(scene, audience) == [1]
+    group = SubscriberGroup(EVERYTHING, Condition(("double",), Comparator.EQUALS, 4), View(table))
+    assert admitted(scene, group) == [1]
     changed = Attribute("double", computed_from="a * 4", indexed=True)
     scene.database.define_table(TableDefinition("Note", attributes=(*NOTE.attributes, changed)))
-    assert admitted(scene, audience) == []
+    assert admitted(scene, group) == []
     scene.database.define_table(NOTE)
-    assert admitted(scene, audience) == [] and admitted(scene, audience) == [], "judged as before"
+    assert admitted(scene, group) == [] and admitted(scene, group) == [], "judged as before"
 
 
 def test_what_one_record_cannot_tell_is_refused(scene: Scene) -> None:

@@ -100,7 +100,7 @@ def test_the_index_finds_all_whom_a_key_concerns(some: list[Target], data: st.Da
     left = [number for number in range(len(some)) if number not in removed]
     assert bool(index) is bool(left)
     for key in KEYS:
-        concerned = index.concerned(encoded(key))
+        concerned = index.find(encoded(key))
         assert len(concerned) == len(set(concerned))
         covering = [number for number in left if some[number].covers(encoded(key))]
         assert set(covering) <= set(concerned)
