@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from svc.query.nodes import Comparator, Condition
-from svc.realtime import history, resume, subscription
+from svc.realtime import history, hub, resume, subscription
 from svc.realtime.history import LogReplay
 from tests.support.scene import Scene
 
