@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-import inspect
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc import __version__
@@ -22,6 +21,7 @@ from svc.http.media_types import media_type_of, parameters_of
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
 from svc.logs.redact import redacted
+from svc.loop import then
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
 from svc.operations.openapi import operations_document
@@ -147,10 +147,7 @@ class OperationsEndpoint:
         if not self._is_ready():
             raise Overloaded("svc is stopping")
         body = self._body(request)
-        return self._operate_later(request, body) if inspect.isawaitable(body) else self._perform(request, body)
-
-    async def _operate_later(self, request: Request, body: Awaitable[Any]) -> Any:
-        return self._perform(request, await body)
+        return then(body, lambda body: self._perform(request, body))
 
     def _perform(self, request: Request, body: Any) -> Any:
         _, row = self._operations.find(body)
@@ -164,32 +161,14 @@ class OperationsEndpoint:
         call = self._operations.prepare(body, user_of(request), request)
         if call.operation.logged and self._logger.is_enabled("info"):
             self._logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
-        result = self._operations.run(call)
-        if inspect.isawaitable(result):
-            return self._finish_later(request, call, result)
-        return self._finish(request, call, result)
+        return then(self._operations.run(call), lambda result: self._respond(request, call, result))
 
-    async def _finish_later(self, request: Request, call: Call, result: Awaitable[Any]) -> Any:
-        return self._finish(request, call, await result)
-
-    def _finish(self, request: Request, call: Call, result: Any) -> Any:
-        """The answer; the dispatcher holds it back until what was written is on the disk."""
+    def _respond(self, request: Request, call: Call, result: Any) -> Any:
+        """The response, or an awaitable of it; the dispatcher holds it back until the writes of the call are on disk."""
         if call.transaction is not None:
             request.transaction = call.transaction
-        if result is None:
-            result = {}
-        answer = self._responses.answer(request, _TARGET, result)
-        if inspect.isawaitable(answer):
-            return self._complete_later(request, call, answer)
-        return self._complete(request, call, answer)
-
-    async def _complete_later(self, request: Request, call: Call, answer: Awaitable[Response]) -> Response:
-        return self._complete(request, call, await answer)
-
-    def _complete(self, request: Request, call: Call, response: Response) -> Response:
-        if call.operation.closes:
-            response.pairs.append(("Connection", "close"))
-        return response
+        response = self._responses.answer(request, _TARGET, {} if result is None else result)
+        return then(response, _closing) if call.operation.closes else response
 
     # --- bodies ----------------------------------------------------------------------------------------------------------------------
 
@@ -210,15 +189,12 @@ class OperationsEndpoint:
         coding = request.block.fields.get("content-encoding")
         if coding is not None and not request.is_decoded:
             content = self._decoder.decode(coding, request.content, ANONYMOUS_BODY if _is_anonymous(request) else None)
-            if not isinstance(content, bytes):
-                return self._uncoded(request, content)
-            request.content, request.is_decoded = content, True
+            return then(content, lambda content: self._decoded_body(request, content))
         return self._value(request, media_type or "application/json", content_type)
 
-    async def _uncoded(self, request: Request, content: Awaitable[bytes]) -> Any:
-        request.content, request.is_decoded = await content, True
-        value = self._body(request)
-        return await value if inspect.isawaitable(value) else value
+    def _decoded_body(self, request: Request, content: bytes) -> Any:
+        request.content, request.is_decoded = content, True
+        return self._body(request)
 
     def _value(self, request: Request, media_type: str, content_type: str | None) -> Any:
         reader = self._types.reader(media_type)
@@ -268,6 +244,11 @@ class OperationsEndpoint:
         if request.user is None:
             raise AccessViolation(None)
         return _json(operations_document(f"{request.scheme}://{request.host}" if request.host else "/"))
+
+
+def _closing(response: Response) -> Response:
+    response.pairs.append(("Connection", "close"))
+    return response
 
 
 def _require_super_user(request: Request) -> None:

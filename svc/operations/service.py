@@ -13,6 +13,7 @@ from svc.auth.roles import ALL_RIGHTS, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, ValidationError
 from svc.http.row_stream import QueryExecution
+from svc.loop import then
 from svc.messages import Request
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
@@ -85,16 +86,11 @@ class Operations:
 
     def run(self, call: Call) -> Any:
         """What the handler returns, a text as the message it stands for; or an awaitable of that."""
-        result = call.operation.handler(call)
-        return self._awaited(call, result) if inspect.isawaitable(result) else self._completed(call, result)
+        return then(call.operation.handler(call), lambda result: self._completed(call, result))
 
-    async def _awaited(self, call: Call, result: Any) -> Any:
-        while inspect.isawaitable(result):
-            result = await result
-        return self._completed(call, result)
-
-    @staticmethod
-    def _completed(call: Call, result: Any) -> Any:
+    def _completed(self, call: Call, result: Any) -> Any:
+        if inspect.isawaitable(result):  # of a coroutine that returned an awaitable
+            return then(result, lambda result: self._completed(call, result))
         if isinstance(result, str):
             result = {"message": result}
         if call.body.get("replicated") is True and type(result) is dict:

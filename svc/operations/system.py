@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from svc.analytics import process
 from svc.analytics.collector import load_fields
+from svc.loop import then
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.node import Node
@@ -122,13 +123,11 @@ def restart_service(call: Call) -> Any:
     return _start(call, service)
 
 
-async def _start(call: Call, service: str) -> dict[str, Any]:
+def _start(call: Call, service: str) -> Any:
     async def work(job: Job) -> None:
         await job.restart(lambda: call.node.restart(True), f"Restarted {service}")
 
-    begun = call.node.jobs.start(call, work)
-    answer: dict[str, Any] = await begun if inspect.isawaitable(begun) else begun
-    return {**answer, "message": f"Restarting {service}"}
+    return then(call.node.jobs.start(call, work), lambda answer: {**answer, "message": f"Restarting {service}"})
 
 
 OPERATIONS: tuple[Operation, ...] = (

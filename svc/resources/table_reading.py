@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import user_of
+from svc.loop import then
 from svc.messages import Request
 from svc.query import plan_query
 from svc.query.authorization import narrow_query
@@ -81,16 +81,10 @@ class TableReading(TableBase):
 
     @classmethod
     def describe(cls, visible: frozenset[str] | None = None) -> Any:
-        """http §10.1. An awaitable if there is much of the log to be counted: it is looked through once, later only what is new."""
+        """http §10.1. An awaitable if many entries of the log have to be counted; each is counted once."""
         steps = cls.table.database.log.counts.catch_up()
-        if not cls.store.slices.run(steps):
-            return cls._describe_later(steps, visible)
-        return cls._description(visible)
-
-    @classmethod
-    async def _describe_later(cls, steps: Iterator[None], visible: frozenset[str] | None) -> dict[str, Any]:
-        await cls.store.slices.exhaust(steps)
-        return cls._description(visible)
+        slices = cls.store.slices
+        return then(None if slices.run(steps) else slices.exhaust(steps), lambda _: cls._description(visible))
 
     @classmethod
     def _description(cls, visible: frozenset[str] | None) -> dict[str, Any]:

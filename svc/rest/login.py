@@ -48,9 +48,7 @@ class LoginEndpoint:
             raise _too_long(request)
         if request.pathname == LOGOUT_PATH:
             return await self._logout(request)
-        data = self._bodies.read(request, max_bytes=MAX_BODY)
-        if inspect.isawaitable(data):
-            data = await data
+        data = await self._body(request)
         if not isinstance(data, dict):
             raise BadBody("POST /login needs an object with username and password")
         username, password = _texts(data)
@@ -65,13 +63,15 @@ class LoginEndpoint:
             raise ClientError("No session for logout")
         location = None
         if request.content:
-            data = self._bodies.read(request, max_bytes=MAX_BODY)
-            if inspect.isawaitable(data):
-                data = await data
+            data = await self._body(request)
             location = local_path(data.get("redirect")) if isinstance(data, dict) else None
         self._require_writer(request, location)
         await session.delete()
         return await self._answer(request, "Logout successful", location)
+
+    async def _body(self, request: Request) -> Any:
+        data = self._bodies.read(request, max_bytes=MAX_BODY)
+        return await data if inspect.isawaitable(data) else data
 
     def _require_writer(self, request: Request, location: str | None) -> None:
         """Refuse what could not be answered before anything happens."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from svc.clock import Clock
@@ -23,6 +23,7 @@ from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
+from svc.loop import then
 from svc.messages import Request, Response
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.rest.login import PATHS as LOGIN_PATHS
@@ -172,14 +173,10 @@ class Rest:
         if found is None:
             return None
         resource, target = found
-        result = resource.handle("connect", target, None, request)
-        return self._streams_later(request, target, result) if inspect.isawaitable(result) else self._streamed(request, target, result)
-
-    def _streamed(self, request: Request, target: RequestTarget, result: Any) -> Any:
-        return self._streams.respond(result) or self._responses.answer(request, target, result)
-
-    async def _streams_later(self, request: Request, target: RequestTarget, result: Awaitable[Any]) -> Any:
-        return self._streamed(request, target, await result)
+        return then(
+            resource.handle("connect", target, None, request),
+            lambda result: self._streams.respond(result) or self._responses.answer(request, target, result),
+        )
 
     def _query(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         """QUERY: the query is the body (http §6.9)."""
@@ -249,17 +246,21 @@ class Rest:
         if issubclass(resource, TableResource) and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
             resource.authorize(verb, target, None, request)  # before work is done for a caller who may do nothing here
         data = self._bodies.read(request, resource)
-        if inspect.isawaitable(data):
-            return self._with_awaited_body(verb, request, resource, target, data)
-        if type(data) is list and target.id_text is not None:
-            data = one_row(request, data, resource)
-        return self._responses.answer(request, target, _handled(verb, target, data, request, resource))
+        if inspect.isawaitable(data):  # asked here because `then` costs two more calls
+            return then(data, lambda data: self._with_data(verb, request, resource, target, data))
+        return self._with_data(verb, request, resource, target, data)
 
-    async def _with_awaited_body(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
-        data = await data
+    def _with_data(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
         if type(data) is list and target.id_text is not None:
             data = one_row(request, data, resource)
-        return self._responses.answer(request, target, _handled(verb, target, data, request, resource))
+        try:
+            result = resource.handle(verb, target, data, request)
+        except ValidationError as error:
+            if "content-type" in request.block.fields or not is_raw_content(data):
+                raise
+            # A body without a type became raw content (http §7.4), which the table does not take.
+            raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
+        return self._responses.answer(request, target, result)
 
     # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
 
@@ -268,20 +269,7 @@ class Rest:
         record = uploaded_record(target)
         resource.bind(record)
         request.precondition = write_precondition(request.block)
-        value = self._bodies.read_property(request, resource.properties[name])
-        if inspect.isawaitable(value):
-            return self._upload_awaited(request, resource, record, name, value)
-        return self._responses.answer(request, target, resource.put_property(record, name, value, request))
-
-    async def _upload_awaited(self, request: Request, resource: type[TableResource], record: RequestTarget, name: str, value: Any) -> Any:
-        return self._responses.answer(request, record, resource.put_property(record, name, await value, request))
-
-
-def _handled(verb: str, target: RequestTarget, data: Any, request: Request, resource: type[Resource]) -> Any:
-    try:
-        return resource.handle(verb, target, data, request)
-    except ValidationError as error:
-        if "content-type" in request.block.fields or not is_raw_content(data):
-            raise
-        # It became content because nobody said what it is (http §7.4), and that is not what the table takes.
-        raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
+        return then(
+            self._bodies.read_property(request, resource.properties[name]),
+            lambda value: self._responses.answer(request, record, resource.put_property(record, name, value, request)),
+        )

@@ -99,6 +99,33 @@ def test_other_attributes_are_collected(node: Node, wire: Wire) -> None:
     assert files_of(node) == 0
 
 
+def test_a_property_that_takes_long_to_decode_is_answered_like_a_short_one(node: Node, wire: Wire) -> None:
+    short, long = b'"text"', b'"' + b"x" * 200_000 + b'"'
+    fields = {"Content-Type": "application/json"}
+    answers = [wire.ask("PUT", f"/Photo/{key}/title", body, fields) for key, body in (("a", short), ("b", long), ("a", long), ("a", short))]
+    for _, head, _ in answers:
+        head.pop("server-timing", None), head.pop("date", None)
+    assert [answer[0] for answer in answers] == [204] * 4 and all(answer[1:] == answers[0][1:] for answer in answers)
+    assert wire.ask("GET", "/Photo/a/title")[2] == short and wire.ask("GET", "/Photo/b/title")[2] == long
+    tag = wire.ask("GET", "/Photo/a")[1]["etag"]
+    for body in (short, long):
+        assert wire.ask("PUT", "/Photo/a/title", body, {**fields, "If-None-Match": tag})[0] == 412
+
+
+def test_a_property_with_the_content_of_its_record_is_stored(tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "schema.graphql").write_text("type Page @table @export { id: ID @primaryKey  icon: Any }")
+    node = Node(tmp_path / "database", app)
+    wire = node.connect()
+    fields = {"Content-Type": "image/png"}
+    assert wire.ask("PUT", "/Page/a", b"pixels", fields)[0] == 204
+    assert wire.ask("PUT", "/Page/a/icon", b"pixels", fields)[0] == 204
+    for target in ("/Page/a", "/Page/a/icon"):
+        assert wire.ask("GET", target)[2] == b"pixels"
+    node.close()
+
+
 def test_a_coded_body_is_collected_and_decoded(node: Node, wire: Wire) -> None:
     import gzip
 
