@@ -5,8 +5,8 @@ import sys
 
 
 def _forget_current_directory() -> None:
-    """Take the directory that the command was given in off the module path, where `python -m` puts it: whatever lies there (`yaml.py`) would be
-    imported as a part of svc, by whoever may write there. It stays if svc itself comes from there, as from its source tree."""
+    """Remove the current directory from the module path, where `python -m` puts it: a file in it (`yaml.py`) would be imported instead of the
+    module of that name. It is kept if svc itself is in it, as in its source tree."""
     if sys.flags.safe_path or not sys.path:
         return
     first = os.path.abspath(sys.path[0])

@@ -1,6 +1,6 @@
-"""The one place that asks the operating system for the time.
+"""The only module that reads the time of the operating system.
 
-`Clock` is passed to whatever needs time, so that tests can hand in a `FakeClock`. Its three functions are the C functions themselves:
+`Clock` is passed to all code that needs the time, so that tests can pass a `FakeClock`. Its three functions are the C functions themselves:
 calling `clock.monotonic()` costs what `time.monotonic()` costs.
 """
 
@@ -20,7 +20,7 @@ class Clock:
 
 
 class FakeClock(Clock):
-    """A clock that stands still until `advance()`: for tests."""
+    """A clock that moves only by `advance()`: for tests."""
 
     __slots__ = ("_monotonic", "_wall")
 

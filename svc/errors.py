@@ -51,7 +51,7 @@ class Problem(Exception):
 
 
 def release_frames(error: BaseException) -> None:
-    """Drop the tracebacks of an error that has been answered, and of those in whose course it was raised.
+    """Drop the tracebacks of an error that has been answered, and of its context.
 
     A frame in a traceback may name the error: then frame and error are a reference cycle, which keeps all that the frame refers to, a read
     transaction with its reader slot for instance, until a garbage collection.
@@ -104,7 +104,7 @@ class ValidationError(ClientError):
 
 
 class BadValue(ClientError):
-    """A text that cannot be converted to the type of its attribute."""
+    """A string that cannot be converted to the type of its attribute."""
 
     code = "BAD_VALUE"
 
@@ -116,7 +116,7 @@ class QueryError(ClientError):
     """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR`, `BAD_VALUE` or
     `QUERY_TOO_LARGE`.
 
-    `position` counts characters from 0 in the text of the query, None if there is no text or the fault has no place in it.
+    `position` counts characters from 0 in the text of the query, None if there is no text or the fault has no position in it.
     """
 
     def __init__(self, message: str, *, code: str, position: int | None = None) -> None:

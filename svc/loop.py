@@ -1,11 +1,11 @@
 """The event loop: asyncio over our own selector, and the order of a turn (design §2).
 
-A *turn* is what happens between two polls. `TurnSelector.select()` is the one place that asyncio passes once a turn, just before it waits, so
-the turn's closing work hangs there: `end_turn()` commits, encodes and sends. After `select()` returns a new turn begins. Time inside the poll is
+A *turn* is what happens between two polls. asyncio calls `TurnSelector.select()` once a turn, just before it waits, so it
+runs the work that closes a turn: `end_turn()` commits, encodes and sends. After `select()` returns a new turn begins. Time inside the poll is
 idle, all other time is active; the utilization metric is their ratio.
 
 asyncio computes the timeout of a poll before it calls `select()`. Closing work that makes something ready (a future resolved, a stream with more to
-say) therefore says so by returning True, and the poll becomes a mere look.
+say) therefore says so by returning True, and the poll does not wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Analytics of one instance: closes seconds, aggregates minutes, measures resources (contract: analytics §2, §6).
 
 `tick` is called about once a second and begins what is due; the work itself is done by jobs, generators that stop after each short step, so that
-no request waits for it. A job runs in `tick` and in `work` and reads the store anew in each turn.
+no request waits for it. A job runs in `tick` and in `work` and reads the store again in each turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from svc.store import Store
 
 TICK_BUDGET = 0.005  # seconds of work in one tick
 SETTLED_MS = 2000  # age from which raw rows are taken: then those of other instances are there as well
-_RETENTION_PAUSE = 60.0  # seconds between two looks for old rows
+_RETENTION_PAUSE = 60.0  # polling interval of old rows
 _BUSY = 0.1  # share of active time from which a loop is worth a row of its own
 
 # Written beside the aggregates; their time says nothing of which raw rows are covered.
@@ -72,7 +72,7 @@ class Analytics:
             0.0,
         )  # idle and active seconds: now, at the last raw row, at the last aggregation
         self._bytes_processed = 0.0
-        self._next_look = now + self._period / 2
+        self._next_aggregation = now + self._period / 2
         self._next_retention = now + _RETENTION_PAUSE
         self._aggregation_due = False
         self._aggregations = 0
@@ -89,7 +89,7 @@ class Analytics:
     # --- called by the server ------------------------------------------------------------------------------------------------------
 
     def tick(self, idle: float, active: float) -> bool:
-        """Begin what is due and work on it for a moment; call it about once a second. True: more is to be done, see `work`.
+        """Begin due jobs and work on them for TICK_BUDGET; call it about once a second. True: more is to be done, see `work`.
 
         `idle`, `active`: seconds the loop has waited and worked, since it began. Writes: the store's turn has to be committed afterwards.
         """
@@ -104,8 +104,8 @@ class Analytics:
         if self._aggregation_due:
             self._aggregation_due = False
             self._jobs.append(self._aggregate())
-        if self._period > 0 and now >= self._next_look:
-            self._next_look = now + self._period / 2
+        if self._period > 0 and now >= self._next_aggregation:
+            self._next_aggregation = now + self._period / 2
             if self._wall() * 1000 - self._covered_ms >= self._period * 1000:
                 # In the next tick: until then the probe has been through the queue of the helper threads.
                 self._aggregation_due = True
@@ -117,7 +117,7 @@ class Analytics:
         return self.work(TICK_BUDGET)
 
     def work(self, budget: float) -> bool:
-        """Go on with what is under way for about `budget` seconds. True if there is still more."""
+        """Continue the jobs for about `budget` seconds. True if there is still more."""
         now = self._monotonic
         deadline = now() + budget
         while self._jobs:
@@ -188,7 +188,7 @@ class Analytics:
         aggregation = Aggregation()
         first = self._raw.first_after(self._covered_ms)
         if first is not None and first["time"] <= settled_ms:
-            # After a pause, begin where the next rows are: one look covers one period, wherever it lies.
+            # After a pause, begin where the next rows are: one aggregation covers one period.
             after_ms = max(self._covered_ms, float(first["time"]) - 1)
             for raw in self._raw.iter_between(after_ms, min(after_ms + period_ms, settled_ms)):
                 yield from aggregation.iter_add(raw)
@@ -244,7 +244,7 @@ class Analytics:
             self._probe = (self._monotonic(), self._executor.submit(self._monotonic))
 
     def _take_probe(self) -> float | None:
-        """ms, or None if the probe has not come back: then nobody knows."""
+        """ms, or None if the probe has not come back."""
         probe, self._probe = self._probe, None
         if probe is None or not probe[1].done():
             return None

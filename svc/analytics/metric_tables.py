@@ -13,7 +13,7 @@ from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
 
-# Ids of one moment differ by this fraction of a millisecond: exact in a double until the year 2248.
+# Ids of one millisecond differ by this fraction of a millisecond: exact in a double until the year 2248.
 ID_STEP = 1 / 1024
 
 RAW_RETENTION_MS = 3600 * 1000
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 class MetricTable:
-    """One of the tables. Ids are the time of writing, strictly increasing."""
+    """One of the tables. Ids are the time of writing in ms, strictly increasing."""
 
     def __init__(self, store: Store, table_name: str, retention_ms: float, thread_id: int = 0) -> None:
         """`thread_id` makes the fraction of this instance's ids its own."""
@@ -44,7 +44,7 @@ class MetricTable:
         return self._store.databases[SYSTEM].tables[self._table_name]
 
     def iter_write(self, rows: list[Row], now_ms: float) -> Iterator[None]:
-        """Give the rows their ids and store them, some at a time. What the store cannot take now is lost: these are only figures."""
+        """Give the rows their ids and store them, some at a time. Rows that the store cannot take now are dropped: these are only metrics."""
         table = self.table
         for start in range(0, len(rows), _WRITTEN_AT_ONCE):
             transaction = self._store.begin()

@@ -22,7 +22,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _allocator_figures() -> Callable[[], _Mallinfo2] | None:
-    """glibc's `mallinfo2` (2.33 and later); None where there is none."""
+    """glibc's `mallinfo2` (2.33 and later); None where the function does not exist."""
     try:
         function = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):

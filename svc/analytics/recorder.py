@@ -158,7 +158,7 @@ class Recorder:
     # --- closing -------------------------------------------------------------------------------------------------------------------
 
     def close(self) -> Period | None:
-        """Take what was recorded and begin anew; None if nothing was. Gauges alone are no activity."""
+        """Return the recorded period and reset; None if nothing was recorded. Gauges alone do not count."""
         numbers: dict[Key, list[float]] = {}
         flags: dict[Key, tuple[int, int]] = {}
         self._take_requests(numbers, flags)

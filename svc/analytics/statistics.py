@@ -28,7 +28,7 @@ def whole(value: Any) -> Any:
 
 
 def labels(key: Key) -> dict[str, Any]:
-    """The fields that name a group; absent texts are left out.
+    """The fields that name a group; absent labels are left out.
 
     >>> labels(("duration", "Seat", None, None))
     {'metric': 'duration', 'path': 'Seat'}
@@ -74,7 +74,7 @@ def yes_no_entry(key: Key, total: int, count: int) -> dict[str, Any]:
 
 
 def distribution(values: Sequence[float]) -> list[Bin]:
-    """Sorted values in at most ten bins; each stands for the values after the bin before, up to its own.
+    """Sorted values in at most ten bins; each represents the values after the bin before, up to its own.
 
     >>> distribution([1, 2, 2, 9])
     [(1, 1), (2, 2), (9, 1)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Without a config.yaml (applications §10.1).
 DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
 
-_SERVED = frozenset(("rest", "login"))  # entries that the server looks for itself
+_SERVED = frozenset(("rest", "login"))  # entries that the server reads itself
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def load_app(
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         status.fail(f"config.yaml: {error}")
         return app
-    # Roles speak of tables, so they come after the schema, wherever they stand.
+    # Roles refer to tables, so they come after the schema, in any order of the file.
     for key, entry in sorted(app.config.items(), key=lambda item: item[0] == "roles"):
         if not entry or key in _SERVED:
             continue
@@ -160,17 +160,17 @@ def _load_schema(
     realtime: Realtime | None,
 ) -> None:
     pattern = entry.get("files", "*.graphql") if isinstance(entry, dict) else entry if isinstance(entry, str) else "*.graphql"
-    texts: list[tuple[str, str]] = []
+    files: list[tuple[str, str]] = []
     try:
         for name, path in matching_files(app.directory, pattern):
             try:
-                texts.append((name, path.read_text(encoding="utf-8")))
+                files.append((name, path.read_text(encoding="utf-8")))
             except (OSError, UnicodeDecodeError) as error:
                 status.fail(f"{name}: {error}")
     except ValueError as error:
         status.fail(str(error))
         return
-    result = load_schema_files(texts, known)
+    result = load_schema_files(files, known)
     for warning in result.warnings:
         status.warn(warning)
     for failure in result.errors:

@@ -3,7 +3,7 @@
     gardener:
       structure_user: [greenhouse]
       access: {screens: [beds]}         # free for the application
-      data:                             # a database; `tables:` may stand between it and its tables, `permission:` around all rights
+      data:                             # a database; `tables:` may be between it and its tables, `permission:` around all rights
         plant: {read: true, insert: true}
         keeper:
           read: true
@@ -42,7 +42,7 @@ _ATTRIBUTE_RIGHTS = ("read", "insert", "update")
 
 @dataclass(frozen=True, slots=True)
 class FileRole:
-    """A role as a file has it. `fault`: it is none, for this reason."""
+    """A role as a file has it. `fault`: why it is invalid, or empty."""
 
     name: str
     permission: Mapping[str, Any]
@@ -54,7 +54,7 @@ class FileRole:
 
 
 def read_roles(path: Path) -> list[FileRole]:
-    """The roles in a file, in its order. Raises OSError, UnicodeDecodeError, or ValueError for what is no mapping of roles."""
+    """The roles in a file, in its order. Raises OSError, UnicodeDecodeError, or ValueError for anything but a mapping of roles."""
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, RecursionError) as error:
@@ -100,7 +100,7 @@ def _database(value: Any) -> Any:
     # Rights of a table called `tables` are no mappings.
     if isinstance(inner, dict) and all(rights is None or isinstance(rights, dict) for rights in inner.values()):
         return {**value, "tables": {name: _table(rights) for name, rights in inner.items()}}
-    # So is `describe`, which is derived and may stand here.
+    # So is `describe`, which is derived and may be given.
     tables = {name: rights for name, rights in value.items() if name != "describe" or not isinstance(rights, bool)}
     return {"tables": {name: _table(rights) for name, rights in tables.items()}}
 

@@ -39,7 +39,7 @@ def text(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise ValueError("must be a text")
+    raise ValueError("must be a string")
 
 
 def name(value: Value) -> str:
@@ -169,7 +169,7 @@ FIELD_DIRECTIVES: Specification = {
 def read_directives(
     directives: Iterable[Directive], known: Specification, elsewhere: Specification, report: Report
 ) -> dict[str, Arguments]:
-    """Directive -> its arguments, null ones left out. `elsewhere`: the directives that have a meaning in the other kind of place."""
+    """Directive -> its arguments, null ones left out. `elsewhere`: the directives that are valid in the other context."""
     found: dict[str, Arguments] = {}
     for directive in directives:
         readers = known.get(directive.name)

@@ -282,7 +282,7 @@ class _Draft:
 
     def _embed(self, item: FieldDeclaration, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:
-            self.fail(f"@embed of {self.name}.{item.name} needs source:, the name of a text attribute", item.position)
+            self.fail(f"@embed of {self.name}.{item.name} needs source:, the name of a String attribute", item.position)
             return None
         self.warn(
             f"@embed of {self.name}.{item.name}: this version does not compute vectors, the attribute is stored as it is given",
@@ -350,7 +350,7 @@ class _Resolver:
         where = f"{draft.name}.{attribute.name}"
         if attribute.type in SCALAR_TYPES:
             if relationship is not None:
-                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is none", position)
+                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is not a table", position)
             return attribute
         found = self._find(attribute.type, draft.database)
         if found is None:

@@ -1,4 +1,4 @@
-"""Schema text -> declarations: the one place that knows GraphQL's grammar (contract: schema-and-store §1). Nothing is resolved here.
+"""Schema text -> declarations: the only module that knows GraphQL's grammar (contract: schema-and-store §1). Nothing is resolved here.
 
 graphql-core parses. One relaxation comes before it: in a type, a field may be written without a type (`note @indexed`, §1.11). A first
 pass over the tokens finds such fields and inserts `: Any`; `_Positions` leads every position in the text so changed back to the original.
@@ -41,14 +41,14 @@ from svc.store.schema import SCALAR_TYPES
 from svc.store.values.conversion import printable
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
-"""A directive's argument. Names in the manner of an enum are text."""
+"""A directive's argument. Enum names are strings."""
 
-MAX_NUMERAL = 40  # characters; what is longer stays text
+MAX_NUMERAL = 40  # characters; longer ones stay strings
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Line and column count from 1, in the text as it was written."""
+    """Line and column count from 1, in the original text."""
 
     line: int
     column: int
@@ -56,13 +56,13 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentPosition:
-    """Where an argument stands. `plain`: it is a text in one line, written as it is, so that its characters have places too."""
+    """The position of an argument. `plain`: a string in one line without escapes, so that its characters have positions too."""
 
     position: Position
     plain: bool
 
     def at(self, column: int) -> Position:
-        """The place of a character of a plain text, counted from 1; of anything else the place of the whole."""
+        """The position of a character of a plain string, counted from 1; of anything else the position of the whole."""
         return Position(self.position.line, self.position.column + column - 1) if self.plain else self.position
 
 
@@ -108,7 +108,7 @@ class OtherDefinition:
 
 
 def parse_schema(text: str) -> list[TypeDeclaration | OtherDefinition]:
-    """The definitions of one schema file in their order. Raises SchemaError with line and column for anything that is no schema."""
+    """The definitions of one schema file in their order. Raises SchemaError with line and column for an invalid schema."""
     positions = _Positions(text)
     try:
         insertions = untyped_fields(text)
@@ -139,9 +139,9 @@ def _is_blank(text: str) -> bool:
 
 
 def untyped_fields(text: str) -> list[int]:
-    """Positions behind the names of the fields that have no type. Text that is no schema gives anything: parsing it fails later.
+    """Positions behind the names of the fields that have no type. The result for an invalid schema is undefined: parsing it fails later.
 
-    A name directly followed by the name of a built-in type is no untyped field but a forgotten colon, which the parser reports.
+    A name directly followed by the name of a built-in type is not an untyped field but a forgotten colon, which the parser reports.
     """
     lexer = Lexer(Source(text))
     found: list[int] = []
@@ -203,7 +203,7 @@ class _Positions:
     def of(self, offset: int) -> Position:
         before = bisect_right(self._insertions, offset)
         if before:
-            # An offset inside an insertion belongs to the place where it was made.
+            # An offset inside an insertion belongs to the position of the insertion.
             offset = max(self._insertions[before - 1], offset - len(_UNTYPED)) - (before - 1) * len(_UNTYPED)
         line = bisect_right(self._line_starts, offset)
         return Position(line, offset - self._line_starts[line - 1] + 1)

@@ -1,4 +1,4 @@
-"""Auth events: who logged in, who was refused, one JSON object per line (contract: security §8).
+"""Auth events: successful and failed logins, one JSON object per line (contract: security §8).
 
     {"username": "ann", "status": "failure", "type": "authentication", "originating_ip": "198.51.100.7", "peer_ip": "10.0.0.2",
      "request_method": "POST", "path": "/", "auth_strategy": "Basic", "origin": "https://console.example"}
@@ -36,13 +36,13 @@ class AuthEvents:
     """Writes the events that the configuration asks for."""
 
     def __init__(self, logger: Logger, clock: Clock, *, failed: bool, successful: bool, period: float) -> None:
-        """`period`: seconds in which a repeated failure is not told again."""
+        """`period`: seconds in which a repeated failure is not logged again."""
         self._logger = logger
         self._now = clock.monotonic
         self._failed = failed
         self._successful = successful
         self._period = period
-        self._told: dict[bytes, float] = {}  # digest of a failure's text -> when it may be told again; oldest first
+        self._logged: dict[bytes, float] = {}  # digest of a failure's line -> when it may be logged again; oldest first
 
     @classmethod
     def from_config(cls, config: Config, logs: Logs, clock: Clock) -> AuthEvents:
@@ -59,34 +59,34 @@ class AuthEvents:
         return self._failed or self._successful
 
     def outcome(self, request: Request | None, strategy: str, username: str | None) -> Callable[[Any], None]:
-        """A function of a `Pending`'s outcome that tells it."""
+        """A function that logs the outcome of a `Pending`."""
 
-        def tell(outcome: Any) -> None:
+        def log(outcome: Any) -> None:
             if not isinstance(outcome, Problem):
                 self.success(request, strategy, username if outcome is None else outcome.username)
             elif outcome.status_code == 401:
                 self.failure(request, strategy, username)
 
-        return tell
+        return log
 
     def success(self, request: Request | None, strategy: str, username: str | None) -> None:
         if self._successful:
             self._logger.notify(_text(request, "success", strategy, username))
 
     def failure(self, request: Request | None, strategy: str, username: str | None) -> None:
-        """`username` None: the credential does not tell one."""
+        """`username` None: the credential does not name one."""
         if not self._failed:
             return
         text = _text(request, "failure", strategy, username)
         digest = blake2b(text.encode(), digest_size=16).digest()
         now = self._now()
-        if self._told.get(digest, now) > now:
+        if self._logged.get(digest, now) > now:
             return
-        self._told.pop(digest, None)
+        self._logged.pop(digest, None)
         if self._period > 0:
-            if len(self._told) >= MAX_FAILURES:
-                del self._told[next(iter(self._told))]
-            self._told[digest] = now + self._period
+            if len(self._logged) >= MAX_FAILURES:
+                del self._logged[next(iter(self._logged))]
+            self._logged[digest] = now + self._period
         self._logger.error(text)
 
 

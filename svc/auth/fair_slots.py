@@ -1,10 +1,10 @@
-"""A few slots for work that many want, shared fairly: who waits takes turns by network, so that a flood from one makes only itself wait.
+"""A few slots for expensive work, shared fairly: the waiting requests take turns by network, so that a flood from one delays only itself.
 
     networks    a: 1 2 3 4 5        b: 6        c: 7 8
     order       1 6 7 2 8 3 4 5
 
-Round robin over the networks that have somebody waiting, first come first served within one. A slot that is given back goes straight to the next in the
-order, so nobody who comes meanwhile overtakes. Everything is O(1) but `network_of`, whose answers are remembered.
+Round robin over the networks with waiting requests, first come first served within one. A released slot goes straight to the next in the
+order, so a request that arrives meanwhile cannot overtake. Everything is O(1) but `network_of`, whose answers are remembered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FairSlots:
 
     def __init__(self, slots: int) -> None:
         self._free = slots
-        # By network, each with somebody in it; the next one to be served is the first.
+        # By network, none is empty; the next one to be served is the first.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, network: str) -> None:
@@ -56,7 +56,7 @@ class FairSlots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()  # it was given one at this very moment
+                self.release()  # it has just been given one
             else:
                 self._forget(network, turn)
             raise

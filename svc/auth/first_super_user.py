@@ -22,7 +22,7 @@ _PASSWORD_BYTES = 18  # 144 bits, 24 characters
 
 @dataclass(frozen=True, slots=True)
 class FirstSuperUser:
-    """Who was created. `password` only if it was made up here: to be printed once, never logged."""
+    """The created user. `password` only if it was generated: to be printed once, never logged."""
 
     username: str
     password: str | None
@@ -41,9 +41,9 @@ def ensure_first_super_user(
 ) -> FirstSuperUser | None:
     """Create the role `super_user` and a user with it, if there is no active super user yet. Returns None if there is one: the usual case.
 
-    Without a password one is made up, and written to `password_file` (mode 0600) before the user exists: an interruption in between leaves a
-    useless file, which the next start replaces, but never a user whose password nobody knows. A user of that name without super rights gets the
-    role and the password: no super user exists, so somebody who may start the server asks for a way in.
+    Without a password one is generated, and written to `password_file` (mode 0600) before the user exists: an interruption in between leaves a
+    useless file, which the next start replaces, but never a user with an unknown password. A user of that name without super rights gets the
+    role and the password: no super user exists, so the operator who starts the server needs one.
     Commits; raises Problem if the store cannot. Blocks for a password hash when it creates something.
     """
     system = store.databases[SYSTEM]

@@ -1,6 +1,6 @@
 """Who a request is from (contract: http §11.1, security §1).
 
-Asked once per request, so the usual answer is a look into the header block's memo: blocks repeat byte for byte, and with them the user.
+Called once per request, so the usual answer is in the header block's memo: blocks repeat byte for byte, and with them the user.
 The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
 credentials in the header; a session may change from one request to the next, and is looked up each time. Blocks of pages are not remembered:
 what their origin is to the server depends on more than the block.
@@ -50,7 +50,7 @@ class Certificates(Protocol):
     """What the certificates of TLS clients say (`tls.mtls`)."""
 
     def username(self, certificate: Any) -> str | None:
-        """The user's name; None: other credentials tell. Raises Problem 401 for a certificate that names nobody, or is of no use any more."""
+        """The user's name; None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""
 
 
 class Identifier:
@@ -79,7 +79,7 @@ class Identifier:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
         `verifier`: share another identifier's verified credentials; the settings about passwords are then its own. `tokens`, `sessions`: None where
-        there are none. `accept_refresh`: a refresh token as `Bearer` makes nobody a user, but is let through as `request.refresh_token`.
+        there are none. `accept_refresh`: a refresh token as `Bearer` identifies no user, but is accepted as `request.refresh_token`.
         `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
         `certificates`: None where clients are asked for none. `origins`: of the pages that are trusted; None: the server's own alone.
         """
@@ -122,9 +122,9 @@ class Identifier:
         if ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
             return self._of_foreign_page(authorization, request)
         if authorization is not None:
-            who = self._by_header(authorization, request)
-            if who is not None or request.refresh_token is not None:
-                return who
+            found = self._by_header(authorization, request)
+            if found is not None or request.refresh_token is not None:
+                return found
         if self._sessions is not None and "cookie" in fields:
             user = self._sessions.user(request)
             if user is not None:
@@ -146,7 +146,7 @@ class Identifier:
         return self._by_header(authorization, request, is_foreign=True)
 
     def _by_certificate(self, certificates: Certificates, request: Request) -> User | None:
-        """None: other credentials tell. A success is told once for a connection and user."""
+        """None: other credentials decide. A success is logged once for a connection and user."""
         certificate = request.peer_certificate
         username: str | None = certificate.common_name
         try:
@@ -239,7 +239,7 @@ class Identifier:
 
 
 def decode_basic(text: str) -> tuple[str, str]:
-    """User name and password of a Basic credential (RFC 7617). Raises Problem 401 for what is none.
+    """User name and password of a Basic credential (RFC 7617). Raises Problem 401 for an invalid one.
 
     >>> decode_basic("YW5uOnMzY3JldDo=")
     ('ann', 's3cret:')
@@ -309,7 +309,7 @@ def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
 
 
 def challenge(request: Request, response: Response, login_path: str | None) -> Response:
-    """What a caller gets in place of a plain 401: the same with `WWW-Authenticate`, or the way to the login page for somebody who follows links."""
+    """Replace a plain 401: the same with `WWW-Authenticate`, or a redirect to the login page for navigation in a browser."""
     if login_path is not None and is_navigation(request):
         pairs: HeaderPairs = [("Location", f"{login_path}?redirect={quote(request.target, safe='')}"), ("Cache-Control", "no-store")]
         return Response(status=302, pairs=pairs)

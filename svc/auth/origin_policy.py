@@ -22,7 +22,7 @@ from typing import Final
 from svc.errors import Problem, Refusal
 from svc.messages import Request
 
-CACHED_RELATIONS = 1024  # of different (scheme, host, origin); anybody may send any, so it is bounded
+CACHED_RELATIONS = 1024  # of different (scheme, host, origin); clients may send any, so it is bounded
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ORIGIN = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]\\]+)(?::(\d{1,5}|\*))?/?", re.IGNORECASE)
@@ -106,10 +106,10 @@ class OriginPolicy:
         return any(not is_same_site(listed, host) for _, listed, _ in self._listed)
 
     def refusal(self, request: Request) -> str:
-        """Why credentials of the browser did not count, for who reads a 401."""
+        """Why credentials of the browser did not count, for the body of a 401."""
         origin = request.block.fields.get("origin")
-        who = "a page of another site" if origin is None else f"origin {origin[:_LONGEST_SHOWN]}"
-        return f"{who} is not in {self.setting}, only a Bearer token counts"
+        source = "a page of another site" if origin is None else f"origin {origin[:_LONGEST_SHOWN]}"
+        return f"{source} is not in {self.setting}, only a Bearer token counts"
 
     def _find_relation(self, scheme: str, host: str, origin: str) -> Relation:
         page = parse_origin(origin)

@@ -1,6 +1,6 @@
 """Passwords: made into hashes, and compared with them (contract: security §1.3).
 
-Stored forms, told apart by how they begin:
+Stored forms, distinguished by their first characters:
 
     $argon2id$v=19$m=19456,t=2,p=1$<salt>$<hash>      argon2id, PHC text
     pbkdf2_sha256$<rounds>$<salt b64>$<hash b64>      sha256
@@ -44,7 +44,7 @@ NO_MATCH = Verification(False)
 
 
 def is_acceptable(password: object) -> bool:
-    """Whether it may become somebody's password: any text that is not only white space, and that can be written down."""
+    """Whether it is an acceptable password: any string that is not only white space, and can be encoded."""
     if not isinstance(password, str) or not password.strip():
         return False
     try:
@@ -121,7 +121,7 @@ def _is_weak(stored: str) -> bool:
 
 
 def _dummy_argon2() -> str:
-    """A well-formed hash of nothing anybody knows, for the price of 48 random bytes instead of a hash."""
+    """A well-formed hash of an unknown password: 48 random bytes, made without hashing."""
 
     def text(size: int) -> str:
         return b64encode(secrets.token_bytes(size)).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Whether a permission object may become a role's (contract: security §5.2, operations §5)."""
+"""Validation of the permission object of a role (contract: security §5.2, operations §5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLAGS = ("super_user", "cluster_user")
 
 @dataclass(slots=True)
 class PermissionFaults:
-    """What is wrong with a permission object; false when nothing is. `by_table`: `<database>_<table>` -> sentences."""
+    """The faults of a permission object; false if there are none. `by_table`: `<database>_<table>` -> sentences."""
 
     main: list[str] = field(default_factory=list)
     by_table: dict[str, list[str]] = field(default_factory=dict)

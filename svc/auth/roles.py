@@ -1,7 +1,7 @@
-"""What a role may do with the records of a table (contract: security §5.2, §5.3, §5.6).
+"""Roles, and the rights of a role on the records of a table (contract: security §5.2, §5.3, §5.6).
 
-A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated anew when the table's definition is
-another object than it was, and a changed role is another `Role`. So asking costs a few dict look-ups.
+A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated again when the table's definition is
+another object, and a changed role is another `Role`. So a check costs a few dict look-ups.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AttributeRights:
 class TableRights:
     """Rights on one table. `attributes` None: every attribute, also undeclared ones, as the table; else those listed, the rest has none.
 
-    `all`: everything is allowed, nothing needs a second look. `readable`: the names that may be seen where `attributes` is given.
+    `all`: everything is allowed without further checks. `readable`: the names that may be seen where `attributes` is given.
     `managed`: attributes whose values only the store sets.
     """
 
@@ -54,7 +54,7 @@ class TableRights:
 
     @property
     def any(self) -> bool:
-        """Whether something at all is allowed. Without it nobody gets to know anything of the table."""
+        """Whether anything is allowed. Without it a caller learns nothing about the table."""
         return self.read or self.insert or self.update or self.delete
 
     @property
@@ -138,7 +138,7 @@ class Role:
         return record
 
     def rights(self, database: str, table: str) -> TableRights:
-        """NO_RIGHTS for a table that does not exist, so that nobody learns whether it does."""
+        """NO_RIGHTS for a table that does not exist, so that callers do not learn whether it exists."""
         if self.super_user and database != SYSTEM:
             return ALL_RIGHTS
         owner = self._databases.get(database)
@@ -169,8 +169,8 @@ def rights(user: HasRole | None, database: str, table: str) -> TableRights:
 
 
 def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Database]) -> bool:
-    """Whether `role` has itself all rights on structure and records that `permission` gives. What concerns tables that do not exist gives rights
-    one day, so only who has all of the database's covers it."""
+    """Whether `role` has itself all rights on structure and records that `permission` gives. Rights on tables that do not exist may apply
+    later, so only a role with all rights on the database covers them."""
     if role.super_user:
         return True
     if permission.get("super_user") is True:
@@ -257,7 +257,7 @@ def _attribute_rights(listed: Any, definition: TableDefinition, table: Attribute
             settable and table.insert and entry.get("insert") is True,
             settable and table.update and entry.get("update") is True,
         )
-    # Also when nothing is left of the key's own entry: a record is no use without its key.
+    # Also when nothing is left of the key's own entry: a record is useless without its key.
     result[definition.primary_key] = AttributeRights(
         any(right.read for right in result.values()),
         any(right.insert for right in result.values()),

@@ -1,4 +1,4 @@
-"""Sessions: properties kept for whoever shows the cookie, the user among them (contract: http §11.3, security §3).
+"""Sessions: properties kept for the bearer of a cookie, the user among them (contract: http §11.3, security §3).
 
     Set-Cookie: svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax
     Set-Cookie: __Host-svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax; Secure         over HTTPS
@@ -104,7 +104,7 @@ class Sessions:
         return Session(self, request, session_id if session_id is not None and self.record(session_id) is not None else None)
 
     def user(self, request: Request) -> User | None:
-        """The user of the session that the request names; None without one, and for a user who is gone or inactive. Use renews the session."""
+        """The user of the session that the request names; None without one, and for a user that was dropped or is inactive. Use renews the session."""
         session_id = self._cookie_id(request)
         raw = None if session_id is None else self.table.get_raw(session_id)
         if raw is None:
@@ -147,7 +147,7 @@ class Sessions:
         return user
 
     async def begin(self, request: Request, user: User) -> None:
-        """Begin a session of this user: under a new id, so that nobody can have planted it, with the properties of the one before."""
+        """Begin a session of this user with the properties of the one before, under a new id, so that it cannot have been planted (session fixation)."""
         session = request.session
         if not isinstance(session, Session):
             raise ClientError("No session for login")
@@ -173,7 +173,7 @@ class Sessions:
             transaction.patch(self.table, session.id, self.table.validator.changes(properties, source="native"), MUST_EXIST)
             try:
                 await write(transaction)
-            except PreconditionFailed:  # ended at this moment: by another request, or by time
+            except PreconditionFailed:  # has just ended: by another request, or by time
                 pass
             else:
                 self._tell_written(session)
@@ -281,7 +281,7 @@ class ForeignSessions:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        # Else a page could log its visitor in as somebody else, or end a session whose id it knows.
+        # Else a page could log its visitor in as another user, or end a session whose id it knows.
         raise Problem(f"A page of a foreign origin can neither begin nor change a session: {self._reason}", 403)
 
 

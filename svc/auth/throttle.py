@@ -15,9 +15,9 @@ MAX_ENTRIES = 10_000  # the oldest goes first; each costs its maker a password h
 
 
 class FailureDelays:
-    """Failures per user name and network (`fair_slots.network_of`: who has an IPv6 network has all its addresses).
+    """Failures per user name and network (`fair_slots.network_of`: one client may have all addresses of an IPv6 network).
 
-    Names are kept as keyed hashes: of one size, and of no use to who reads the memory.
+    Names are kept as keyed hashes: of one size, and useless to a reader of the memory.
     """
 
     __slots__ = ("_failures", "_key", "_now")
@@ -31,7 +31,7 @@ class FailureDelays:
         return blake2b(f"{username}\0{network}".encode(), key=self._key, digest_size=16).digest()
 
     def delay(self, key: bytes) -> float:
-        """Seconds to wait before the next attempt is looked at; mostly 0."""
+        """Seconds to wait before the next attempt is checked; mostly 0."""
         found = self._failures.get(key)
         if found is None:
             return 0.0

@@ -8,7 +8,7 @@ Three files of mode 0600, replaced together to retire every token that is out:
 
 `prepare` makes them if one is missing and reads them. It blocks: to read a pair half a millisecond, to make one a quarter of a second to some
 seconds, as the search for primes goes. Making leaves the interpreter to others, so a helper thread does it beside the start of the server, and
-whoever needs a token before it is done waits for it. The public file is written last and removed first: files that belong to two pairs are never complete.
+a request that needs a token before that waits. The public file is written last and removed first: files that belong to two pairs are never complete.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TokenKeys:
                 OSError,
                 ValueError,
                 TypeError,
-            ) as error:  # the latter two: of `cryptography`, for what is no key or has another pass phrase
+            ) as error:  # the latter two: of `cryptography`, for an invalid key or another pass phrase
                 raise ServerError(NO_KEYS) from error
 
     @property

@@ -1,10 +1,10 @@
-"""Tokens: JSON Web Tokens that stand for a login (contract: security §2).
+"""Tokens: JSON Web Tokens in place of a login (contract: security §2).
 
     {"username": "ann", "super_user": false, "account": "...", "jti": "...", "iat": 1767225600, "exp": 1767312000, "sub": "operation"}     RS256
 
 An *operation* token logs in, by its signature alone; what its user may do is read from the user record with each request. A *refresh* token is good
 for one thing, a new operation token, and only the newest one of a user: the record holds its hash. A token with a claim `role` does not log in, it
-serves applications that look at tokens themselves.
+serves applications that read tokens themselves.
 
 `account` is the `User.login_id` that the token was made for: when the user has another one (dropped and added again, password changed, deactivated) the
 token has ended. `jti` is unique, so two tokens of one second are two.
@@ -44,7 +44,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class TokenUser:
-    """Who a token stands for. `expires`: seconds since the epoch. `account`, `token_id`: see `User.admits_token`."""
+    """The user of a token. `expires`: seconds since the epoch. `account`, `token_id`: see `User.admits_token`."""
 
     user: User
     expires: float
@@ -99,7 +99,7 @@ class Tokens:
             try:
                 self.keys.prepare()
             except Problem:
-                pass  # who asks for a token hears of it, and tries again
+                pass  # the next request for a token raises it, and tries again
 
     # --- issuing -------------------------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Tokens:
     # --- checking ------------------------------------------------------------------------------------------------------------------
 
     def verify(self, token: str) -> TokenUser:
-        """Who an operation token stands for. Raises Problem 401 for any other token. Takes a tenth of a millisecond once `keys.is_ready`."""
+        """The user of an operation token. Raises Problem 401 for any other token. Takes a tenth of a millisecond once `keys.is_ready`."""
         claims = self._read(token, OPERATION)
         if "role" in claims:
             raise invalid_token()
@@ -206,7 +206,11 @@ class Tokens:
                     "verify_iss": False,
                 },
             )
-        except (jwt.PyJWTError, ValueError, RecursionError):  # the latter two: of what is in the token, before its signature is looked at
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            RecursionError,
+        ):  # the latter two: from the content of the token, before its signature is checked
             raise invalid_token() from None
         return claims
 
@@ -232,7 +236,7 @@ def invalid_token() -> Problem:
 
 
 def read_life(value: object) -> int:
-    """Seconds of `expires_in`. Raises ClientError for what is no time that a token could live.
+    """Seconds of `expires_in`. Raises ClientError for an invalid life of a token.
 
     >>> read_life("12h"), read_life("90"), read_life(15)
     (43200, 90, 15)

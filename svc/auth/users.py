@@ -26,7 +26,7 @@ from svc.store.values.records import decode, projection
 SUPER_USER_ROLE = "super_user"
 _ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})
 _WITHOUT_RIGHTS = frozenset({"refresh_token", "password", "hash_function", "kept_token", "__updatedtime__"})
-MOST_READ = 1000  # entries of siblings that are looked at; with more of them everything is forgotten unseen
+MOST_READ = 1000  # log entries of other processes that are read; with more of them everything kept is dropped unread
 
 # Counted for the whole process, so that what one directory made is never taken for fresh by another.
 _generations = count(1)
@@ -34,7 +34,7 @@ _generations = count(1)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
+    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
 
     `login_id`: what the sessions and tokens of the account carry. It has the time the account was made, so that of one that was dropped and added
     again is another, and what changes with each new password and each deactivation. `kept_token`: the id of the one token that counts in spite of that,
@@ -91,9 +91,9 @@ class UserDirectory:
         self._roles: dict[str, Role] = {}
         self._first_super_user: User | None = None
         self._knows_first = False
-        self._some_super_user = ""  # name of one that was there at the last look
+        self._some_super_user = ""  # name of one that existed at the last check
         self.generation = next(_generations)
-        self._commit = -1  # LMDB's number of the last commit that `refresh` looked at
+        self._commit = -1  # LMDB's number of the last commit that `refresh` has read
         self._position = 0  # LSN up to which the log has been heard of
         self.refresh()
         store.databases[SYSTEM].on_commit.append(self._committed)
@@ -223,7 +223,7 @@ class UserDirectory:
                 if roles[role]:
                     self._some_super_user = username
                     return
-        if self.first_super_user() is not None:  # else there was none before: nobody is locked out by this
+        if self.first_super_user() is not None:  # else there was none before this write either
             raise Problem("Cannot remove the last active super_user", 409, "CONFLICT")
 
     def _is_super(self, role_id: Any, txn: Txn) -> bool:
@@ -238,7 +238,7 @@ class UserDirectory:
             self.forget()
 
     def refresh(self) -> None:
-        """Hear of what other processes have changed since the last time, and of own commits that nobody was told of yet. Half a microsecond if nothing
+        """Take over what other processes have changed since the last call, and own commits that were not published yet. Half a microsecond if nothing
         was committed. Raises Problem if the store cannot be read."""
         database = self.store.databases[SYSTEM]
         commit = database.env.last_commit()
@@ -289,7 +289,7 @@ class UserDirectory:
 
 
 def concerns_rights(entry: LogEntry) -> bool:
-    """Whether an entry of the system database's log may change who may do what: each new pair of tokens writes to its user's record too."""
+    """Whether an entry of the system database's log may change permissions: each new pair of tokens writes to its user's record too."""
     if entry.table not in _ACCOUNT_TABLES:
         return False
     return entry.table == ROLE_TABLE or entry.kind != PATCH or not _WITHOUT_RIGHTS.issuperset(entry.changed)

@@ -4,8 +4,8 @@
     being verified         join the verification under way: one run for all that wait
     else                   a `Pending`, to be run on a helper thread, when it is the turn of the network it came from
 
-Networks take turns (`fair_slots`), so a flood of logins from one makes nobody else wait for more than the runs under way. No more than MAX_OUTSTANDING
-are kept: what comes then is refused if its network has most of them, else it takes the place of the newest of the network that has.
+Networks take turns (`fair_slots`), so a flood of logins from one makes the others wait for no more than the runs under way. No more than MAX_OUTSTANDING
+are kept: a further one is refused if its network has most of them, else it replaces the newest of the network that has.
 
 A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
 again: the same hash means the same password, and only the rights are read again. Thus a change takes effect with the next request, and one changed
@@ -83,7 +83,7 @@ class Pending:
     """A verification to be run elsewhere. All requests with the same credential get the same object.
 
     Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
-    loop's thread, once; if there will be no result, call `abandon()`. `report` is told the outcome once, before those who wait.
+    loop's thread, once; if there will be no result, call `abandon()`. `report` is called with the outcome once, before the waiting callers.
     `slots`: what is waited for before the work runs, None: nothing. `has_begun`: it can not be refused any more.
     """
 
@@ -155,7 +155,7 @@ class Pending:
         return outcome
 
     def refuse(self, problem: Problem) -> None:
-        """Give all who wait for it this answer. Only before it `has_begun`."""
+        """Answer all waiting callers with this. Only before it `has_begun`."""
         self._refusal = problem
         self.abandon()
         if self._task is not None:
@@ -205,7 +205,7 @@ class Verifier:
     ) -> None:
         """`cache_ttl` in seconds, 0 = every request is verified. `hash_function`: what better hashes and dummies are made with."""
         self.directory = directory
-        self.events: AuthEvents | None = None  # who is told of passwords outside of headers
+        self.events: AuthEvents | None = None  # gets the outcomes of passwords outside of headers
         self._cache_ttl = cache_ttl
         self._now = clock.monotonic
         self._hash_function = hash_function
@@ -353,7 +353,7 @@ class Verifier:
         return True
 
     def _keep(self, username: str, stored: str, verified: str) -> bool:
-        """Store a better hash. A store that cannot take it now is no reason to refuse the login."""
+        """Store a better hash. If the store cannot take it now, the login succeeds nevertheless."""
         try:
             self.directory.store_hash(username, stored, verified)
         except Problem as problem:

@@ -23,7 +23,7 @@ async def write(transaction: Transaction) -> None:
 
 
 async def store_user_changes(directory: UserDirectory, username: str, changes: Mapping[str, Any]) -> None:
-    """Set attributes of a user that exists. Raises PreconditionFailed if there is none (any more)."""
+    """Set attributes of an existing user. Raises PreconditionFailed if it does not exist (any more)."""
     store = directory.store
     transaction = store.begin(username)
     transaction.patch(store.databases[SYSTEM].tables[USER_TABLE], username, dict(changes), MUST_EXIST)

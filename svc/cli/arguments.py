@@ -50,7 +50,7 @@ class Arguments:
 
 
 def parse_arguments(given: Sequence[str]) -> Arguments:
-    """Split a command line: `--NAME value` and `--NAME=value` are options, the first word that is none is the command. Raises UsageError."""
+    """Split a command line: `--NAME value` and `--NAME=value` are options, the first other word is the command. Raises UsageError."""
     result = Arguments()
     waiting = list(reversed(given))
     while waiting:
@@ -94,7 +94,7 @@ def _check_option(name: str) -> None:
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that somebody who wrote `name` may have meant; None if none is like it."""
+    """The known name that is most similar to `name`; None if no name is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 1)

@@ -26,11 +26,11 @@ _ACCEPT = "application/json, */*;q=0.5"
 
 
 class Unreachable(Exception):
-    """There is no server to talk to, or it went away; the message is for the user."""
+    """The server cannot be reached, or the connection was lost; the message is for the user."""
 
 
 class AuthenticationRefused(Exception):
-    """The server does not know who asks; the message is its own, or what to do."""
+    """The server did not accept the credentials; the message is the server's, or the remedy."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Answer:
         return b"".join(self.chunks())
 
     def value(self) -> Any:
-        """The JSON value of the body. Raises Unreachable if it is none."""
+        """The JSON value of the body. Raises Unreachable for a body that is not JSON."""
         content = self.read()
         try:
             return json.loads(content)
@@ -121,7 +121,7 @@ class Answer:
 
 
 def error_sentence(body: Mapping[str, Any]) -> str:
-    """The sentence of an error body and what stands beside it: the lists of a refusal belong to it (security §6)."""
+    """The message of an error body, with the lists of a refusal (security §6)."""
     error = body.get("error", body.get("message"))
     text = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     details = {name: value for name, value in body.items() if name not in ("error", "code", "position", "message") and value}
@@ -144,7 +144,7 @@ class Client:
         return self._request("POST", self.target.path, json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogateescape"), headers)
 
     def is_listening(self) -> bool:
-        """Whether somebody takes connections."""
+        """Whether the server accepts connections."""
         connection = self._connection()
         try:
             connection.connect()

@@ -52,14 +52,14 @@ COMMANDS = (
         _of("svc.cli.serving", "dev"),
         "For this run only: authentication.authorizeLocal is on, logging.level is info, any web origin is allowed, DEV_MODE=true is set.\n"
         "Nothing of that is written into the configuration file.\n\n"
-        "--https: see to it that there is a certificate for localhost, make a new one if the one there has run out, and tell the address\n"
+        "--https: make a certificate for localhost if there is none or it has expired, and print the address\n"
         "and the file of the authority, which a browser has to trust once.",
         flags=("https",),
     ),
     Command(
         "demo",
         "svc demo [OPTIONS]",
-        "Fill a fresh directory with example tables and serve them; svc demo --help tells more.",
+        "Fill a fresh directory with example tables and serve them; svc demo --help lists the options.",
         _of("svc.demo", "run"),
         raw=True,
     ),
@@ -71,7 +71,7 @@ COMMANDS = (
         "Values, as environment variable or option: ROOTPATH (~/svc), SVC_ADMIN_USERNAME (admin), SVC_ADMIN_PASSWORD (random, shown\n"
         "once), NODE_HOSTNAME (localhost), DEFAULTS_MODE (prod or dev), and every setting. An existing installation is not changed.\n\n"
         "--new-database: begin with an empty database and a new first super user where the data of an installation is lost. Without it\n"
-        "such a root is not started, for a volume that is not mounted looks the same.",
+        "such a root is not started, since the volume may just not be mounted.",
         flags=("new-database",),
     ),
     Command(
@@ -105,7 +105,7 @@ COMMANDS = (
         "svc config check        faults and warnings, with file, line and the setting that is spelt alike; exit status 1 for faults\n"
         "svc config check FILE   those of another file\n"
         "svc config show         all settings: value, and default, line of the file, environment variable or option\n"
-        "svc config show http    those whose name begins so; in a pipe, or with --json, as JSON\n\n"
+        "svc config show http    those whose name begins with http; in a pipe, or with --json, as JSON\n\n"
         "Both see what a start would see, overrides included, and write nothing.",
         flags=("json",),
         choices=("check", "show"),
@@ -133,7 +133,7 @@ COMMANDS = (
         "svc copy-db DATABASE FILE",
         "Write a compacted copy of a database to a new file, also while the server runs.",
         _of("svc.cli.maintenance", "copy_db"),
-        "The copy is the database at one moment. Put it as data.mdb into a directory of its own below storage.path to use it.\n"
+        "The copy is a snapshot of the database. Put it as data.mdb into a directory of its own below storage.path to use it.\n"
         "The files of large blobs are not in it; svc create_backup takes everything.",
     ),
     Command(
@@ -163,9 +163,9 @@ COMMANDS = (
     Command(
         "help",
         "svc help [COMMAND]",
-        "Print this; svc help operations, svc help settings [SECTION] and svc help <operation> tell more.",
+        "Print this; svc help operations, svc help settings [SECTION] and svc help <operation> for more.",
         _of("svc.cli", "show_help"),
-        "svc help run tells about one command, svc help describe_table about one operation, svc help operations lists all operations,\n"
+        "svc help run describes one command, svc help describe_table one operation, svc help operations lists all operations,\n"
         "svc help settings all settings, svc help settings http those of one section.",
     ),
 )
@@ -185,7 +185,7 @@ def help_text(topic: str = "") -> str:
 
   svc <operation> [name=value ...]  Run an operation on the server, for example svc describe_all; svc help operations lists them.
 
-Settings stand in <root>/svc-config.yaml. Each can be given as an option or an environment variable, path joined by _ in any case:
+Settings are in <root>/svc-config.yaml. Each can be given as an option or an environment variable, path joined by _ in any case:
   svc --HTTP_PORT 8080 --LOGGING_LEVEL=info        HTTP_PORT=8080 svc
 An option beats the environment, both beat the file, and are written into it (the file before goes to <root>/backup).
 

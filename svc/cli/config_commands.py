@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ACTIONS = ("check", "show")
 
 SECRET_PARTS = ("password", "secret", "token", "key", "credentials")
-"""Names of component options whose values are not shown; what is a path of ours is."""
+"""Names of component options whose values are not shown."""
 
 
 def config_command(arguments: Arguments) -> int:
@@ -25,11 +25,11 @@ def config_command(arguments: Arguments) -> int:
         return _check(arguments)
     if action == "show":
         return _show(arguments)
-    raise UsageError("svc config check looks for faults, svc config show [NAME] lists the values with their source.")
+    raise UsageError("svc config check reports faults, svc config show [NAME] lists the values with their source.")
 
 
 def _check(arguments: Arguments) -> int:
-    """Print each fault and each warning with its place. Exit status 1 if a start would fail."""
+    """Print each fault and each warning with its source. Exit status 1 if a start would fail."""
     from svc.config.overrides import start_faults
     from svc.errors import ConfigError
 
@@ -68,7 +68,7 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
 
 
 def _show(arguments: Arguments) -> int:
-    """Print all settings that apply, or those whose name begins with a word: value and where it comes from."""
+    """Print all settings that apply, or those whose name begins with a word, with their values and sources."""
     from svc.cli.output import OutputStyle, chosen_style, show
     from svc.errors import ConfigError
 

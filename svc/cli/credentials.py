@@ -1,4 +1,4 @@
-"""Who asks a remote server: the order of configuration §6.3, and the tokens that `svc login` keeps in `~/.svc/credentials.json`."""
+"""Credentials for a remote server: the order of configuration §6.3, and the tokens that `svc login` keeps in `~/.svc/credentials.json`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SavedLogins:
         return cls(boot_file(environ).with_name(CREDENTIALS_FILE))
 
     def read(self) -> dict[str, SavedLogin]:
-        """All of them; entries nobody could use are left out. Raises UsageError for a file that is not ours."""
+        """All logins; unusable entries are left out. Raises UsageError for a file that cannot be read."""
         try:
             content = json.loads(self.file.read_bytes())
         except FileNotFoundError:
@@ -81,7 +81,7 @@ def _login_of(entry: Any) -> SavedLogin | None:
 
 @dataclass(frozen=True)
 class RequestCredentials:
-    """How a call identifies itself: the `Authorization` field, None for nobody. `login`: the saved one it comes from, which can be renewed."""
+    """Credentials of a request: the `Authorization` field, None without credentials. `login`: the saved login it comes from, which can be renewed."""
 
     authorization: str | None
     login: SavedLogin | None = None

@@ -1,4 +1,4 @@
-"""`svc install`: only the first run, asking on a terminal for what is not given (contract: configuration §4)."""
+"""`svc install`: only the first run, asking on a terminal for missing values (contract: configuration §4)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def install(arguments: Arguments) -> int:
 
 
 def _may_begin(installation: Installation, arguments: Arguments) -> bool:
-    """Whether a root that is installed shall get a new system database. Raises ConfigError if it has none and that is not asked for, or if it has one."""
+    """Whether an installed root gets a new system database. Raises ConfigError if it has none and `--new-database` is not given, or if it has one."""
     from svc.errors import ConfigError
     from svc.root.installation import INSTALLING, begin_database, has_database, require_database
 
@@ -60,7 +60,7 @@ def _may_begin(installation: Installation, arguments: Arguments) -> bool:
 
 
 def _ask_missing(installation: Installation, arguments: Arguments) -> None:
-    """Ask for what neither the environment nor the command line gives; Enter takes the default."""
+    """Ask for values that are neither in the environment nor on the command line; Enter takes the default."""
     import getpass
 
     given = {name.lower() for name in (*os.environ, *arguments.options)}

@@ -13,9 +13,9 @@ from svc.cli.client import Client, Unreachable
 if TYPE_CHECKING:
     from rich.console import Console
 
-FIRST_PAUSE = 0.05  # seconds until the first look: short jobs are done by then
+FIRST_PAUSE = 0.05  # seconds until the first poll: short jobs are done by then
 LONGEST_PAUSE = 1.0
-MAX_FAILURES = 60  # looks in a row that may fail, about a minute: a busy server, one that restarts
+MAX_FAILURES = 60  # polls in a row that may fail, about a minute: a busy server, one that restarts
 
 ENDED = ("COMPLETE", "ERROR")
 CANCELLED = "CANCELLED"
@@ -34,14 +34,14 @@ def pause(seconds: float) -> None:
 
 
 def wait_for_job(client: Client, job_id: str, bar: Bar, wait: Callable[[float], None] | None = None) -> dict[str, Any]:
-    """Look at a job until it has ended. Returns its record. `wait`: what passes the time in between. Raises JobLost, AuthenticationRefused."""
+    """Poll a job until it has ended. Returns its record. `wait`: what passes the time in between. Raises JobLost, AuthenticationRefused."""
     seconds = FIRST_PAUSE
     failures = 0
     while True:
         (wait or pause)(seconds)
         seconds = min(seconds * 1.5, LONGEST_PAUSE)
         try:
-            job = _look(client, job_id)
+            job = _poll(client, job_id)
             failures = 0
         except Unreachable as error:
             failures += 1
@@ -57,7 +57,7 @@ def wait_for_job(client: Client, job_id: str, bar: Bar, wait: Callable[[float], 
             return job
 
 
-def _look(client: Client, job_id: str) -> dict[str, Any] | None:
+def _poll(client: Client, job_id: str) -> dict[str, Any] | None:
     answer = client.send({"operation": "get_job", "id": job_id})
     if answer.status >= 500:
         raise Unreachable(answer.error_text())
@@ -72,7 +72,7 @@ def _count(value: Any) -> int | None:
 
 
 class NoBar:
-    """Where nobody looks."""
+    """For output that is not a terminal."""
 
     def update(self, done: int | None, total: int | None, message: str) -> None:
         pass

@@ -15,7 +15,9 @@ from svc.cli.output import refuse, warn
 from svc.cli.secret_input import read_secret
 from svc.cli.target import DOT_ENV, TARGET_VARIABLES, cli_environment, parse_target, read_dot_env, target_text
 
-NO_TERMINAL = "svc login asks for what is missing, and there is no terminal: svc login URL username=NAME password_file=FILE, where - is standard input"
+NO_TERMINAL = (
+    "svc login needs a terminal to ask for missing values: svc login URL username=NAME password_file=FILE, where - is standard input"
+)
 _GIVEN = frozenset(
     ("username", "password", "password_file", "auth_username", "auth_password", "auth_password_file", "rejectUnauthorized", "target")
 )
@@ -60,7 +62,7 @@ def logout(arguments: Arguments) -> int:
     url = parse_target(address).url
     known = logins.read()
     if url not in known:
-        raise UsageError(f"There is no login at {url}." + (f" There are: {', '.join(known)}" if known else ""))
+        raise UsageError(f"Not logged in to {url}." + (f" There are logins to: {', '.join(known)}" if known else ""))
     del known[url]
     logins.write(known)
     print(f"Logged out at {url}.")
@@ -114,7 +116,7 @@ def _asked_password() -> str:
 
 
 def set_dot_env(directory: Path, name: str, value: str) -> bool:
-    """Set a variable in an existing `.env`, keeping its other lines. False if there is none, or it cannot be written."""
+    """Set a variable in an existing `.env`, keeping its other lines. False if there is no such file, or it cannot be written."""
     file = directory / DOT_ENV
     if not file.is_file():
         return False

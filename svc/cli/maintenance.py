@@ -41,7 +41,7 @@ def copy_db(arguments: Arguments) -> int:
         raise UsageError("svc copy-db needs the name of a database and a file: svc copy-db data copy.mdb")
     name, file = arguments.words[0], Path(arguments.words[1])
     if "/" in name or name in (".", ".."):
-        raise UsageError(f'"{name}" is no name of a database')
+        raise UsageError(f'"{name}" is not a valid database name')
     config = read_config(complete_installation(arguments), arguments)
     path = config.database_path(name) / name
     if not (path / "data.mdb").is_file():

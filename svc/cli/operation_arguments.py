@@ -1,4 +1,4 @@
-"""`name=value` words of an operation: what is a field of its body, what is for the command line itself (contract: configuration §6.2)."""
+"""`name=value` arguments of an operation: fields of its body, and parameters of the command line itself (contract: configuration §6.2)."""
 
 from __future__ import annotations
 
@@ -60,22 +60,22 @@ class OperationArguments:
 
 
 def read_arguments(words: Sequence[str], row: Operation, *, remote: bool | None = None) -> OperationArguments:
-    """Sort the words of an operation. Raises UsageError for what is no field of it, and for required fields that are missing.
+    """Read the `name=value` arguments of an operation. Raises UsageError for unknown fields, and for missing required fields.
 
     `remote`: whether the operation goes to another server, which may want `username` and `password`; None: if `target=` is among the words.
     """
-    texts = {}
+    given = {}
     for word in words:
         name, separator, text = word.partition("=")
         if not separator or not name:
             raise UsageError(f'"{word}" is not understood: fields are given as name=value. svc help {row.name} lists them.')
-        texts[name] = text
+        given[name] = text
     if remote is None:
-        remote = bool(texts.get("target"))
+        remote = bool(given.get("target"))
     known = {name: field for field in row.fields for name in field.names}
-    texts = _with_secrets(texts, known, remote=remote)
+    given = _with_secrets(given, known, remote=remote)
     result = OperationArguments()
-    for name, text in texts.items():
+    for name, text in given.items():
         if name in PARAMETERS and name not in known:
             result.parameters[name] = parse_value(name, text)
             continue
@@ -91,19 +91,19 @@ def read_arguments(words: Sequence[str], row: Operation, *, remote: bool | None 
     missing = [field.name for field in row.fields if field.required and all(result.body.get(name) is None for name in field.names)]
     if missing:
         wanted = " ".join(f"{name}{SECRET_FILE}=-" if is_secret(name, known[name], remote=False) else f"{name}=..." for name in missing)
-        raise UsageError(f"{row.name} needs {_listed(missing)}: svc {row.name} {wanted}\nsvc help {row.name} tells more.")
+        raise UsageError(f"{row.name} needs {_listed(missing)}: svc {row.name} {wanted}\nsvc help {row.name} describes it.")
     return result
 
 
-def _with_secrets(texts: Mapping[str, str], known: Mapping[str, Field], *, remote: bool) -> dict[str, str]:
-    """What `password_file=FILE` and its like stand for: a secret on the command line is seen by every user of the machine."""
+def _with_secrets(given: Mapping[str, str], known: Mapping[str, Field], *, remote: bool) -> dict[str, str]:
+    """Replace `password_file=FILE` and the like by the content of the file: a secret on the command line is visible to every user of the machine."""
     found = {}
-    for name, text in texts.items():
+    for name, text in given.items():
         secret = name.removesuffix(SECRET_FILE)
         if name in known or secret == name or not is_secret(secret, known.get(secret), remote=remote):
             found[name] = text
             continue
-        if secret in texts:
+        if secret in given:
             raise UsageError(f"{secret} and {name} are given: one of them is enough")
         found[secret] = read_secret(secret, text)
     return found
@@ -117,7 +117,7 @@ def is_secret(name: str, field: Field | None, *, remote: bool) -> bool:
 
 
 def parse_value(name: str, text: str, field: Field | None = None) -> Any:
-    """JSON if it is that, else the text. A field whose value is a text keeps it, so that a table may be called 2024; quotes are JSON's.
+    """Parse JSON, else keep the string. A field whose kind is a string keeps it, so that a table may be called 2024; quotes are JSON's.
 
     >>> parse_value("limit", "10"), parse_value("ids", '["a", 1]'), parse_value("value", "red"), parse_value("password", "123")
     (10, ['a', 1], 'red', '123')

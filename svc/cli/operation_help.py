@@ -1,4 +1,4 @@
-"""What there is to know about an operation, for a terminal; all of it from the rows of the registry."""
+"""Help about operations for a terminal, made from the rows of the registry."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WIDTH = 110
 _SHELL_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%")
 
 _KINDS: Mapping[str, str] = {
-    "any text": "text, may be empty",
+    "any text": "string, may be empty",
     "bool": "true or false",
     "filled list": "list",
-    "texts": "list of texts",
+    "texts": "list of strings",
     "objects": "list of objects",
     "keys": "list of keys",
     "any": "any value",
@@ -40,7 +40,7 @@ def operation_help(row: Operation) -> str:
     if row.returns:
         parts.append(f"Answer: {plain(row.returns)}")
     if row.starts_job:
-        parts.append("It starts a job, whose end is waited for; wait=false returns at once, svc get_job id=... tells how far it is.")
+        parts.append("It starts a job and waits for its end; wait=false returns at once, svc get_job id=... shows its progress.")
     if row.notes:
         parts += ["", *_paragraphs(row.notes)]
     if row.example or not any(field.required for field in row.fields):
@@ -78,10 +78,10 @@ def operations_text() -> str:
         *_wrapped(
             "Credentials for target=, the first complete pair: auth_username= and auth_password=, user and password inside the URL,"
             " SVC_CLI_USERNAME and SVC_CLI_PASSWORD, what svc login has saved, username= and password=."
-            " SVC_CLI_TARGET stands for target=; both may be in a file .env of the working directory."
+            " SVC_CLI_TARGET replaces target=; both may be in a file .env of the working directory."
         ),
         "",
-        "svc help <operation> tells about one.",
+        "svc help <operation> describes one.",
     ]
     return "\n".join(parts)
 
@@ -104,7 +104,7 @@ def permission_text(permission: Permission) -> str:
     if permission.kind == "table":
         return f"{' and '.join(permission.rights)} on the table"
     return {
-        "none": "nobody has to log in",
+        "none": "no login needed",
         "any": "every active user",
         "super_user": "super users" + ("" if permission.grantable else " only, no role can grant it"),
         "structure": "super users, and structure users of the database",
@@ -122,7 +122,7 @@ def _word(value: Any) -> str:
             json.loads(value)
         except ValueError:
             return value
-        return json.dumps(value, ensure_ascii=False)  # or a text like "12" would become a number
+        return json.dumps(value, ensure_ascii=False)  # or a string like "12" would become a number
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -25,7 +25,7 @@ NO_SOCKET = "No domain socket found, unable to perform this operation"
 
 
 class NotRunning(UsageError):
-    """There is no server on this root."""
+    """No server runs on this root."""
 
 
 def run_operation(arguments: Arguments, row: Operation) -> int:
@@ -36,7 +36,7 @@ def run_operation(arguments: Arguments, row: Operation) -> int:
     words = read_arguments(arguments.words, row, remote=bool(address))
     if address:
         client = remote_client(address, arguments, words, environment)
-        if given is None and sys.stderr.isatty():  # nobody should drop a table elsewhere because of a file they have forgotten
+        if given is None and sys.stderr.isatty():  # a forgotten file should not drop a table elsewhere
             print(f"to {client.target.url}", file=sys.stderr)
     else:
         try:
@@ -61,7 +61,7 @@ def remote_client(address: str, arguments: Arguments, words: OperationArguments,
 
 
 def local_client(arguments: Arguments) -> Client:
-    """A client of the running server of this root, over its Unix socket. Raises UsageError with the contract's texts."""
+    """A client of the running server of this root, over its Unix socket. Raises UsageError with the messages of the specification."""
     from svc.errors import ConfigError
 
     installation = existing_installation(arguments)
@@ -121,7 +121,7 @@ def _closing(answer: Answer) -> Iterator[None]:
         answer.close()
 
 
-# --- answers that are no JSON ---------------------------------------------------------------------------------------------------------------
+# --- answers that are not JSON -------------------------------------------------------------------------------------------------------------
 
 
 def save(answer: Answer, file: Path) -> None:

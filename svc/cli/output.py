@@ -102,17 +102,17 @@ def _show_table(rows: Sequence[dict[str, Any]], console: Console | None) -> bool
     columns = list(dict.fromkeys(name for row in rows for name in row))
     if len(columns) * (MIN_COLUMN + BORDERS) > console.width or not columns:
         return False
-    texts = [[_cell(row.get(name), name in row) for name in columns] for row in rows]
+    cells = [[_cell(row.get(name), name in row) for name in columns] for row in rows]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
         is_number = all(isinstance(row.get(name), int | float) for row in rows if row.get(name) is not None)
-        longest = max(len(row[number]) for row in texts)
+        longest = max(len(row[number]) for row in cells)
         if longest > console.width and _is_structure(rows, name):
             return False  # nested values that fill the screen are easier to read as YAML
         table.add_column(
             Text(printable(name)), justify="right" if is_number else "left", overflow="fold", min_width=min(MIN_COLUMN, max(longest, 1))
         )
-    for row in texts:
+    for row in cells:
         table.add_row(*map(Text, row))
     console.print(table)
     count = len(rows)
@@ -154,7 +154,7 @@ def _shown(character: str, lines: bool) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """A value as YAML: long texts of several lines as blocks, keys in their order. Control characters come out escaped."""
+    """A value as YAML: strings of several lines as blocks, keys in their order, control characters escaped."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -181,6 +181,6 @@ def warn(text: str) -> None:
 
 
 def refuse(text: str) -> int:
-    """Say what a server, or the way to it, refuses. Returns the exit status."""
+    """Print why a request failed. Returns the exit status."""
     print(f"error: {printable(text, lines=True)}", file=sys.stderr)
     return FAILED

@@ -54,7 +54,7 @@ def stop(arguments: Arguments) -> int:
 
 
 def restart(arguments: Arguments) -> int:
-    """Renew a running server through its socket and wait until the new one answers; start one that is not running."""
+    """Restart a running server through its socket and wait until the new one answers; start one that is not running."""
     from svc.root.installation import running_pid
 
     installation = existing_installation(arguments)

@@ -35,7 +35,7 @@ def dev(arguments: Arguments) -> int:
 
 
 def in_session(arguments: Arguments) -> int:
-    """What `svc start` runs in its own session: as `run`, with its user behind a pipe."""
+    """The command that `svc start` runs in its own session: as `run`, with the user's terminal behind a pipe."""
     from svc.root.background import ready_pipe
 
     apps = [named_directory(word) for word in arguments.words]
@@ -56,9 +56,9 @@ def serve(
     on_ready: Callable[[], None] | None = None,
     https: bool = False,
 ) -> int:
-    """Install if needed, lock the root, run the server until it ends. What must reach the user is printed on `terminal`.
+    """Install if needed, lock the root, run the server until it ends. Messages for the user are printed on `terminal`.
 
-    `https`: with a certificate for this machine, whose address is told.
+    `https`: make a certificate for this machine and print the address.
     """
     from svc.errors import ConfigError, Problem
     from svc.root.installation import AlreadyRunning, WrongUser, end_installation, keep_initial_password, take_administrator
@@ -78,7 +78,7 @@ def serve(
                 config,
                 apps,
                 dev,
-                on_ready=lambda ready: on_ready() if on_ready is not None else _tell_ready(config, ready, https),
+                on_ready=lambda ready: on_ready() if on_ready is not None else _print_ready(config, ready, https),
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
@@ -92,7 +92,7 @@ def serve(
 
 
 def run_server(server: Server) -> int:
-    """Serve until the end. For a restart the same command takes the place of this process, so its pid and its lock file stay
+    """Serve until the end. For a restart this process executes the same command again, so its pid and its lock file stay
     (contract: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
     from svc.root.background import python_command
 
@@ -109,8 +109,8 @@ def run_server(server: Server) -> int:
         return FAILED
 
 
-def _tell_ready(config: Config, server: Server, https: bool) -> None:
-    """Who started the server by hand sees that it runs; everything else is in the log."""
+def _print_ready(config: Config, server: Server, https: bool) -> None:
+    """On a terminal, print that the server runs; everything else is in the log."""
     secure = config.http.secure_port if server.application_port.is_secure_open else None
     if sys.stderr.isatty() and not config.logging.std_streams:
         ports = [f"port {config.http.port}"] if config.http.port is not None else []
@@ -144,7 +144,7 @@ def _make_local_certificate(config: Config) -> None:
 
 
 def _note_socket(config: Config) -> None:
-    """Tell the command line where the operations socket is, if that is not where the configuration says."""
+    """Record the path of the operations socket for the command line, if it is not the configured one."""
     from svc.root.installation import record_socket
     from svc.root.socket_path import socket_path
 
@@ -190,7 +190,7 @@ def _compact_on_start(config: Config) -> Config:
 
 
 def _log_notes(config: Config) -> None:
-    """Log what was odd about the configuration, and where the initial password lies as long as it has not been changed."""
+    """Log the notes about the configuration, and where the initial password is as long as it has not been changed."""
     from svc.root.installation import initial_password_notice
 
     notice = initial_password_notice(config.root)

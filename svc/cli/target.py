@@ -88,7 +88,7 @@ def _without_password(text: str) -> str:
 
 
 def local_target(installation: Installation, environ: Mapping[str, str]) -> ServerAddress | None:
-    """The Unix socket of the server in a place, whether it runs or not; None if its configuration opens none. Raises ConfigError."""
+    """The Unix socket of the server of a root, whether it runs or not; None if its configuration opens none. Raises ConfigError."""
     from svc.config.document import read_document
     from svc.config.relocation import relocated
     from svc.config.values import is_given, lookup

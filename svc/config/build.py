@@ -63,7 +63,7 @@ _SECTIONS: dict[str, type[Section]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of one run; how to read it stands at the top of `svc.config`."""
+    """The configuration of one run; the docstring of `svc.config` says how to read it."""
 
     root: Path
     document: Document
@@ -122,7 +122,7 @@ def is_replicated(document: Document) -> bool:
 
 
 class Diagnostics:
-    """What was found odd while building: sentences that end with the place they concern, where that is known."""
+    """Errors and notes about a document: sentences that end with the source of the value, where that is known."""
 
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
@@ -137,7 +137,7 @@ class Diagnostics:
         self.notes.append((level, text + self.origins(name)))
 
     def unknown(self, name: str, meant: str = "") -> None:
-        """A key that is no setting. `meant`: the one it may be, if the caller knows better than the names tell."""
+        """An unknown key. `meant`: the setting that was probably meant, if the caller knows it."""
         self.note("warn", f"Unknown setting '{name}' is ignored{hint(meant or nearest_setting(name))}", name)
 
 
@@ -205,7 +205,7 @@ def _take_components(document: Document, found: Diagnostics) -> dict[str, Any]:
 
 
 def _maybe_misspelt_section(name: str, entry: Document, found: Diagnostics) -> None:
-    """A component may have any name, but one much like a section, with keys that the section has, is rather that one misspelt."""
+    """A component may have any name, but one similar to a section, with keys of that section, is probably a misspelt section."""
     section = nearest(name, SECTIONS)
     if section and "package" not in entry and any(f"{section}.{key}" in BY_NAME or f"{section}.{key}" in _BRANCHES for key in entry):
         found.note("warn", f"Unknown setting '{name}' is taken for a component{hint(section)}", name)
@@ -223,7 +223,7 @@ def _component_logs(components: Mapping[str, Any], root: Path, values: dict[str,
 
 
 def _value_faults(name: str, error: ValueError, found: Diagnostics) -> None:
-    """The faults of one value; a mapping may have several, each with its own place."""
+    """The faults of one value; a mapping may have several, each with its own source."""
     if isinstance(error, FieldFaults):
         for field_name, text in error.faults:
             found.fault(text, field_name)
@@ -323,7 +323,7 @@ _BRANCHES = frozenset(".".join(name.split(".")[:length]) for name in BY_NAME for
 
 
 def _unknown_keys(document: Document, found: Diagnostics, prefix: str = "") -> None:
-    """A `warn` note per key below our sections that is no setting; a section that is no mapping is a fault."""
+    """A `warn` note per unknown key below our sections; a section that is not a mapping is a fault."""
     for key, value in document.items():
         name = f"{prefix}{key}"
         if name in BY_NAME:

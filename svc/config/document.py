@@ -24,7 +24,7 @@ def read_document(file: Path) -> Document:
 
 @dataclass(frozen=True)
 class Marked:
-    """A document and where its keys stand: path -> line, from 1; elements of lists are `name[0]`. `doubled`: (path, its lines) of each key
+    """A document and the lines of its keys: path -> line, from 1; elements of lists are `name[0]`. `doubled`: (path, its lines) of each key
     that a mapping has twice, of which the last counts."""
 
     document: Document
@@ -47,7 +47,7 @@ def read_marked(file: Path) -> Marked:
 
 
 def parse_marked(text: str, file: str) -> Marked:
-    """The document in a text; `file` names it in messages. Raises ConfigError."""
+    """Parse YAML; `file` names it in messages. Raises ConfigError."""
     import yaml  # only commands that read a configuration pay for the import
 
     try:
@@ -64,9 +64,9 @@ def parse_marked(text: str, file: str) -> Marked:
             raise ConfigError(f"{file} must hold a mapping")
         return Marked(_plain(document), text, lines, doubled)
     except yaml.MarkedYAMLError as error:
-        place = f" line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
+        position = f" line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
         reason = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigError(f"{file}{place} is not valid YAML: {reason}") from error
+        raise ConfigError(f"{file}{position} is not valid YAML: {reason}") from error
     except RecursionError as error:
         raise ConfigError(f"{file} is nested too deeply, or a part of it contains itself") from error
     except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:  # the others: dates and numbers that there are not
@@ -95,9 +95,9 @@ def _marks(node: Any) -> tuple[dict[tuple[str, ...], int], list[tuple[str, tuple
             waiting += [((*path, name), value) for name, value in last.items()]
         elif node.id == "sequence" and path:
             for number, value in enumerate(node.value):
-                place = (*path[:-1], f"{path[-1]}[{number}]")
-                lines[place] = value.start_mark.line + 1
-                waiting.append((place, value))
+                inner = (*path[:-1], f"{path[-1]}[{number}]")
+                lines[inner] = value.start_mark.line + 1
+                waiting.append((inner, value))
     return lines, doubled
 
 
@@ -166,7 +166,7 @@ def changed(document: Document, changes: dict[str, object]) -> Document:
 def migrate_names(document: Document) -> tuple[Document, list[tuple[str, str]]]:
     """A copy with today's names only, and for each former name found that name and a sentence. Where both are given, today's wins.
 
-    Former names stand at the top level, flat (`log_level: debug`) or as the mapping they used to be (`customFunctions: {network: ...}`).
+    Former names are at the top level, flat (`log_level: debug`) or as the mapping they used to be (`customFunctions: {network: ...}`).
     """
     result = copy.deepcopy(document)
     notes: list[tuple[str, str]] = []
@@ -190,7 +190,7 @@ def migrate_names(document: Document) -> tuple[Document, list[tuple[str, str]]]:
 
 
 def translated(document: Document, old: str, value: object) -> dict[str, object]:
-    """The settings a former name stands for: one of another name, except for two that mean something else than they say."""
+    """The settings that replace a former name: one of another name, except for two whose value is translated too."""
     new = _FORMER[old.lower()]
     if old.lower() == "disable_transaction_log":
         return {new: not value if isinstance(value, bool) else value}

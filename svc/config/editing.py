@@ -25,7 +25,7 @@ RELOADED = ("level", "format", "file", "root", "path", "stdStreams", "colors", "
 
 @dataclass(frozen=True)
 class Edit:
-    """What came of an edit. `before`, `after`: the configurations of the file. `notes`: (level, sentence) to be logged."""
+    """The result of an edit. `before`, `after`: the configurations of the file. `notes`: (level, sentence) to be logged."""
 
     before: Document
     after: Document
@@ -38,7 +38,7 @@ class Edit:
 
 
 def edit_file(config: Config, change: Callable[[Document], Document], clock: Clock) -> Edit:
-    """Replace the file by what `change` makes of its document; nothing is written if that is the same. Blocks: for a helper thread.
+    """Replace the document of the file by `change(document)`; nothing is written if that is the same. Blocks: for a helper thread.
 
     `change` gets a document of its own. Raises ConfigError if the result is not valid, and what `change` raises: then the file is as it was.
     OSError if it cannot be written.
@@ -57,7 +57,7 @@ def edit_file(config: Config, change: Callable[[Document], Document], clock: Clo
 
 
 def _same(before: Document, after: Document, path: tuple[str, ...]) -> bool:
-    """Whether a value was left alone, so that its line tells where a fault is."""
+    """Whether a value is unchanged, so that its line is still known."""
     one: object = before
     other: object = after
     for part in path:

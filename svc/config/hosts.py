@@ -2,7 +2,7 @@
 
     files.example.com   files.example.com:8443   *.example.com   192.0.2.7   10.1.0.0/16   [fd00::7]:8080   fd00::/8   *
 
-`*` stands for every host with a public address. Hosts inside the network have to be named: that is what such a list is for.
+`*` matches every host with a public address. Hosts inside the network have to be named: that is what such a list is for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HostPattern:
         return name.endswith(self.name[1:]) if self.name.startswith("*.") else name == self.name
 
     def matches_address(self, address: Address, port: int) -> bool:
-        """Whether the address is in its network, or public if it stands for every host."""
+        """Whether the address is in its network, or public if the pattern is `*`."""
         if self.port not in (None, port):
             return False
         return is_public(address) if self.name == "*" else self.network is not None and embedded(address) in self.network

@@ -1,8 +1,8 @@
 """Whole objects from the environment: `SVC_DEFAULT_CONFIG`, `SVC_CONFIG_JSON`, `SVC_SET_CONFIG` (contract: configuration §3.2).
 
 High to low: SVC_SET_CONFIG, single values (command line, environment), SVC_CONFIG_JSON, edits in the file, SVC_DEFAULT_CONFIG, built-in
-defaults. The result is written into the file, so the file alone does not tell what its owner wants from what a variable wrote there. The
-state file does; together they give the owner's document, and every start puts the layers on that one anew:
+defaults. The result is written into the file, so the file alone does not distinguish edits of its owner from values of variables. The
+state file does; both together give the owner's document, and every start applies the layers to that one again:
 
     backup/.svc-config-state.json
       version    1
@@ -38,7 +38,7 @@ Leaf = tuple[str, ...]
 
 @dataclass
 class LayerState:
-    """What the last start left; see the module's docstring."""
+    """The state file of the last start; its fields are those of the file format in the module's docstring."""
 
     written: Document = field(default_factory=dict)
     sources: dict[Leaf, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
 
 
 def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Leaf]]:
-    """What the owner of the file wants: what was written last without what variables set, with the edits made since. And all edits."""
+    """The owner's document: the one written last, without the values of variables, with the edits made since. And the paths of all edits."""
     owner = copy.deepcopy(state.written)
     for leaf in state.sources:
         if leaf in state.originals:
@@ -119,7 +119,7 @@ def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Le
 def _layered(
     owner: Document, given: Mapping[str, dict[Leaf, Any]], singles: set[Leaf], edited: set[Leaf], root: Path
 ) -> tuple[Document, dict[Leaf, str]]:
-    """The owner's document with the variables on it, lowest first, and which one set what. Single values are the owner's already."""
+    """The owner's document with the variables applied, lowest first, and leaf -> variable. Single values are in the owner's document already."""
     document = copy.deepcopy(owner)
     sources: dict[Leaf, str] = {}
     for name in LAYERS:
@@ -134,7 +134,7 @@ def _layered(
 
 
 def _is_default(document: Document, leaf: Leaf, root: Path) -> bool:
-    """Whether this value is absent or as an installation writes it."""
+    """Whether this value is missing or the one that an installation writes."""
     value = lookup(document, leaf)
     setting = BY_NAME.get(".".join(leaf))
     if value is None or value == [None] or setting is None:
@@ -153,7 +153,7 @@ def _parsed(name: str, text: str) -> Document:
 
 
 def with_union(value: object, present: object) -> object:
-    """Resolve `{"$union": [...]}`: what is there, then what is not there yet, in order. Other values stay as they are.
+    """Resolve `{"$union": [...]}`: the present list, then the missing elements, in order. Other values are returned unchanged.
 
     >>> with_union({"$union": ["b", "c"]}, ["a", "b"])
     ['a', 'b', 'c']

@@ -1,7 +1,7 @@
 """Where each value of a configuration came from, and what a misspelt name may have meant: for messages that can be acted upon.
 
 A name is looked up by its flat form, the path joined by `_` in lower case, which is also how the environment and the command line spell it.
-What is not there itself is where the nearest thing around it is; a value moved from a former name is where that one stands.
+A missing key has the line of the nearest key around it; a value of a former name has the line of that name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOSE = 0.72
 
 
 def flat_name(path: Iterable[str]) -> str:
-    """The name that stands for a path in the environment.
+    """The name of a path in the environment.
 
     >>> flat_name(("http", "corsAccessList")), flat_name(("logging.level",))
     ('http_corsaccesslist', 'logging_level')
@@ -50,13 +50,13 @@ class Origins:
         return ""
 
     def __call__(self, *names: str) -> str:
-        """The places of these names in parentheses behind a space, for the end of a sentence; empty if there are none.
+        """The sources of these names in parentheses behind a space, for the end of a sentence; empty if there are none.
 
         >>> Origins("svc-config.yaml", {("http", "port"): 3})("http.port")
         ' (svc-config.yaml line 3)'
         """
-        places = list(dict.fromkeys(place for name in names if (place := self.of(name))))
-        return f" ({', '.join(places)})" if places else ""
+        sources = list(dict.fromkeys(source for name in names if (source := self.of(name))))
+        return f" ({', '.join(sources)})" if sources else ""
 
 
 _FORMER: dict[str, list[str]] = {}

@@ -23,7 +23,7 @@ from svc.config.values import cast_text
 from svc.errors import ConfigError
 
 _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
-"""Variables of other programs that begin like ours: of proxies, and those in which Kubernetes tells of a service called like a section."""
+"""Variables of other programs that begin like ours: of proxies, and those of Kubernetes for a service with the name of a section."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def examine(
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
     marked = read_marked(file)
-    before = relocated(marked.document, root)  # or a new `rootPath` would let its old paths stand
+    before = relocated(marked.document, root)  # or a new `rootPath` would leave its old paths
     singles = single_values(before, environ or {}, options or {})
     if "rootPath" in singles:
-        singles["rootPath"] = str(root)  # however it was written when it was looked up
+        singles["rootPath"] = str(root)  # normalized
     merged = layers.merge(before, singles, environ or {}, root)
     sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
     origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
@@ -67,7 +67,7 @@ def examine(
 
 
 def start_faults(examined: Examined) -> list[str]:
-    """What is a valid setting, and nothing that this version can start with."""
+    """Errors in valid settings that this version cannot start with."""
     if examined.config.instances == 1:
         return []
     return [
@@ -132,7 +132,7 @@ def rebuilt(config: Config, document: Document, origins: Origins | None = None) 
 
 def _doubled_notes(marked: Marked, file: Path) -> list[tuple[str, str]]:
     return [
-        ("warn", f"'{name}' stands in {file.name} twice, in lines {first} and {last}; the last one counts")
+        ("warn", f"'{name}' is in {file.name} twice, in lines {first} and {last}; the last one counts")
         for name, (first, last) in marked.doubled
     ]
 
@@ -162,7 +162,7 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
             continue
         meant = nearest(flat, known)
         if meant and meant.partition("_")[0] == flat.partition("_")[0]:
-            notes.append(("warn", f"The environment variable {name} is no setting and is ignored, did you mean {meant.upper()}?"))
+            notes.append(("warn", f"The environment variable {name} is not a setting and is ignored, did you mean {meant.upper()}?"))
     return notes
 
 
@@ -186,7 +186,7 @@ def single_values(document: Document, environ: Mapping[str, str], options: Mappi
 
 
 def changes_of(document: Document, name: str, value: object) -> dict[str, object]:
-    """What setting `name` (today's or a former one) to `value` changes; text is cast to what it stands for. Former ones without
+    """What setting `name` (today's or a former one) to `value` changes; strings are converted. Former ones without
     effect change nothing."""
     if name in BY_NAME:
         return {name: cast_text(value, BY_NAME[name].kind) if isinstance(value, str) else value}

@@ -1,7 +1,7 @@
 """A changed document as YAML text that keeps what its owner wrote: comments, order, quotes (contract: configuration §1, hand edits).
 
-Single values are replaced where they stand and new ones added behind those beside them. Whatever is not that simple - keys that go away,
-values over several lines, aliases - and whatever does not read back as the document it should be, is written anew as a whole.
+Single values are replaced in place and new ones added behind their siblings. For anything else - removed keys, values over several lines,
+aliases - and if the result does not parse to the wanted document, the whole file is rewritten.
 """
 
 from __future__ import annotations

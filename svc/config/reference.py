@@ -15,13 +15,13 @@ The file is `svc-config.yaml` in the root directory: nested mappings with the na
 variable (`HTTP_PORT=8080`) or an option (`--HTTP_PORT 8080`): its path joined by `_`, in any case. Options beat the environment, both beat
 the file and are written into it.
 
-A duration is a number in the unit shown, or text: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days). A size is a number of bytes, or
-text: a number and `K`, `M` or `G` (powers of 1024). Relative paths start at the root directory.
+A duration is a number in the unit shown, or a string: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days). A size is a number of bytes, or a
+string: a number and `K`, `M` or `G` (powers of 1024). Relative paths start at the root directory.
 """
 
 
 def default_text(setting: Setting) -> str:
-    """The default as it would stand in the file."""
+    """The default as it would be written in the file."""
     default = setting.default
     if isinstance(default, From):
         return f"`<{default.name}>/{default.below}`" if default.below else f"that of `{default.name}`"

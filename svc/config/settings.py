@@ -1,4 +1,4 @@
-"""SETTINGS: one row per setting of the service. Parsing, validation, overrides, help texts and `docs/settings.md` follow from it.
+"""SETTINGS: one row per setting of the service. Parsing, validation, overrides, help and `docs/settings.md` follow from it.
 
 Contract: configuration §2. A row that `applies` to nothing here is accepted and checked for its type, and has no effect.
 """
@@ -54,7 +54,7 @@ LOGGING_FIELDS = (
     _level("level", From("logging.level"), "Threshold of this log."),
     Setting("path", "path", From("logging.path"), "The log file; wins over `root`."),
     Setting("root", "path", From("logging.root"), "Directory of the log file."),
-    Setting("tag", "text", None, "A tag for each line."),
+    Setting("tag", "string", None, "A tag for each line."),
     Setting("stdStreams", "bool", From("logging.stdStreams"), "Also to the standard streams."),
     Setting("rotation.enabled", "bool", From("logging.rotation.enabled"), "Rotation of this file."),
     Setting("rotation.compress", "bool", From("logging.rotation.compress"), "Compress rotated files."),
@@ -63,7 +63,7 @@ LOGGING_FIELDS = (
     Setting("rotation.path", "path", From("logging.rotation.path"), "Directory of rotated files."),
     Setting("rotation.retention", "duration", From("logging.rotation.retention"), "Rotated files older than this are deleted."),
 )
-"""What each `logging` section of a subsystem or component may hold; what is unset is taken from the main `logging` section."""
+"""Fields of the `logging` section of a subsystem or component; unset ones are taken from the main `logging` section."""
 
 ACCESS_LOG_FIELDS = (
     *LOGGING_FIELDS,
@@ -75,7 +75,7 @@ ACCESS_LOG_FIELDS = (
 _FAILURE_MODES = ("fail-closed", "fail-open")
 
 VERIFICATION_FIELDS = (
-    Setting("failureMode", "choice", "fail-closed", "Whether a client is refused when nothing can be found out.", choices=_FAILURE_MODES),
+    Setting("failureMode", "choice", "fail-closed", "Whether a client is refused when no answer can be obtained.", choices=_FAILURE_MODES),
     Setting("crl.enabled", "bool", True, "Look into revocation lists."),
     Setting("crl.timeout", "duration", 10_000, "To fetch a list.", "ms", low=0),
     Setting("crl.cacheTtl", "duration", 86_400_000, "How long a list is used before it is fetched again.", "ms", low=0),
@@ -83,16 +83,16 @@ VERIFICATION_FIELDS = (
         "crl.gracePeriod", "duration", 86_400_000, "How long a list is used beyond its end when no newer one can be fetched.", "ms", low=0
     ),
     Setting("crl.failureMode", "choice", None, "The same for lists alone.", choices=_FAILURE_MODES, null=True),
-    Setting("ocsp.enabled", "bool", True, "Ask the authority where lists tell nothing."),
+    Setting("ocsp.enabled", "bool", True, "Ask the authority about certificates that no list covers."),
     Setting("ocsp.timeout", "duration", 5000, "To get an answer.", "ms", low=0),
     Setting("ocsp.cacheTtl", "duration", 3_600_000, "How long an answer is remembered.", "ms", low=0),
-    Setting("ocsp.errorCacheTtl", "duration", 300_000, "How long it is remembered that there was none.", "ms", low=0),
+    Setting("ocsp.errorCacheTtl", "duration", 300_000, "How long a missing answer is remembered.", "ms", low=0),
     Setting("ocsp.failureMode", "choice", None, "The same for answers alone.", choices=_FAILURE_MODES, null=True),
 )
 """Of `certificateVerification`."""
 
 MTLS_FIELDS = (
-    Setting("user", "text", None, "Name of the user that every client with a valid certificate is.", null=True),
+    Setting("user", "string", None, "Name of the user that every client with a valid certificate is.", null=True),
     Setting("required", "bool", False, "Refuse the handshake without a valid client certificate."),
     Setting(
         "certificateVerification",
@@ -107,10 +107,10 @@ TLS_FIELDS = (
     Setting("certificate", "path", "keys/certificate.pem", "The server's certificate chain, PEM."),
     Setting("privateKey", "path", "keys/privateKey.pem", "Its private key, PEM."),
     Setting("certificateAuthority", "path", "keys/ca.pem", "Authority that client certificates are checked against, PEM."),
-    Setting("host", "text", None, "Host name this entry serves (SNI); default: the names in the certificate.", null=True),
-    Setting("hosts", "texts", None, "Several host names this entry serves.", null=True),
-    Setting("ciphers", "text", None, "Ciphers in OpenSSL's notation; default: the library's.", null=True),
-    Setting("uses", "texts", None, "Purposes of this entry: `https`, `operations`, `mqtt`, `ca`; default: all.", null=True),
+    Setting("host", "string", None, "Host name this entry serves (SNI); default: the names in the certificate.", null=True),
+    Setting("hosts", "strings", None, "Several host names this entry serves.", null=True),
+    Setting("ciphers", "string", None, "Ciphers in OpenSSL's notation; default: the library's.", null=True),
+    Setting("uses", "strings", None, "Purposes of this entry: `https`, `operations`, `mqtt`, `ca`; default: all.", null=True),
     Setting("logging", "mapping", None, "Own log of TLS events.", fields=LOGGING_FIELDS, null=True),
 )
 
@@ -123,10 +123,10 @@ def _log(section: str, what: str) -> Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     # top level
-    Setting("rootPath", "path", "~/svc", "The directory everything of this installation lies in."),
+    Setting("rootPath", "path", "~/svc", "The directory of this installation."),
     Setting("componentsRoot", "path", "components", "Holds one directory per application."),
-    Setting("node.hostname", "text", "localhost", "Name of this node in analytics, certificates and the cluster."),
-    Setting("node.url", "text", None, "Address of this node for others.", null=True),
+    Setting("node.hostname", "string", "localhost", "Name of this node in analytics, certificates and the cluster."),
+    Setting("node.url", "string", None, "Address of this node for others.", null=True),
     Setting("instances", "integer", 1, "Processes of this node. This version runs one: it is not started with another value.", low=1),
     _unused("ignoreScripts", "bool", "Packages run no scripts here.", True),
     _unused("serialization.bigInt", "any", "Integers keep all their digits."),
@@ -142,7 +142,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http.cors", "bool", True, "Answer cross-origin requests of browsers."),
     Setting(
         "http.corsAccessList",
-        "texts",
+        "strings",
         None,
         "Origins whose pages may do so with their visitors' credentials, such as `https://shop.example` or `http://localhost:*`; "
         "null, `[null]` or `*` among them: all others too, without credentials.",
@@ -150,7 +150,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "http.corsAccessControlAllowHeaders",
-        "text",
+        "string",
         "Accept, Authorization, Content-Type, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Prefer, Range, Idempotency-Key, "
         "Last-Event-ID, X-Requested-With",
         "Request headers a preflight answer allows.",
@@ -171,13 +171,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http.requestQueueLimit", "duration", 20_000, "Writes that would wait longer than this get 503.", "ms", low=0),
     Setting("http.mtls", "switch", False, "Client certificates on the HTTPS port.", fields=MTLS_FIELDS),
     Setting("http.http2", "bool", True, "HTTP/2: by ALPN on TLS, by prior knowledge on the plain port."),
-    _unused("http.sessionAffinity", "text", "No request depends on the instance that answers it."),
+    _unused("http.sessionAffinity", "string", "No request depends on the instance that answers it."),
     Setting("http.logging", "mapping", None, "Access log; its presence switches it on.", fields=ACCESS_LOG_FIELDS, null=True),
     # operationsApi
     Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
     Setting("operationsApi.network.securePort", "port", None, "HTTPS for operations; null: not opened.", null=True),
     Setting("operationsApi.network.cors", "bool", True, "Answer cross-origin requests of browsers."),
-    Setting("operationsApi.network.corsAccessList", "texts", ["*"], "As `http.corsAccessList`.", null=True),
+    Setting("operationsApi.network.corsAccessList", "strings", ["*"], "As `http.corsAccessList`.", null=True),
     Setting(
         "operationsApi.network.domainSocket",
         "path",
@@ -207,14 +207,14 @@ SETTINGS: tuple[Setting, ...] = (
         "operationsApi.importRoots",
         "paths",
         ["import"],
-        "Directories from which `csv_file_load` may read, and below which `export_local` may write, for callers who are not super user.",
+        "Directories from which `csv_file_load` may read, and below which `export_local` may write, for callers that are not super users.",
     ),
     Setting(
         "operationsApi.importHosts",
         "hosts",
         [],
         "Hosts from which `csv_url_load` and S3 may load: names, `*.domain`, addresses, networks, `*` for all public ones, each with a port if need be."
-        " Who is not super user loads from no others; super users from public addresses too.",
+        " Callers that are not super users load from no others; super users from public addresses too.",
     ),
     # authentication
     Setting("authentication.authorizeLocal", "bool", False, "Requests from this machine to the application ports are made as super user."),
@@ -223,7 +223,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("authentication.operationTokenTimeout", "duration", "1d", "Life of an operation token.", "s", low=0),
     Setting("authentication.refreshTokenTimeout", "duration", "30d", "Life of a refresh token.", "s", low=0),
     Setting("authentication.hashFunction", "choice", "argon2id", "How new passwords are stored.", choices=("sha256", "argon2id")),
-    Setting("authentication.cookie.domains", "texts", None, "Domains the session cookie is set for.", null=True),
+    Setting("authentication.cookie.domains", "strings", None, "Domains the session cookie is set for.", null=True),
     Setting(
         "authentication.cookie.expires",
         "duration",
@@ -263,7 +263,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("logging.root", "path", "log", "Directory of the log files."),
     Setting("logging.path", "path", From("logging.root", "svc.log"), "Full name of the log file; wins over `logging.root`."),
     Setting("logging.stdStreams", "bool", False, "Also to the standard streams; always when `logging.file` is false and in development."),
-    Setting("logging.console", "bool", True, "What applications print goes into the log."),
+    Setting("logging.console", "bool", True, "The output of applications goes into the log."),
     Setting("logging.colors", "bool", True, "Colours on a terminal."),
     Setting("logging.auditLog", "bool", True, "Keep the history of tables."),
     Setting("logging.auditRetention", "duration", "3d", "How long that history is kept.", "ms", low=0),
@@ -332,7 +332,7 @@ SETTINGS: tuple[Setting, ...] = (
         refused="no table has a source here, from which evicted records could be loaded again; remove the setting",
     ),
     Setting("storage.debugLongTransactions", "bool", False, "A `warn` line for each transaction open over 5 seconds."),
-    _unused("storage.engine", "text", "The engine is fixed."),
+    _unused("storage.engine", "string", "The engine is fixed."),
     _unused("storage.noReadAhead", "bool", "Specific to another engine."),
     _unused("storage.prefetchWrites", "bool", "Specific to another engine."),
     _unused("storage.pageSize", "integer", "Specific to another engine."),
@@ -342,8 +342,8 @@ SETTINGS: tuple[Setting, ...] = (
     _unused("storage.rocks", "mapping", "Specific to another engine."),
     _log("storage", "the store"),
     Setting("databases.<db>.path", "path", From("storage.path"), "Directory of this database; set it before the database exists."),
-    _unused("databases.<db>.auditPath", "path", "A database lies in one place."),
-    _unused("databases.<db>.tables.<t>.path", "path", "A database lies in one place."),
+    _unused("databases.<db>.auditPath", "path", "A database has one directory."),
+    _unused("databases.<db>.tables.<t>.path", "path", "A database has one directory."),
     # analytics, localStudio
     Setting(
         "analytics.aggregatePeriod",
@@ -360,8 +360,8 @@ SETTINGS: tuple[Setting, ...] = (
     _log("analytics", "analytics"),
     Setting("localStudio.enabled", "bool", True, "Web console at `/` of the operations port."),
     # replication: absent = a cluster of one
-    Setting("replication.hostname", "text", From("node.hostname"), "Name of this node in the cluster."),
-    Setting("replication.url", "text", From("node.url"), "Address of this node for the others.", null=True),
+    Setting("replication.hostname", "string", From("node.hostname"), "Name of this node in the cluster."),
+    Setting("replication.url", "string", From("node.url"), "Address of this node for the others.", null=True),
     Setting(
         "replication.databases", "any", "*", "Databases that are replicated: `*`, names, or mappings with `name`, `replicateTo`, `sharded`."
     ),
@@ -383,7 +383,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("replication.mtls.certificateVerification", "any", False, "Check whether certificates of nodes are revoked."),
     Setting(
         "replication.servers",
-        "texts",
+        "strings",
         None,
         "Addresses of a message engine that runs elsewhere; default: each node runs its own.",
         null=True,
@@ -407,8 +407,8 @@ SETTINGS: tuple[Setting, ...] = (
     _unused("applications.moduleLoader", "any", "Applications run in the same interpreter."),
     _unused("applications.dependencyLoader", "any", "Applications run in the same interpreter."),
     _unused("applications.allowedSpawnCommands", "list", "Applications run in the same interpreter."),
-    _unused("license.region", "text", "There are no licences."),
-    _unused("license.mode", "text", "There are no licences."),
+    _unused("license.region", "string", "There are no licences."),
+    _unused("license.mode", "string", "There are no licences."),
 )
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

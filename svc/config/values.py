@@ -1,4 +1,4 @@
-"""What may stand in the configuration file -> Python values: one parser per kind of setting (contract: configuration §2).
+"""Values of the configuration file -> Python values: one parser per kind of setting (contract: configuration §2).
 
 A parser gets the value as YAML or JSON gave it, the setting it belongs to and the root directory. It returns the value that the program
 uses (seconds, bytes, absolute `Path`, tuple) or raises `ValueError` with the predicate of the sentence: `must be a boolean`.
@@ -44,7 +44,7 @@ def whole(number: float) -> float | int:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a finite number; YAML knows `.inf` and `.nan`, and calls true a number. Integers beyond any float are none."""
+    """Whether it is a finite number; YAML knows `.inf` and `.nan`, and calls true a number. Integers beyond the range of floats are not."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -52,7 +52,7 @@ def is_number(value: object) -> bool:
 
 
 def parse_duration(value: object, unit: str = "s") -> float | int:
-    """Seconds from a number in `unit` (`s` or `ms`), or from text: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days).
+    """Seconds from a number in `unit` (`s` or `ms`), or from a string: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days).
 
     >>> parse_duration("1d"), parse_duration(30000, "ms"), parse_duration("1M"), parse_duration(0.5)
     (86400, 30, 2592000, 0.5)
@@ -71,7 +71,7 @@ def parse_duration(value: object, unit: str = "s") -> float | int:
 
 
 def parse_size(value: object) -> int:
-    """Bytes from a number, or from text: a number and `K`, `M` or `G` (powers of 1024).
+    """Bytes from a number, or from a string: a number and `K`, `M` or `G` (powers of 1024).
 
     >>> parse_size("64M"), parse_size(1200)
     (67108864, 1200)
@@ -123,9 +123,9 @@ def _port(value: object, setting: "Setting", root: Path) -> object:
     return value
 
 
-def _text(value: object, setting: "Setting", root: Path) -> str:
+def _string(value: object, setting: "Setting", root: Path) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be a text")
+        raise ValueError("must be a string")
     return value
 
 
@@ -141,9 +141,9 @@ def _list(value: object, setting: "Setting", root: Path) -> tuple[object, ...]:
     return tuple(value)
 
 
-def _texts(value: object, setting: "Setting", root: Path) -> tuple[object, ...]:
+def _strings(value: object, setting: "Setting", root: Path) -> tuple[object, ...]:
     if not isinstance(value, list) or any(not isinstance(item, str | None) for item in value):
-        raise ValueError("must be a list of texts")
+        raise ValueError("must be a list of strings")
     return tuple(value)
 
 
@@ -191,11 +191,11 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "number": _number,
     "integer": _integer,
     "port": _port,
-    "text": _text,
+    "string": _string,
     "choice": _choice,
     "level": _choice,
     "list": _list,
-    "texts": _texts,
+    "strings": _strings,
     "path": lambda value, setting, root: _path(value, root),
     "paths": _paths,
     "hosts": _hosts,
@@ -259,18 +259,18 @@ def is_given(document: object, path: Iterable[str]) -> bool:
 
 
 def cast_text(text: str, kind: str) -> Any:
-    """The value a text from the environment, the command line or `set_configuration` stands for (contract: operations §8).
+    """Convert a string from the environment, the command line or `set_configuration` to a value (contract: operations §8).
 
-    `true`, `false`, numbers and JSON objects and lists become what they say, `undefined` and `null` become null. A setting whose value
-    is text keeps it, so that a host name may consist of digits.
+    `true`, `false`, numbers, JSON objects and lists are parsed, `undefined` and `null` become null. A setting whose kind is a string keeps
+    the string, so that a host name may consist of digits.
 
-    >>> cast_text("8080", "port"), cast_text("true", "bool"), cast_text('["*"]', "texts"), cast_text("12", "text")
+    >>> cast_text("8080", "port"), cast_text("true", "bool"), cast_text('["*"]', "strings"), cast_text("12", "string")
     (8080, True, ['*'], '12')
     """
     plain = text.strip()
     if plain in ("undefined", "null"):
         return None
-    if kind in ("text", "path", "choice", "level"):
+    if kind in ("string", "path", "choice", "level"):
         return text
     if plain.lower() in ("true", "false"):
         return plain.lower() == "true"

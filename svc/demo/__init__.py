@@ -90,11 +90,11 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
 
 
 def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) -> str:
-    """Who may log in, and what to try: lines to copy into another terminal."""
+    """User, password and examples: lines to copy into another terminal."""
     try:
         password = (root / PASSWORD_FILE).read_text("utf-8").rstrip("\n")
     except FileNotFoundError:
-        password = ""  # it was given, or has been changed: nothing here knows it
+        password = ""  # it was given, or has been changed
     lines = [
         f"svc demo: http://localhost:{port}/, data in {root}",
         f"User {DEFAULT_ADMIN}, password {password}" if password else f"User {DEFAULT_ADMIN}, with the password that was chosen for it",
@@ -103,18 +103,18 @@ def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) ->
     login = f"{DEFAULT_ADMIN}:{password or 'PASSWORD'}"
     for title, target in EXAMPLES:
         lines += [f"\n# {title}", f"curl -gu '{login}' 'http://localhost:{port}{target}'"]
-    lines += ["\n# one record, and what becomes of it: write to it from yet another terminal"]
+    lines += ["\n# one record and its changes: write to it from a third terminal"]
     lines += [f"curl -gNu '{login}' -H 'Accept: text/event-stream' 'http://localhost:{port}{FOLLOWED}'"]
     for operations_port in operations_ports:
         body = '{"operation":"describe_table","table":"Flight"}'
-        lines += ["\n# operations, on a port of their own"]
+        lines += ["\n# operations, on their own port"]
         lines += [f"curl -su '{login}' http://localhost:{operations_port}/ -H 'Content-Type: application/json' -d '{body}'"]
     lines.append("\nCtrl-C stops it. The next start goes on with the same data.")
     return "\n".join(lines)
 
 
 def default_directory() -> Path:
-    """Where a program may keep what it can make again (XDG base directories)."""
+    """The directory for data that can be made again (XDG base directories)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "svc" / "demo"
 
 

@@ -62,7 +62,7 @@ def fill(store: Store, console: Console) -> None:
 
 def define_tables(store: Store) -> dict[str, Table]:
     """The tables that the application's schema declares, by name."""
-    texts = [(path.name, path.read_text("utf-8")) for path in sorted(APP.glob("*.graphql"))]
-    schema = load_schema_files(texts, {})
+    files = [(path.name, path.read_text("utf-8")) for path in sorted(APP.glob("*.graphql"))]
+    schema = load_schema_files(files, {})
     assert not schema.errors, schema.errors
     return {definition.name: store.open_database(definition.database).define_table(definition) for definition in schema.definitions}

@@ -40,10 +40,10 @@ def read_csv(path: Path) -> Iterator[Row]:
 
 
 def pick(
-    row: Row, texts: dict[str, str] | None = None, integers: dict[str, str] | None = None, numbers: dict[str, str] | None = None
+    row: Row, strings: dict[str, str] | None = None, integers: dict[str, str] | None = None, numbers: dict[str, str] | None = None
 ) -> Record:
     """The cells named by the keys of the three maps, renamed to their values, as text, whole numbers and numbers."""
-    record: Record = {new: row[old] for old, new in (texts or {}).items() if old in row}
+    record: Record = {new: row[old] for old, new in (strings or {}).items() if old in row}
     record |= {new: int(row[old]) for old, new in (integers or {}).items() if old in row}
     # Miles per hour were converted from knots: 10.357019999999999 is noise, not precision.
     record |= {new: round(float(row[old]), 2) for old, new in (numbers or {}).items() if old in row}
@@ -64,8 +64,8 @@ def airports(source: Path) -> Iterator[Record]:
 
 def planes(source: Path) -> Iterator[Record]:
     for row in read_csv(source / "planes.csv"):
-        texts = {"tailnum": "tailNumber", "manufacturer": "manufacturer", "model": "model", "type": "kind", "engine": "engine"}
-        yield pick(row, texts, {name: name for name in ("year", "seats", "engines", "speed")})
+        strings = {"tailnum": "tailNumber", "manufacturer": "manufacturer", "model": "model", "type": "kind", "engine": "engine"}
+        yield pick(row, strings, {name: name for name in ("year", "seats", "engines", "speed")})
 
 
 def weather_id(row: Row) -> str:
@@ -106,8 +106,8 @@ def flights(source: Path) -> Iterator[Record]:
         yield record | pick(row, integers=integers)
 
 
-def iso(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%MZ")
+def iso(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%MZ")
 
 
 def write(table: str, key: str, records: Iterable[Record]) -> None:

@@ -5,8 +5,8 @@
     log.warn("Transaction open for", 5.2, "s")
     log.error("Unexpected", exception) # exceptions print their traceback, mappings and lists as JSON
 
-A disabled level costs a call and one comparison; what is expensive to put together should ask `log.is_enabled("debug")` first. There is no
-global log: who logs is given a Logger, or uses the standard library's `logging.getLogger("svc.store")`, which `capture_logging` leads here.
+A disabled level costs a call and one comparison; code with expensive arguments should check `log.is_enabled("debug")` first. There is no
+global log: code that logs is given a Logger, or uses the standard library's `logging.getLogger("svc.store")`, which `capture_logging` redirects.
 
 The server calls `logs.configure(config)` again when the `logging` section has changed, sets `logs.on_pending` so that lines are written
 within a second instead of at once, calls `logs.maintain()` every minute (rotation), `logs.reopen()` on SIGHUP and `logs.close()` last.

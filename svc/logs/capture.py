@@ -12,7 +12,7 @@ from typing import TextIO
 from svc.logs.core import DEBUG, ERROR, FATAL, INFO, TRACE, WARN, Logs
 
 component: ContextVar[str] = ContextVar("component", default="")
-"""The application whose code runs; set by the loader around imports and handlers. Becomes the tag of what is captured."""
+"""The application whose code runs; set by the loader around imports and handlers. The tag of captured lines."""
 
 _MODULES = {
     "svc.store": ("storage", "storage"),
@@ -25,7 +25,7 @@ _MODULES = {
 """Our own modules' loggers -> the section whose `logging` applies, the tag of the contract."""
 
 _TALKATIVE = ("hpack",)
-"""Loggers of libraries that tell at `debug` what they are given: hpack the header fields of each request, credentials among them."""
+"""Loggers of libraries that log their input at `debug`: hpack the header fields of each request, with credentials."""
 
 _REENTERED: ContextVar[bool] = ContextVar("reentered", default=False)
 

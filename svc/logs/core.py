@@ -1,7 +1,7 @@
 """Loggers, the logs they write to, and their configuration (contract: configuration §5.1, §5.4).
 
 A `SectionLog` is one `logging` section: a threshold and outputs. `Logs` owns all of them and the files they share. A `Logger` is what code holds:
-a SectionLog, a thread name and tags. Configuring anew changes the Logs in place, so every Logger stays valid.
+a SectionLog, a thread name and tags. Configuring again changes the SectionLogs in place, so every Logger stays valid.
 """
 
 import sys
@@ -25,7 +25,7 @@ BUILT_IN = ("http", "mqtt", "authentication", "tls", "storage", "analytics", "re
 
 
 class SectionLog:
-    """One `logging` section: what is written, and where to. `file` and `stdout` are None when they are off."""
+    """One `logging` section: its threshold and its destinations. `file` and `stdout` are None when they are off."""
 
     __slots__ = ("_logs", "file", "streams", "tag", "threshold")
 
@@ -134,7 +134,7 @@ class Logs:
         self.on_pending: Callable[[], None] | None = None
         """Called when a first line waits, perhaps on a helper thread: arrange for `flush()` within a second. None: flush at once."""
         self.on_configured: Callable[[], None] | None = None
-        """Called after each `configure`, for who keeps a threshold of its own."""
+        """Called after each `configure`, for code that keeps a threshold of its own."""
         self.is_json = False
         """`logging.format: json`."""
         self._announced = False
@@ -242,7 +242,7 @@ class Logs:
         self.print_line(level, line if terminal else f"{time} {line}")
 
     def print_line(self, level: int, line: str) -> None:
-        """Print an entry that is put together. A stream whose reader is gone is no trouble: the file still has the entry."""
+        """Print a formatted entry. A stream that cannot be written is ignored: the file still has the entry."""
         stream = self._stream(level)
         if stream is None:
             return

@@ -1,7 +1,7 @@
 """One log file: whole lines appended, rotation, retention (contract: configuration §5.6).
 
 Several instances append to the same file, so a batch of whole lines is one `write` to a descriptor opened with O_APPEND. Before each write
-the name is compared with what is open: a file that was rotated by another instance, or removed by an operator, is opened anew. The handlers
+the name is compared with what is open: a file that was rotated by another instance, or removed by an operator, is opened again. The handlers
 of the standard library do neither batches nor names with a time, and rotate on a schedule of their own; hence this class.
 
 A log that cannot be written (full disk, missing right) must not stop the service: lines are dropped and counted, and the number is written
@@ -202,7 +202,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _compress(path: Path) -> None:
-    """Replace a file by its gzip form; after a crash the plain one is still there. Keeps the time, which retention looks at."""
+    """Replace a file by its gzip form; after a crash the plain one is still there. Keeps the modification time, which the retention uses."""
     packed = path.with_name(path.name + ".gz")
     part = packed.with_name("." + packed.name + ".part")
     try:

@@ -81,7 +81,7 @@ def tag_text(tag: str) -> str:
 
 
 def prefix(thread: str, instance: int, level: str, tags: tuple[str, ...], *, color: bool = False) -> str:
-    """What stands between the time and the message.
+    """The part between the time and the message.
 
     >>> prefix("main", 0, "notify", ())
     '[main/0] [notify]: '

@@ -3,7 +3,7 @@
 Both formats of entries are understood, also mixed in one file, for the format can be changed while the server runs. Lines that begin no entry
 belong to the one above them; those before the first one, and files that are no log at all, are entries without a level and a time.
 
-Files may be large: they are read in blocks from the end that is asked for, and from about the time that is asked for. Entries stand nearly in
+Files may be large: they are read in blocks from the requested end, and from about the requested time. Entries are nearly in
 the order of their times; where several instances write, or the clock is set, some are out of order by less than SLACK_SECONDS, mostly. Nothing is
 kept but the entries of one batch, whatever `limit` is.
 """
@@ -38,7 +38,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries. Times in seconds since the epoch, both included. `text` stands in the message or a tag."""
+    """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag."""
 
     level: str | None = None
     since: float | None = None
@@ -121,7 +121,7 @@ def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
 
 
 def _text(seconds: float | None, rounded: Any) -> str | None:
-    """A time as it stands in entries, whose order as texts is that of the times. Beyond what can be written: the nearest that can."""
+    """A time as entries have it; the order of the strings is that of the times. Times that cannot be written become the nearest one."""
     if seconds is None:
         return None
     return timestamp(min(max(rounded(seconds * 1000), _FIRST_MS), _LAST_MS) / 1000)

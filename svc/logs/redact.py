@@ -1,7 +1,7 @@
-"""What may stand in a log of the body of an operation: no secrets, nothing bulky (contract: configuration §5.3).
+"""The body of an operation as the log shows it: without secrets, cut (contract: configuration §5.3).
 
-A field is secret by its name, wherever it stands: passwords, tokens, keys, credentials, and what an operation declares secret. Addresses in
-texts lose their user part and the values of parameters that look like secrets. What remains is bounded, whatever was sent.
+A field is secret by its name, at any depth: passwords, tokens, keys, credentials, and what an operation declares secret. Addresses in
+strings lose their user part and the values of parameters that look like secrets. The size of the result is bounded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 HIDDEN = "***"
 
-MAX_TEXT = 200  # characters of a text
+MAX_TEXT = 200  # characters of a string
 MAX_ITEMS = 20  # of a list or an object
 MAX_DEPTH = 4
 MAX_VALUES = 200  # in all
 
 BULKY = frozenset({"records", "data"})
-"""Fields with the records themselves: only their size is told."""
+"""Fields with records: only their size is shown."""
 
 _SECRET = re.compile(
     r"password|passwd|passphrase|secret|authorization|credential|privatekey|apikey|accesskey|cookie|(?<!public)tokens?$|^keys?$|^payload$|^envelope$"
@@ -103,7 +103,7 @@ def _short(text: str, length: int = 0) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A text whose addresses have lost their user part, and their parameters what looks like a secret.
+    """A string with the user parts of its addresses removed, and the values of parameters that look like secrets.
 
     >>> without_credentials("/Plant/?token=x&name=fern")
     '/Plant/?token=***&name=fern'
@@ -114,7 +114,7 @@ def without_credentials(text: str) -> str:
 
 
 def _size(value: Any) -> str:
-    """A word about something that is not shown."""
+    """A placeholder for a value that is not shown."""
     if isinstance(value, list | tuple):
         return f"{len(value)} item{'' if len(value) == 1 else 's'}"
     if isinstance(value, Mapping):

@@ -5,7 +5,7 @@ from svc.errors import ConfigError
 from svc.logs.core import Logs
 
 CHECK_SECONDS = 2.0
-"""How often to look; the contract promises five seconds."""
+"""Polling interval of the file; the specification promises five seconds."""
 
 
 class LoggingWatch:
@@ -26,7 +26,7 @@ class LoggingWatch:
         return (status.st_mtime_ns, status.st_size, status.st_ino)
 
     def check(self) -> bool:
-        """Configure the logs anew if the file has changed; to be called every CHECK_SECONDS. Returns whether it did.
+        """Configure the logs again if the file has changed; to be called every CHECK_SECONDS. Returns whether it did.
 
         An invalid file changes nothing and is reported by one `error` line.
         """

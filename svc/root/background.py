@@ -1,7 +1,7 @@
-"""`svc start` and `svc stop`: a server in its own session, and the way back for what its user must see (contract: configuration §6.1).
+"""`svc start` and `svc stop`: a server in its own session, and the pipe for what its user must see (contract: configuration §6.1).
 
 The child gets the write end of a pipe. What it would print for the user (start errors, the initial password, which must not reach a log file)
-goes into the pipe; a last line `READY` tells that all listeners are open. End of the pipe without it: the start has failed.
+goes into the pipe; a last line `READY` means that all listeners are open. End of the pipe without it: the start has failed.
 """
 
 import io
@@ -29,7 +29,9 @@ def start_in_background(installation: "Installation", apps: Sequence[str], optio
     from svc.root.secrets import erase_secrets
 
     reader, writer = os.pipe()
-    secret = {name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"}  # not for everybody's `ps`
+    secret = {
+        name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"
+    }  # `ps` shows options to all users
     shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
     command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown]
     streams = os.open(installation.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,7 +54,7 @@ def start_in_background(installation: "Installation", apps: Sequence[str], optio
         for line in lines:
             if line.rstrip("\n") == READY:
                 print(f"svc is running (pid: {child.pid}).")
-                child.returncode = 0  # it goes on without us: no warning that it has not been waited for
+                child.returncode = 0  # it outlives this process: no warning that it has not been waited for
                 return 0
             print(line, end="", file=sys.stderr)
             said = True
@@ -72,9 +74,9 @@ def python_command() -> list[str]:
 
 
 class _Terminal(io.TextIOBase):
-    """Text to the command that started us until it is told that we are ready; from then on to `after`.
+    """Writes to the command that started this process until `release`; from then on to `after`.
 
-    One object for both times: whoever has put another stream around it keeps one that works. Unbuffered, for it is a few lines.
+    One object for both: a stream that wraps it stays usable. Unbuffered, for it is a few lines.
     """
 
     def __init__(self, descriptor: int, after: TextIO) -> None:
@@ -87,7 +89,7 @@ class _Terminal(io.TextIOBase):
     def write(self, text: str) -> int:
         if self._descriptor < 0:
             return self._after.write(text)
-        with suppress(OSError):  # what nobody waits for any more is dropped
+        with suppress(OSError):  # nothing reads the pipe any more
             os.write(self._descriptor, text.encode("utf-8", "replace"))
         return len(text)
 
@@ -96,7 +98,7 @@ class _Terminal(io.TextIOBase):
             self._after.flush()
 
     def release(self) -> None:
-        """Nobody listens at the other end from now on."""
+        """Close the pipe; write to `after` from now on."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -104,9 +106,9 @@ class _Terminal(io.TextIOBase):
 
 @contextmanager
 def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
-    """In the child: the stream that stands for the user's terminal, and the function that tells that the server answers.
+    """In the child: the stream that reaches the user's terminal, and the function that reports that the server answers.
 
-    Standard error is that stream too, so that whatever goes wrong at the start is seen where the command was given.
+    Standard error is that stream too, so that errors of the start are shown where the command was given.
     """
     descriptor = os.environ.pop(PIPE_VARIABLE, "")
     if not descriptor.isdecimal():

@@ -1,4 +1,4 @@
-"""Which version of the program the data is of (contract: configuration §4).
+"""The version of the program that wrote the data (contract: configuration §4).
 
 `system.svc_info` has a row per version that has worked on the data: `{id: n, version, time}`. A program that is older than the newest of them
 refuses to start, for it cannot know what the newer one stored.
@@ -34,7 +34,7 @@ def data_version(store: Store) -> str | None:
 
 
 def ensure_version(store: Store, clock: Clock, version: str = __version__) -> str | None:
-    """Note the version of this program in the data if that has not seen it yet. Returns the one before, None if nothing changed.
+    """Record the version of this program in the data if it is new there. Returns the one before, None if nothing changed.
 
     Every version so far stores the same way: there is nothing to convert. Raises ConfigError if the data is of a newer program; commits.
     """

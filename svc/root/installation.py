@@ -1,8 +1,8 @@
-"""The place a server lives in: which root directory, its first run, its lock and process id, the initial password (contract: configuration §1, §4).
+"""The root directory of a server: how it is found, its first run, its lock and process id, the initial password (contract: configuration §1, §4).
 
 Files below the root, besides the directories: `svc-config.yaml`, `svc.lock` (locked while a server runs), `svc.pid`, and until it is changed
-`initial-admin-password`. `~/.svc/svc_boot_properties.file` remembers the root of an OS user. Everything here can be repeated: an
-installation that was interrupted is completed by the next one, what exists is never overwritten.
+`initial-admin-password`. `~/.svc/svc_boot_properties.file` remembers the root of an OS user. Every step can be repeated: an
+interrupted installation is completed by the next one, existing files are never overwritten.
 """
 
 import fcntl
@@ -30,10 +30,10 @@ LOCK_FILE = "svc.lock"
 PID_FILE = "svc.pid"
 PASSWORD_FILE = "initial-admin-password"
 INSTALLING = "svc.installing"
-"""Exists from the beginning of an installation until the system database is there: its absence is the beginning, and not a loss."""
+"""Exists from the beginning of an installation until the system database exists: then a missing database is not a loss of data."""
 _SOCKET_LINE = "operations_socket"
 _OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, INSTALLING, "operations-server", "lost+found"})
-"""What an installation may find in its root: its own beginnings, and what a file system puts there."""
+"""Names that an installation may find in its root: files of an interrupted one, and what a file system creates."""
 
 TEMPLATE = (
     "rootPath", "componentsRoot", "node.hostname", "instances",
@@ -68,7 +68,7 @@ class AlreadyRunning(Exception):
 
 @dataclass(frozen=True)
 class Installation:
-    """Where a server lives. `file` is the configuration it runs with; `template` one that an installation starts from."""
+    """A root directory. `file`: the configuration it runs with; `template`: one that an installation starts from; `installed`: the file exists."""
 
     root: Path
     file: Path
@@ -106,14 +106,14 @@ def find_installation(environ: Mapping[str, str], options: Mapping[str, str]) ->
 
 
 def stated_root(file: Path) -> Path | None:
-    """What a configuration file says of its root."""
+    """The `rootPath` of a configuration file."""
     stated = lookup(read_document(file), ("rootPath",))
     return absolute(str(stated)) if stated else None
 
 
 def root_of(file: Path) -> Path:
-    """The root that a configuration file belongs to: what it states, else its directory. A file that lies in a root belongs to that one: if it
-    states another, the root was copied or moved."""
+    """The root of a configuration file: its `rootPath`, else its directory. A file inside a root belongs to that root, whatever it states: then
+    the root was copied or moved."""
     directory = absolute(str(file.parent))
     if file.name == CONFIG_FILE and (directory / "database").is_dir():
         return directory
@@ -152,7 +152,7 @@ def _booted_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def write_boot_file(environ: Mapping[str, str], file: Path) -> None:
-    """Remember the configuration file of this OS user. A home that cannot be written is no obstacle: the root can be named each time."""
+    """Remember the configuration file of this OS user. A home that cannot be written is not an error: the root can be given each time."""
     _write_boot_lines(environ, {"settings_path": str(file), "install_user": getpass.getuser()})
 
 
@@ -186,7 +186,7 @@ def _write_boot_lines(environ: Mapping[str, str], lines: Mapping[str, str]) -> N
 def install(
     installation: Installation, environ: Mapping[str, str], options: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK
 ) -> Installation:
-    """The part of the first run that concerns files: directories, configuration, boot file. Returns the place, now installed.
+    """The part of the first run that concerns files: directories, configuration, boot file. Returns the installation.
 
     Users, keys and the system database are made by the server's start. Raises ConfigError for a root that is something else's.
     """
@@ -217,7 +217,7 @@ def has_database(config: Config) -> bool:
 
 
 def require_database(config: Config) -> None:
-    """Raise ConfigError if the data of an installed root is not there: a volume that is not mounted looks so, and a start would begin anew."""
+    """Raise ConfigError if an installed root has no system database: its volume may not be mounted, and a start would create an empty one."""
     if not has_database(config) and not (config.root / INSTALLING).exists():
         raise ConfigError(
             f"There is no system database in {config.storage.path}: is its volume mounted? If there is no data that could come back,"
@@ -283,7 +283,7 @@ def make_directories(root: Path, config: Config | None = None) -> None:
 def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLOCK) -> str | None:
     """Make what is missing of the certificates and, with `tokens`, of the keys that tokens are signed with, which may take seconds.
 
-    Returns None, or the sentence that tells why it is impossible: a server without them works, but for TLS and for tokens. Blocks.
+    Returns None, or why they cannot be made, as a sentence: a server without them works, except TLS and tokens. Blocks.
     """
     directory = config.root / "keys"
     try:
@@ -308,7 +308,7 @@ def _record(root: Path, message: str, clock: Clock) -> None:
 
 
 def check_user(installation: Installation) -> None:
-    """Raise WrongUser unless we are the OS user who owns the data: files made by another one would lock the owner out."""
+    """Raise WrongUser unless this process runs as the OS user that owns the data, which could not use files of another user."""
     try:
         owner = (installation.root / "database").stat().st_uid
     except OSError:
@@ -388,7 +388,7 @@ def running_pid(root: Path) -> int | None:
 
 
 def _serves_another(pid: int, root: Path) -> bool:
-    """Whether this server has locked another root: a copy of a directory has the pid file of the original too (Linux; elsewhere nobody tells).
+    """Whether this server has locked another root: a copy of a directory has the pid file of the original too (Linux; False elsewhere).
 
     One that has locked none is being renewed.
     """

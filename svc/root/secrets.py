@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SECRETS = frozenset({"svc_admin_password"})
-"""Variables and options whose values nobody shall read; in lower case."""
+"""Variables and options whose values are secret; in lower case."""
 
 _SELF = Path("/proc/self")
 _ARGUMENTS, _ENVIRONMENT = (48, 49), (50, 51)  # fields of proc_pid_stat(5): first byte of the block, and the one behind it
@@ -27,7 +27,7 @@ def erase_secrets() -> None:
         for file, (first, end) in blocks:
             content = (_SELF / file).read_bytes()
             if first == 0 or len(content) != end - first:
-                continue  # a kernel that does not tell, or a process that has chosen another title
+                continue  # a kernel without these files, or a process that has set another title
             for start, size in secret_values(content):
                 ctypes.memmove(first + start, b"***"[:size].ljust(size, b"\0"), size)
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Where the Unix socket of the operations API is (contract: configuration §2.3). Known to the server, which listens, and the command line."""
+"""The path of the Unix socket of the operations API (contract: configuration §2.3). Known to the server, which listens, and the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def socket_path(configured: Path) -> Path:
 
 
 def make_private_directory(directory: Path) -> None:
-    """The directory of such a path. Raises OSError if it belongs to somebody else or others may write to it."""
+    """Make the directory of such a path, mode 0700. Raises OSError if it belongs to another user or others have access."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.lstat()
     if found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -78,7 +78,7 @@ class Shutdown:
             self.stop()
 
     def _wait_until_drained(self, deadline: float) -> None:
-        """The application's connections end first: until then `/ready` tells load balancers that this instance is stopping."""
+        """The application's connections end first: until then `/ready` shows load balancers that this instance is stopping."""
         if self.is_closing:
             return
         late = self._clock.monotonic() >= deadline

@@ -43,7 +43,7 @@ _FAULTS = (
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )
-"""What `cryptography` raises for what is wrong in a text that somebody sent."""
+"""Exceptions of `cryptography` for invalid input."""
 
 LIFE = datetime.timedelta(days=3652)  # ten years
 _EARLIER = datetime.timedelta(hours=1)  # for clients whose clocks are slow
@@ -92,7 +92,7 @@ def ensure_local_certificate(directory: Path, host: str, *, clock: Clock = SYSTE
 def renew_certificates(root: Path, host: str, *, directory: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Write a new server certificate, signed by the authority in `<root>/keys`, which is made if it cannot sign. Returns the certificate's file.
 
-    An existing key stays, so that certificate and key fit together at any moment. Raises OSError, and ClientError for files that cannot be read.
+    An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be read.
     """
     directory = root / "keys" if directory is None else directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -288,7 +288,7 @@ def _supported(public: Any) -> Any:
 
 
 def details_of(certificate: x509.Certificate) -> dict[str, Any]:
-    """What `list_certificates` tells of a certificate. Raises ClientError for one whose fields cannot be read."""
+    """The fields of a certificate that `list_certificates` returns. Raises ClientError for one whose fields cannot be read."""
     try:
         details = {
             "issuer": _shown_name(certificate.issuer),
@@ -344,7 +344,7 @@ def _shown_name(name: x509.Name) -> str:
 
 
 def find_key(directory: Path, certificate: x509.Certificate, wanted: Sequence[str] = ()) -> str | None:
-    """Name of the file in `directory` with the key of a certificate; None if there is none. Files in `wanted` are looked at first. Blocks."""
+    """Name of the file in `directory` with the key of a certificate; None if there is none. Files in `wanted` are tried first. Blocks."""
     files = sorted(path.name for path in directory.glob("*.pem") if not path.name.startswith("."))
     for name in dict.fromkeys((*wanted, *files)):
         try:

@@ -1,13 +1,13 @@
-"""`ServerContexts`: what a port shows to whom (contract: http §14, configuration §2.5).
+"""`ServerContexts`: the TLS contexts of a port, by server name (contract: http §14, configuration §2.5).
 
 A context per certificate. A handshake begins with the default one, and takes another when the client names a host of that (SNI):
 
 1. the name itself, then `*.` and the name without its first label; a stored certificate before one of the section, of two stored ones the newer;
 2. no match, or no name (clients that use an address): the first entry of the section, or the stored certificate for the same host.
 
-Files are looked at every POLL_SECONDS, records when they change. What has changed is loaded; who is connected notices nothing. A new file that cannot
-be used keeps the old context in place and is told once. As certificate and key are two files, there is a moment when they do not fit: that is told only
-if the next look still finds it.
+Files are polled every POLL_SECONDS, records when they change. Changed ones are loaded; open connections are not affected. A new file that cannot
+be used leaves the old context in place and is logged once. As certificate and key are two files, they do not fit for a short time: that is logged only
+if the next poll still finds it.
 
 All contexts of a port trust the same authorities for client certificates. A session may be resumed under another host name, so a client would otherwise
 get in everywhere with the certificate of one host's authority.
@@ -45,11 +45,11 @@ class Log(Protocol):
 
 @dataclass(slots=True)
 class _Made:
-    """A context, perhaps None, and what it was made from. `is_told`: if that was no success, it has been said."""
+    """A context, perhaps None, and what it was made from. `is_reported`: whether a failure has been logged."""
 
     stamps: Any
     context: ssl.SSLContext | None
-    is_told: bool = True
+    is_reported: bool = True
 
 
 class ServerContexts:
@@ -80,11 +80,11 @@ class ServerContexts:
         self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
         self._made: dict[Entry, _Made] = {}
         self._authorities: tuple[Any, str] | None = None  # what they were read from, PEM
-        self._told_authorities: dict[Path, str] = {}
-        self._told = ""
+        self._reported_authorities: dict[Path, str] = {}
+        self._reported = ""
         self._default: ssl.SSLContext | None = None
         self._names: dict[str, ssl.SSLContext] = {}
-        self._changes = 0  # of `stored`, as of the last look
+        self._changes = 0  # of `stored`, as of the last poll
         self._next_poll = 0.0
 
     # --- for handshakes ------------------------------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class ServerContexts:
         try:
             trusted = self._trusted(faults)
         except Unusable as error:
-            if not is_first and str(error) != self._told:
-                self._told = str(error)
+            if not is_first and str(error) != self._reported:
+                self._reported = str(error)
                 self._log.warn(f"{self._what}: {error}; what was loaded before stays in use")
             return [str(error)]
         made: dict[Entry, _Made] = {}
@@ -163,7 +163,7 @@ class ServerContexts:
         if changed:
             self._arrange(entries)
             if not is_first and self._default is not None:
-                self._log.info(f"{self._what}: certificates are loaded anew")
+                self._log.info(f"{self._what}: certificates are loaded again")
         if not is_first:
             for fault in faults:
                 self._log.warn(f"{self._what}: {fault}")
@@ -171,23 +171,25 @@ class ServerContexts:
 
     def _make_anew(self, entry: Entry, trusted: str, before: _Made | None, is_first: bool, faults: list[str]) -> _Made:
         stamps = (entry.stamp(), trusted)
-        if before is not None and before.stamps == stamps and before.is_told:
+        if before is not None and before.stamps == stamps and before.is_reported:
             return before
         try:
             return _Made(stamps, self._make(entry, trusted))
         except Unusable as error:
             fault = f"{entry.name}: {error}"
         kept = None if before is None else before.context
-        is_told = is_first or (before is not None and before.stamps == stamps)  # else a file of the pair may be about to follow the other
-        if is_told:
+        is_reported = is_first or (
+            before is not None and before.stamps == stamps
+        )  # else a file of the pair may be about to follow the other
+        if is_reported:
             faults.append(fault if kept is None else f"{fault}; the one before stays in use")
-        return _Made(stamps, kept, is_told)
+        return _Made(stamps, kept, is_reported)
 
     def _make(self, entry: Entry, trusted: str) -> ssl.SSLContext:
         """Raises Unusable."""
         text = entry.text()
         if b"ENCRYPTED" in read(entry.key, b"PRIVATE KEY", f"the key {entry.key}"):
-            raise Unusable(f"the key {entry.key} has a pass phrase, and nobody could type it at a start")
+            raise Unusable(f"the key {entry.key} has a pass phrase, which cannot be typed at a start")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
@@ -224,25 +226,25 @@ class ServerContexts:
         stamps: tuple[Any, ...] = (tuple(stamp(file) for file in self._authority_files), stored)
         if self._authorities is not None and self._authorities[0] == stamps:
             return self._authorities[1]
-        texts = []
+        certificates = []
         reasons = []
         for file in self._authority_files:
             try:
-                texts.append(_authority(read(file, b"CERTIFICATE", f"the authority {file}"), f"the authority {file}"))
-                self._told_authorities.pop(file, None)
+                certificates.append(_authority(read(file, b"CERTIFICATE", f"the authority {file}"), f"the authority {file}"))
+                self._reported_authorities.pop(file, None)
             except Unusable as error:
                 reasons.append(str(error))
-                if self._told_authorities.get(file) != str(error):
-                    self._told_authorities[file] = str(error)
+                if self._reported_authorities.get(file) != str(error):
+                    self._reported_authorities[file] = str(error)
                     faults.append(str(error))
         for text in stored:
             try:
-                texts.append(_authority(text.encode(errors="replace"), ""))
+                certificates.append(_authority(text.encode(errors="replace"), ""))
             except Unusable:
-                pass  # it was looked at when it was added
-        if not texts:
+                pass  # it was checked when it was added
+        if not certificates:
             raise Unusable(f"mtls needs an authority that client certificates are of: {'; '.join(reasons) or 'tls.certificateAuthority'}")
-        trusted = "\n".join(texts)
+        trusted = "\n".join(certificates)
         self._authorities = (stamps, trusted)
         return trusted
 
@@ -253,7 +255,7 @@ class ServerContexts:
             return  # what was there stays
         names: dict[str, ssl.SSLContext] = {}
         first_entry, default = usable[0]
-        if len(usable) > 1:  # else nobody has to know the names, which takes some time to find out
+        if len(usable) > 1:  # else the names are not needed, and reading them takes some time
             for entry, context in reversed([each for each in usable if not each[0].is_stored]):
                 names.update(dict.fromkeys(_hosts(entry), context))
             for entry, context in usable:
@@ -280,7 +282,7 @@ def _authority(text: bytes, name: str) -> str:
 
 
 def _hosts(entry: Entry) -> list[str]:
-    """Lower-case names; none if the certificate tells none."""
+    """Lower-case names; empty if the certificate has none."""
     if entry.hosts:
         return [host.lower().rstrip(".") for host in entry.hosts]
     from svc.errors import ClientError

@@ -1,4 +1,4 @@
-"""Which certificates a port may show: those of the `tls` section, and those in `system.svc_certificate` (contract: configuration §2.5, operations §11)."""
+"""The certificates that a port may show: those of the `tls` section, and those in `system.svc_certificate` (contract: configuration §2.5, operations §11)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def stamp(file: Path) -> Stamp:
 
 
 def read(file: Path, kind: bytes, name: str) -> bytes:
-    """A PEM file with something of this kind in it. Raises Unusable, in whose text it has this name."""
+    """Read a PEM file that contains an object of this kind. Raises Unusable, which calls the file `name`."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -66,7 +66,7 @@ def read(file: Path, kind: bytes, name: str) -> bytes:
 
 
 def of_section(entries: Iterable[TlsSection], purpose: str) -> list[Entry]:
-    """Those of a `tls` section that serve a purpose: `https`, `operations` or `mqtt`."""
+    """The entries of a `tls` section for a purpose: `https`, `operations` or `mqtt`."""
     found = []
     for entry in entries:
         if entry.uses and purpose not in entry.uses:
@@ -81,7 +81,7 @@ def authorities_of_section(entries: Iterable[TlsSection]) -> tuple[Path, ...]:
 
 
 class StoredCertificates:
-    """Those that operators have added. `changes` grows when some are added or removed in this process."""
+    """The certificates that operators have added. `changes` grows when some are added or removed in this process."""
 
     def __init__(self, store: Store, keys: Path) -> None:
         """`keys`: the directory of the key files."""
@@ -110,7 +110,7 @@ class StoredCertificates:
         return found
 
     def authorities(self) -> tuple[str, ...]:
-        """PEM texts of the authorities that clients' certificates may be of."""
+        """The trusted authorities of client certificates, as PEM."""
         return tuple(
             record["certificate"]
             for record in self._records()

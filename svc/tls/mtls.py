@@ -1,4 +1,4 @@
-"""What is asked of clients by way of certificates: the setting `mtls` (contract: security §4)."""
+"""Client certificates: the setting `mtls`, and their users (contract: security §4)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BY_COMMON_NAME = ("Common Name", "CN")
 
 @dataclass(frozen=True, slots=True)
 class Mtls:
-    """`user`: who every client with a certificate is. Without one, `by_name` says whether it is the user of the certificate's common name;
-    if not, the certificate admits the connection and other credentials tell the user."""
+    """`user`: that of every client with a certificate. Without one, `by_name` says whether it is the user with the certificate's common name;
+    if not, the certificate admits the connection and other credentials identify the user."""
 
     required: bool = False
     user: str | None = None
@@ -26,7 +26,7 @@ class Mtls:
 
     @classmethod
     def from_setting(cls, value: Any, *, verifies: bool = False) -> Mtls | None:
-        """From the setting's value; None if no certificate is asked for. `verifies`: whether revocation is looked up unless it says otherwise."""
+        """From the setting's value; None if no certificate is requested. `verifies`: whether revocation is looked up unless it says otherwise."""
         if value is None or value is False:
             return None
         fields: dict[str, Any] = {} if value is True else value
@@ -41,14 +41,14 @@ class Mtls:
 
 
 class ClientCertificates:
-    """Who the bearers of certificates are: `auth.identify.Certificates`."""
+    """Maps client certificates to users: `auth.identify.Certificates`."""
 
     def __init__(self, mtls: Mtls, revocations: Revocations | None = None) -> None:
         self._mtls = mtls
         self.revocations = revocations
 
     def username(self, certificate: PeerCertificate) -> str | None:
-        """None: other credentials tell. Raises Problem 401 for a certificate that names nobody, or is revoked."""
+        """None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""
         if self.revocations is not None and not self.revocations.is_good(certificate):
             raise Problem("Certificate revoked or verification failed", 401)
         if not self._mtls.by_name:

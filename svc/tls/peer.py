@@ -20,7 +20,7 @@ _SHORT = {
 
 
 class PeerCertificate:
-    """Of one connection. Names are texts such as `O=Example, CN=ann`, the most general part first."""
+    """Of one connection. Names are strings such as `O=Example, CN=ann`, the most general part first."""
 
     __slots__ = (
         "chain",
@@ -48,9 +48,9 @@ class PeerCertificate:
         """In hexadecimal digits."""
         names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
         self.common_name: str | None = names[0] if len(names) == 1 else None
-        """None also if there are several: nobody could tell whom they mean."""
+        """None also if there are several, which would be ambiguous."""
         self.verdict: Any = None  # of `revocation`, where that is looked up
-        self.logged_in: str | None = None  # the user whose login by it has been told to the log
+        self.logged_in: str | None = None  # the user whose login by it has been logged
         self.ocsp_urls: tuple[str, ...] = tuple(fields.get("OCSP", ()))
         self.crl_urls: tuple[str, ...] = tuple(fields.get("crlDistributionPoints", ()))
 
@@ -71,7 +71,7 @@ def _text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
 
 
 def _issuers(session: ssl.SSLObject) -> tuple[bytes, ...]:
-    """The verified chain without its first. Empty for a resumed session, in whose ticket it is not, and where the library does not tell."""
+    """The verified chain without its first. Empty for a resumed session, whose ticket does not contain it, and where the library does not provide it."""
     chain = getattr(session, "get_verified_chain", None)
     if chain is not None:  # Python 3.13
         return tuple(chain() or ())[1:]

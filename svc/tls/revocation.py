@@ -1,12 +1,12 @@
 """Whether a client's certificate has been revoked: by the lists it names (CRL), then by asking (OCSP) (contract: security §4; RFC 5280, RFC 6960).
 
     names neither a list nor a responder, or only what is switched off     passes
-    a list that counts tells                                               that is the answer
-    none does, a responder tells                                           that is the answer
-    nobody tells                                                           passes if every method that was tried fails open, else it does not
+    a valid list covers it                                                 that is the answer
+    none does, a responder answers                                         that is the answer
+    no method answers                                                      passes if every method that was tried fails open, else it does not
 
 A list is used for `crl.ttl`, and no longer than it says itself; if no newer one can be had, `crl.grace` beyond that. Answers are remembered for each
-certificate. Who is connected for longer than an answer lasts is asked for anew while it goes on.
+certificate. A connection that outlives the answer is checked again in the background.
 
 Everything is kept on the loop's thread. Only fetching and reading run on threads, which are of their own: a list that does not come must not hold up
 logins.
@@ -42,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RevocationList:
-    """What counts of a list. Times: seconds since the epoch."""
+    """The relevant content of a list. Times: seconds since the epoch."""
 
     serials: frozenset[int]
     ends: float
@@ -51,7 +51,7 @@ class RevocationList:
 @dataclass(slots=True)
 class _Kept:
     found: RevocationList | None
-    look_again: float  # clock.monotonic()
+    next_poll: float  # clock.monotonic()
     reason: str = ""
 
 
@@ -99,7 +99,7 @@ class Revocations:
         return False
 
     def is_good(self, certificate: PeerCertificate) -> bool:
-        """What is known by now; what has become old is looked up meanwhile."""
+        """The known answer; an old one is refreshed in the background."""
         verdict: Verdict | None = certificate.verdict
         if verdict is None:
             return False
@@ -145,7 +145,7 @@ class Revocations:
 
     async def _find_out(self, certificate: PeerCertificate) -> Verdict:
         crl, ocsp = self._settings.crl, self._settings.ocsp
-        who = f"the certificate {certificate.serial} of {certificate.subject}"
+        name = f"the certificate {certificate.serial} of {certificate.subject}"
         lists = certificate.crl_urls[:MAX_ADDRESSES] if crl.enabled else ()
         responders = certificate.ocsp_urls[:MAX_ADDRESSES] if ocsp.enabled else ()
         reasons = []
@@ -155,22 +155,22 @@ class Revocations:
                 try:
                     kept = await self._list(address, issuer)
                     assert kept.found is not None
-                    return self._decided(int(certificate.serial, 16) not in kept.found.serials, who, kept.look_again)
+                    return self._decided(int(certificate.serial, 16) not in kept.found.serials, name, kept.next_poll)
                 except NoAnswer as error:
                     reasons.append(f"{address}: {error}")
             for address in responders:
                 try:
                     good, valid = await self._on_thread(_ask, address, certificate.der, issuer, ocsp.timeout, self._now, self._wall)
-                    return self._decided(good, who, self._now() + min(ocsp.ttl, valid))
+                    return self._decided(good, name, self._now() + min(ocsp.ttl, valid))
                 except NoAnswer as error:
                     reasons.append(f"{address}: {error}")
         except NoAnswer as error:
             reasons.append(str(error))
         passes = (not lists or crl.fails_open) and (not responders or ocsp.fails_open)
         if not reasons:
-            return Verdict(passes, inf)  # there was nobody to ask
+            return Verdict(passes, inf)  # there was no address to query
         verdict = "accepted" if passes else "refused"
-        self._log.warn(f"whether {who} is revoked cannot be found out, so it is {verdict}: {'; '.join(reasons)}")
+        self._log.warn(f"whether {name} is revoked is unknown, so it is {verdict}: {'; '.join(reasons)}")
         return Verdict(passes, self._now() + (ocsp.error_ttl if responders else LIST_PAUSE))
 
     async def _issuer(self, certificate: PeerCertificate) -> bytes:
@@ -179,16 +179,16 @@ class Revocations:
         found: bytes = await self._on_thread(_find_issuer, certificate.der, self._authorities())
         return found
 
-    def _decided(self, good: bool, who: str, expires: float) -> Verdict:
+    def _decided(self, good: bool, name: str, expires: float) -> Verdict:
         if not good:
-            self._log.warn(f"{who} is revoked")
+            self._log.warn(f"{name} is revoked")
         return Verdict(good, expires)
 
     async def _list(self, address: str, issuer: bytes) -> _Kept:
         """The list of this address, of which the issuer is that of the certificate. Raises NoAnswer."""
         key = f"{address} {hash(issuer)}"
         kept = self._lists.get(key)
-        if kept is None or kept.look_again <= self._now():
+        if kept is None or kept.next_poll <= self._now():
             task = self._fetches.get(key)
             if task is None:
                 task = self._fetches[key] = self._loop.create_task(self._fetch_list(key, address, issuer, kept))

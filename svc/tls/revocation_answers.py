@@ -102,7 +102,7 @@ def _read_single(single: ocsp.OCSPSingleResponse, wall: float) -> tuple[bool, fl
 
 
 def _verify(response: ocsp.OCSPResponse, issuer: x509.Certificate, wall: float) -> None:
-    """The answer is signed by the issuer, or by somebody with a certificate of the issuer's for that (RFC 6960 §4.2.2.2)."""
+    """The answer is signed by the issuer, or by a responder with a certificate of the issuer for that purpose (RFC 6960 §4.2.2.2)."""
     for signer in (issuer, *response.certificates):
         if signer != issuer and not _may_sign(signer, issuer, wall):
             continue

@@ -1,4 +1,4 @@
-"""The setting `certificateVerification` (contract: security §4), and what all that look up revocations raise."""
+"""The setting `certificateVerification` (contract: security §4), and the exception of its methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class NoAnswer(Exception):
-    """A method tells nothing, for this reason."""
+    """A method gives no answer, for this reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ def test_lenient_in_form(reader: directives.Reader, value: Value, meaning: objec
 @pytest.mark.parametrize(
     ("reader", "value", "must"),
     [
-        (directives.text, ["x", "y"], "must be a text"),
-        (directives.text, {}, "must be a text"),
+        (directives.text, ["x", "y"], "must be a string"),
+        (directives.text, {}, "must be a string"),
         (directives.name, "", "must not be empty"),
         (directives.flag, 1, "must be true or false"),
         (directives.flag, "yes", "must be true or false"),

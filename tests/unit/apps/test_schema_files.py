@@ -319,7 +319,7 @@ class TestFieldDirectives:
             ("a: U @relationship(from: id) @indexed", "@indexed cannot be on the relationship T.a: index the foreign key"),
             ("a: String @indexed(type: HNSW)", "a vector index needs the type [Float], T.a has another"),
             ("a: [Float] @indexed(type: HNSW, M: 0)", "@indexed: M must be greater than 0"),
-            ("a: [Float] @embed", "@embed of T.a needs source:, the name of a text attribute"),
+            ("a: [Float] @embed", "@embed of T.a needs source:, the name of a String attribute"),
             ("a: [Float] @embed(source: b)", "@embed of T.a: T has no attribute b"),
             ("a: Long @createdTime @updatedTime", "T.a can have only one of @createdTime, @updatedTime"),
             ("a: Boolean @createdTime", "@createdTime of T.a needs one of the types Date, Long, Float, BigInt, Any, String"),
@@ -395,7 +395,7 @@ class TestRelationships:
         ("declared", "fault"),
         [
             ("r: Show @relationship", "@relationship of T.r needs from: or to:"),
-            ("r: String @relationship(from: one)", "the relationship T.r needs a table as its type, String is none"),
+            ("r: String @relationship(from: one)", "the relationship T.r needs a table as its type, String is not a table"),
             ("r: Place @relationship(from: one)", "the relationship T.r needs a table as its type, Place has no @table"),
             ("r: Far @relationship(from: one)", "the relationship T.r leads to Far in another database, far"),
             ("r: Show @relationship(from: nothing)", "the relationship T.r starts from nothing, which T does not have"),

@@ -85,7 +85,7 @@ def test_it_asks_for_what_is_missing(
 def test_it_never_waits_without_a_terminal(asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for line in (["login"], ["login", "db"], ["login", "db", "username=ann"]):
         assert main(line) == 1
-        assert "there is no terminal" in capsys.readouterr().err
+        assert "needs a terminal" in capsys.readouterr().err
     assert asked == []
     monkeypatch.setenv("SVC_CLI_TARGET", "db")
     assert main(["login", "username=ann", "password=x"]) == 0
@@ -114,7 +114,7 @@ def test_logout_of_one_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     for url in ("https://a:9925", "https://b:9925"):
         logins().keep(url, SavedLogin("op", "re", "ann"))
     assert main(["logout", "c"]) == 1
-    assert capsys.readouterr().err == "There is no login at https://c:9925. There are: https://a:9925, https://b:9925\n"
+    assert capsys.readouterr().err == "Not logged in to https://c:9925. There are logins to: https://a:9925, https://b:9925\n"
     assert main(["logout", "a"]) == 0
     assert list(logins().read()) == ["https://b:9925"]
     assert main(["logout"]) == main(["logout"]) == 0

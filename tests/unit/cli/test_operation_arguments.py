@@ -65,7 +65,7 @@ def test_a_field_of_the_name_of_a_parameter_is_a_field() -> None:
         ("north", '"north" is not understood: fields are given as name=value'),
         ("=north", '"=north" is not understood'),
         ("coats=2", "paint needs wall: svc paint wall=..."),
-        ("coats=1", "svc help paint tells more."),
+        ("coats=1", "svc help paint describes it."),
         ("wall=n username=x", "paint has no field username"),
     ],
 )

@@ -241,8 +241,8 @@ def test_former_and_doubled_names_are_noted_with_their_lines(root: Path) -> None
     config = load(root)
     assert config.http.port == 3
     assert [sentence for _, sentence in config.notes] == [
-        "'http' stands in svc-config.yaml twice, in lines 1 and 3; the last one counts",
-        "'http.port' stands in svc-config.yaml twice, in lines 4 and 5; the last one counts",
+        "'http' is in svc-config.yaml twice, in lines 1 and 3; the last one counts",
+        "'http.port' is in svc-config.yaml twice, in lines 4 and 5; the last one counts",
         "'log_level' is now called 'logging.level' (svc-config.yaml line 2)",
     ]
 
@@ -251,8 +251,8 @@ def test_a_misspelt_variable_is_noted_and_foreign_ones_are_not(root: Path) -> No
     foreign = {"HTTP_PROXY": "x", "MQTT_SERVICE_PORT": "1", "HTTP_PORT_9926_TCP_ADDR": "x", "LOGGINGX": "1", "HTTP_USER_AGENT": "x"}
     config = load(root, {"LOGGING_LEVL": "debug", "OPERATIONSAPI_NETWORK_PROT": "1", **foreign})
     assert [sentence for _, sentence in config.notes] == [
-        "The environment variable LOGGING_LEVL is no setting and is ignored, did you mean LOGGING_LEVEL?",
-        "The environment variable OPERATIONSAPI_NETWORK_PROT is no setting and is ignored, did you mean OPERATIONSAPI_NETWORK_PORT?",
+        "The environment variable LOGGING_LEVL is not a setting and is ignored, did you mean LOGGING_LEVEL?",
+        "The environment variable OPERATIONSAPI_NETWORK_PROT is not a setting and is ignored, did you mean OPERATIONSAPI_NETWORK_PORT?",
     ]
 
 

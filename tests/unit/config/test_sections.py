@@ -14,8 +14,8 @@ from svc.config.sections import Fields, Section, Switch
 from svc.config.settings import attribute_name
 
 TYPES: Mapping[str, Any] = {
-    "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "text": str,
-    "choice": str, "level": str, "list": tuple[Any, ...], "texts": tuple[str | None, ...], "path": Path, "paths": tuple[Path, ...],
+    "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "string": str,
+    "choice": str, "level": str, "list": tuple[Any, ...], "strings": tuple[str | None, ...], "path": Path, "paths": tuple[Path, ...],
     "hosts": tuple[HostPattern, ...], "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
 }  # fmt: skip
 

@@ -134,7 +134,7 @@ def test_values_are_cast(node: ConfigNode, name: str, value: Any, path: tuple[st
             f"svc config file validation error: 'http.cors' must be a boolean; 'logging.level' {LEVELS}",
         ),
         ({"shop_port": "x"}, "svc config file validation error: 'shop.port' must be a port: a number from 0 to 65535"),
-        ({"shop_package": 5}, "svc config file validation error: 'shop.package' must be a text"),
+        ({"shop_package": 5}, "svc config file validation error: 'shop.package' must be a string"),
         ({"logging_root": "a\0b"}, "'logging_root' contains characters that cannot be stored"),
         ({"logging_root": "\ud800"}, "'logging_root' contains characters that cannot be stored"),
         ({"x": 1}, "Unrecognized config parameter: x"),
