@@ -25,10 +25,22 @@ START_LIMIT = 60.0  # seconds
 
 
 def examples(page: Path) -> list[tuple[str, str]]:
-    """(command, what it prints) for each line with a `$` in the blocks marked `console`."""
+    """(command, its output) for each line with a `$` in the blocks marked `console`.
+
+    A line that ends with a backslash continues in the next one; a command with `<<'EOF'` ends with the line `EOF`.
+    """
     blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    pairs = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
-    return [(command, output) for command, output in pairs]
+    found = []
+    for part in (part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]):
+        command, output = part.split("\n", 1)
+        while command.endswith("\\"):
+            line, output = output.split("\n", 1)
+            command = f"{command}\n{line}"
+        if "<<'EOF'" in command:
+            body, output = output.split("\nEOF\n", 1)
+            command = f"{command}\n{body}\nEOF\n"
+        found.append((command, output))
+    return found
 
 
 def programs(page: Path) -> list[tuple[str, str]]:

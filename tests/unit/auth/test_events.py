@@ -137,7 +137,7 @@ def test_memory_of_failures_is_bounded(observed: Observed, monkeypatch: pytest.M
     request = Request("GET", "/", HeaderBlock([]))
     for number in range(50):
         observed.events.failure(request, "Basic", f"user{number}")
-    assert len(observed.events._told) == 10
+    assert len(observed.events._logged) == 10
 
 
 def test_what_clients_send_is_cut_and_escaped(observed: Observed) -> None:
