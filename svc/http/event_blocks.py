@@ -4,7 +4,7 @@ r"""Events as the blocks of an event stream (contract: realtime §3; WHATWG HTML
     data: {"type":"put","id":"42","value":{...},...}  one line: JSON has no line breaks
     <empty line>
 
-A block is the same for all who may see the same of an event, so it is made once and kept in the event's `memo`.
+A block is the same for all subscribers with the same view of an event, so it is made once and kept in the event's `memo`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def event_block(event: Event) -> bytes:
 
 
 def block_of(item: Any) -> bytes:
-    """Of an event, or of anything else that a source gives."""
+    """The block of an event, or of any other item of a source."""
     return event_block(item) if is_event(item) else item_block(item)
 
 
@@ -56,9 +56,9 @@ def is_event(item: Any) -> bool:
 
 
 def item_block(item: Any) -> bytes:
-    r"""The block of whatever a resource's own `connect` gives.
+    r"""The block of an item that a resource's own `connect` yields.
 
-    A mapping with `data` or `event`, or with nothing but names of fields, fills these fields. Anything else, records with an `id` among it, is data.
+    A mapping with `data` or `event`, or with names of fields only, sets these fields. Anything else, also a record with an `id`, is data.
 
     >>> item_block({"event": "tick", "data": {"n": 1}, "id": 7})
     b'event: tick\nid: 7\ndata: {"n":1}\n\n'
@@ -85,5 +85,5 @@ def _lines(name: str, value: Any) -> bytes:
 
 
 def _text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """A string as it is, anything else as JSON."""
     return whole_text(value) if isinstance(value, str) else encode_json(value).decode()

@@ -1,7 +1,7 @@
-"""From a source of events to one client, as fast as he takes them, and no faster (contract: realtime §1 rule 8).
+"""Sends events of a source to one client, no faster than the client takes them (contract: realtime §1 rule 8).
 
-What waits, waits in the source, where it is bounded; here are at most HIGH_WATER bytes and a batch. The bytes of an event are made once for all its
-receivers and kept in its memo, so what it costs to deliver one is: take, look up, write.
+Events wait in the source, where their number is bounded; on the way to the client are at most HIGH_WATER bytes and a batch. The bytes of an event are
+made once for all its receivers and kept in its memo, so to deliver one costs: take, look up, write.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, Protocol
 
 from svc.realtime.event import EndReason, Event, EventSource
 
-HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which nothing more is taken for him
+HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which no more events are taken
 MAX_BATCH = 64  # events taken at a time; their sizes are not known beforehand, so it begins with one and doubles
 
 
 class EventSink(Protocol):
-    """Where the bytes go: a `FeedWriter`, a `websocket.Socket`."""
+    """Takes the bytes: a `FeedWriter` or a `websocket.Socket`."""
 
     @property
     def pending(self) -> int: ...
 
 
 class EventPump:
-    """`run` when the source has something, or the client has room again."""
+    """Call `run` when the source has events, or the client has room again."""
 
-    __slots__ = ("_encode", "_key", "_on_end", "_outlet", "_report", "_source", "_write", "is_waiting")
+    __slots__ = ("_encode", "_key", "_on_end", "_report", "_sink", "_source", "_write", "is_waiting")
 
     def __init__(
         self,
@@ -36,33 +36,33 @@ class EventPump:
         on_end: Callable[[EndReason], None],
         report: Callable[[BaseException], None],
     ) -> None:
-        """`encode` makes the bytes of an event and keeps them in its memo under `key`; it takes whatever else a source may give, too.
+        """`encode` makes the bytes of an event and keeps them in its memo under `key`; it takes other items of a source, too.
         `on_end` is called once, when the source has no more. `report` logs a defect."""
         self._source: EventSource | None = source
         self._key = key
         self._encode = encode
         self._on_end = on_end
         self._report = report
-        self._outlet: EventSink | None = None
+        self._sink: EventSink | None = None
         self._write: Callable[[bytes], None]
         self.is_waiting = False  # for room
 
-    def start(self, outlet: EventSink, write: Callable[[bytes], None]) -> None:
+    def start(self, sink: EventSink, write: Callable[[bytes], None]) -> None:
         source = self._source
         if source is not None:
-            self._outlet, self._write = outlet, write
+            self._sink, self._write = sink, write
             source.on_ready = self.run
             self.run()
 
     def run(self) -> None:
-        source, outlet = self._source, self._outlet
-        if source is None or outlet is None:
+        source, sink = self._source, self._sink
+        if source is None or sink is None:
             return
         self.is_waiting = False
         write, key = self._write, self._key
         batch = 1
         try:
-            room = HIGH_WATER - outlet.pending
+            room = HIGH_WATER - sink.pending
             while room > 0:
                 events = source.take(batch)
                 if not events:
@@ -79,12 +79,12 @@ class EventPump:
                 if self._source is None:  # ended from within
                     return
             self.is_waiting = True
-        except Exception as error:  # of one event, or of one source: the others' go on
+        except Exception as error:  # of one event or one source: other streams go on
             self._report(error)
             self._end(EndReason.FAILED)
 
     def close(self) -> None:
-        """The client is gone, or wants no more."""
+        """The client has disconnected, or the stream has ended."""
         source, self._source = self._source, None
         if source is not None:
             source.close()
@@ -94,13 +94,13 @@ class EventPump:
         self._on_end(why)
 
 
-def as_events(result: Any) -> EventSource | None:
-    """What a `connect` returned, if it is a source that can be taken from; else it is iterated."""
+def as_event_source(result: Any) -> EventSource | None:
+    """The result of a `connect` if it is an `EventSource`; None: it has to be iterated."""
     return result if hasattr(result, "take") and hasattr(result, "on_ready") else None
 
 
-class Signal:
-    """What a task waits for: room, or the next event."""
+class WakeSignal:
+    """Wakes a task that waits for room or for the next event."""
 
     __slots__ = ("_future", "_loop")
 
@@ -109,11 +109,11 @@ class Signal:
         self._future: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Until the next `give`."""
+        """Wait until the next `set`."""
         self._future = self._loop.create_future()
         await self._future
 
-    def give(self) -> None:
+    def set(self) -> None:
         if self._future is not None:
             # This may be the end of a turn, when the length of the coming poll is settled already: it has to be cut short.
             self._loop.call_soon_threadsafe(self._resolve)
@@ -125,9 +125,9 @@ class Signal:
 
 
 async def iter_source(source: EventSource, loop: asyncio.AbstractEventLoop) -> AsyncIterator[Event]:
-    """The events one by one, for who has to wait between them."""
-    more = Signal(loop)
-    source.on_ready = more.give
+    """The events one by one, for code that has to await between them."""
+    more = WakeSignal(loop)
+    source.on_ready = more.set
     try:
         while True:
             events = source.take(1)

@@ -1,9 +1,9 @@
-"""Server-sent events: the answer to a GET that is best matched by `text/event-stream` (contract: realtime §3).
+"""Server-sent events: the response to a GET that prefers `text/event-stream` (contract: realtime §3).
 
     SourceStream     a subscription or a live query, pushed as it happens
-    IteratorStream   what a resource's own `connect` yields, in a task
+    IteratorStream   the items that a resource's own `connect` yields, in a task
 
-Both are bodies that do not end by themselves: what is wrong must be known before the first byte, and is an ordinary answer then.
+Both are bodies that do not end by themselves: errors have to be found before the first byte, and are ordinary responses.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from svc.content.plain_type import EVENT_STREAM
 from svc.errors import Problem
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
-from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events
+from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
 from svc.realtime.event import EndReason, EventSource
 
-SILENCE = 15.0  # seconds after which a comment tells proxies, and us, that the connection is alive
+SILENCE = 15.0  # seconds after which a comment is sent, so that proxies keep the connection and a lost one is noticed
 
 Report = Callable[[BaseException], None]
 
 
 class EventStreams:
-    """Makes the answers. `report` logs a defect met while one streams."""
+    """Makes the responses. `report` logs a defect while one streams."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, now: Callable[[], float], report: Report) -> None:
         self._loop = loop
@@ -34,9 +34,9 @@ class EventStreams:
         self._report = report
 
     def respond(self, result: Any) -> Response | None:
-        """The stream of what `connect` returned; None if that is nothing to be streamed."""
+        """The stream of what `connect` returned; None if it cannot be streamed."""
         feed: Feed
-        source = as_events(result)
+        source = as_event_source(result)
         if source is not None:
             feed = SourceStream(source, self._now, self._report)
         elif hasattr(result, "__aiter__"):
@@ -46,14 +46,14 @@ class EventStreams:
         pairs: HeaderPairs = [
             ("Content-Type", EVENT_STREAM),
             ("Cache-Control", "no-store"),
-            ("X-Accel-Buffering", "no"),  # else nginx collects the events
+            ("X-Accel-Buffering", "no"),  # else nginx buffers the events
             ("Vary", "Accept, Accept-Encoding"),
         ]
         return Response(feed, 200, pairs=pairs)
 
 
 class _Stream(Feed):
-    """What both have: the start, and comments in times of silence."""
+    """The common part: the start, and comments when nothing is sent."""
 
     __slots__ = ("_now", "_quiet_since", "_writer")
 
@@ -71,7 +71,7 @@ class _Stream(Feed):
         writer = self._writer
         if writer is not None and now - self._quiet_since >= SILENCE:
             self._quiet_since = now
-            if not writer.pending:  # else he has enough to read
+            if not writer.pending:  # else the client has not taken everything yet
                 writer.write(KEEP_ALIVE)
 
 
@@ -108,7 +108,7 @@ class SourceStream(_Stream):
         self._pump.close()
 
     def _on_end(self, why: EndReason) -> None:
-        """Browsers connect again, and hear then what is wrong."""
+        """End the stream: browsers connect again, and get the error then."""
         writer = self._writer
         if writer is not None:
             writer.end()
@@ -122,7 +122,7 @@ class IteratorStream(_Stream):
         self._items = items
         self._loop = loop
         self._report = report
-        self._room = Signal(loop)
+        self._room = WakeSignal(loop)
         self._task: asyncio.Task[None] | None = None
         self._finished = False
 
@@ -148,7 +148,7 @@ class IteratorStream(_Stream):
         writer.end()
 
     def on_sent(self) -> None:
-        self._room.give()
+        self._room.set()
 
     def sweep(self, now: float) -> None:
         self._keep_alive(now)
@@ -166,7 +166,7 @@ class IteratorStream(_Stream):
 
 
 async def close_items(items: Any, report: Report) -> None:
-    """Tell an iterator that nobody listens any more; generators run their `finally` then."""
+    """Close an iterator whose client has disconnected; generators run their `finally`."""
     close = getattr(items, "aclose", None) or getattr(items, "close", None)
     try:
         closed = close() if close is not None else None

@@ -15,14 +15,14 @@ _CODES = {401: NOT_LOGGED_IN, 403: FORBIDDEN}
 
 
 class WebSocketClosed(ConnectionError):
-    """Nothing can be sent: the WebSocket is closed, or being closed. Whoever serves it need not catch this."""
+    """Nothing can be sent: the WebSocket is closed, or being closed. Services need not catch this."""
 
 
-def closing(error: BaseException) -> tuple[int, str] | None:
-    """Code and reason for what was meant for the caller: a `Problem`, or any exception with a status. None: it is a defect.
+def close_frame_for(error: BaseException) -> tuple[int, str] | None:
+    """(code, reason) of a close frame for an error of the caller: a `Problem`, or any exception with a status. None: it is a defect.
 
     >>> from svc.errors import AccessViolation
-    >>> closing(AccessViolation()), closing(ValueError("x"))
+    >>> close_frame_for(AccessViolation()), close_frame_for(ValueError("x"))
     ((3000, 'Must login'), None)
     """
     if isinstance(error, Problem):

@@ -1,4 +1,4 @@
-"""What a WebSocket is to whoever serves it, and who serves those that no listener took (contract: realtime §2, applications §13)."""
+"""The interface of a WebSocket for the code that serves it, and of the handler for those that no listener takes (contract: realtime §2, applications §13)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from svc.messages import Request
 
 
 class Socket(Protocol):
-    """A WebSocket, seen by the one who serves it: `WebSocket` is one, and tests have others.
+    """A WebSocket as a service sees it: implemented by `WebSocket`, and by fakes in tests.
 
-    Messages are taken by iterating, or by a callback of `on("message", ...)`; as long as nobody takes them, the peer is held back. To ignore them
+    Messages are taken by iterating, or by a callback of `on("message", ...)`; as long as they are not taken, the peer is not read. To discard them
     call `ignore_messages`.
     """
 
@@ -19,52 +19,52 @@ class Socket(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing more can be sent: closed, or being closed, by whomever."""
+        """Nothing more can be sent: closed or being closed, by either side."""
 
     @property
     def close_code(self) -> int | None:
-        """The code of whoever closed it first (1005: the peer, without a code); 1006: the connection was lost. None: it is open."""
+        """The code of the side that closed it first (1005: the peer, without a code); 1006: the connection was lost. None: it is open."""
 
     @property
     def close_reason(self) -> str: ...
 
     @property
     def pending(self) -> int:
-        """Bytes written and not yet taken by the peer. Who writes more while this is large holds it in memory: see `on("sent", ...)`."""
+        """Bytes written and not yet sent. Writing more while this is large keeps them in memory: see `on("sent", ...)`."""
 
     def __aiter__(self) -> AsyncIterator[str | bytes]:
         """Text and binary messages; ends with the WebSocket."""
 
     async def send(self, message: str | bytes) -> None:
-        """Send one message, when there is room for it. Raises WebSocketClosed after the end, which nobody has to catch."""
+        """Send one message, when there is room for it. Raises WebSocketClosed after the end; services need not catch it."""
 
     def send_frame(self, frame: bytes) -> None:
         """Send what `encode_frame` made, now: the bytes may be shared by all receivers. After the end: does nothing."""
 
     def ignore_messages(self) -> None:
-        """Nobody wants what the peer says."""
+        """Discard all messages of the peer."""
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye, and wait until it is over."""
+        """Send a close frame, and wait until the WebSocket is closed."""
 
     def close_soon(self, code: int = 1000, reason: str = "") -> None:
-        """The same without waiting. `reason` is cut to what fits."""
+        """Send a close frame without waiting. `reason` is cut to what fits."""
 
     def fail(self, error: BaseException) -> None:
-        """Close with the code and the reason of an exception: 3000 for a 401, 3003 for a 403, else 1011. What is no Problem is logged."""
+        """Close with the code and the reason of an exception: 3000 for a 401, 3003 for a 403, else 1011. Exceptions other than Problem are logged."""
 
     def on(self, name: str, callback: Callable[..., Any]) -> None:
         """Call `callback` (plain or async) on `message` (with the message), `close` (code, reason), `error` (exception) and `sent`
-        (all that was written is with the peer). What it raises is logged."""
+        (everything written has been sent). Exceptions of callbacks are logged."""
 
 
 Service = Callable[[Any], Awaitable[None] | None]
-"""Serves a WebSocket (its only argument) that is open. When what it returns has been awaited the WebSocket is closed, 1000, or as `fail` says; a
-service that returns None has left callbacks behind and closes it itself."""
+"""Serves an open WebSocket, its only argument. When an awaitable that it returns is done the WebSocket is closed, with 1000 or as by `fail`; a service that
+returns None has registered callbacks and closes it itself."""
 
 
 class SocketHandler(Protocol):
-    """Who serves the WebSockets that no listener took: the resources."""
+    """Finds the service of WebSockets that no listener takes: the resources."""
 
     def find(self, request: Request) -> Service:
         """Raises Problem: 401 and 403 open the WebSocket and close it with 3000 or 3003, any other refuses the handshake with that status."""

@@ -1,7 +1,7 @@
-"""What the client of a WebSocket says, as values (contract: realtime §2).
+"""The messages of a WebSocket client as decoded values (contract: realtime §2).
 
 With a `Content-Type` of the handshake, or an extension in its address, every message is of that type, and one that is not ends the WebSocket with
-1007. Otherwise a text is JSON if it is any, else itself; and what is binary is bytes.
+1007. Otherwise a text message is decoded as JSON if it is valid JSON, else it is a string; a binary message is bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INVALID = 1007  # close code: a message that is not of its type (RFC 6455 §7.4.
 
 
 class MessageDecoder:
-    """How messages are decoded. `explicit`: the client has said in what type he writes."""
+    """How messages are decoded. `explicit`: the client has named the content type of its messages."""
 
     __slots__ = ("_attributes", "_parameters", "_reader", "explicit")
 
@@ -40,7 +40,7 @@ class MessageDecoder:
     def of(
         cls, request: Request, target: RequestTarget, types: ContentTypes, attributes: Mapping[str, Attribute] | None = None
     ) -> MessageDecoder:
-        """`attributes`: the declared ones of the table, for types that have only texts."""
+        """`attributes`: the declared ones of the table, for types that have only strings."""
         if target.extension is not None:
             return cls(types.reader(target.extension), {}, attributes)
         content_type = request.block.get("content-type") or ""
@@ -48,7 +48,7 @@ class MessageDecoder:
         return cls(types.reader(media_type) if media_type else None, parameters_of(content_type), attributes)
 
     def decode(self, message: str | bytes) -> Any:
-        """The value, or an awaitable of it. Raises Problem for what is not of the explicit type."""
+        """The value, or an awaitable of it. Raises Problem for a message that is not of the explicit type."""
         reader = self._reader
         if reader is None:
             if isinstance(message, bytes):
@@ -64,7 +64,7 @@ class MessageDecoder:
 
 
 async def _in_slices(reader: ContentType, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None) -> Any:
-    """A long message: others are served in between."""
+    """Decode a long message, with other work of the loop in between."""
     slices = reader.decode_slices(body, parameters, attributes)
     while True:
         try:
@@ -75,13 +75,13 @@ async def _in_slices(reader: ContentType, body: bytes, parameters: Mapping[str, 
 
 
 class IncomingMessages:
-    """The messages of a client: iterate them, or have them given to a callback with `on("data", callback)`. Ends with the WebSocket."""
+    """The messages of a client: iterated, or passed to a callback with `on("data", callback)`. Ends with the WebSocket."""
 
     def __init__(self, socket: Socket, kind: MessageDecoder) -> None:
         self._socket = socket
         self._kind = kind
         self._messages: AsyncIterator[str | bytes] | None = None
-        self.is_taken = False  # somebody listens
+        self.is_taken = False  # they are iterated or have a callback
 
     def __aiter__(self) -> IncomingMessages:
         return self
@@ -128,7 +128,7 @@ class IncomingMessages:
         self._socket.on("message", decoded)
 
     def ignore(self) -> None:
-        """Nobody wants them; but what is not of the type that the client has named is a fault still."""
+        """Discard the messages; with an explicit type they are still decoded, and an invalid one closes the WebSocket."""
         if self.is_taken:
             return
         if self._kind.explicit:

@@ -1,11 +1,11 @@
-"""Who is asked when a request offers to go on with another protocol (contract: http §12.1, applications §13).
+"""The listeners that are called when a request offers to upgrade to another protocol (contract: http §12.1, applications §13).
 
-    upgrade listeners   listener(request, socket, head, next), in order. One of them is the default handler, there since the first WebSocket listener
-                        was added: it makes a WebSocket of what asks to be one, unless `request.upgraded` says that somebody else has.
+    upgrade listeners   listener(request, socket, head, next), in order. One of them is the default handler, present since the first WebSocket listener
+                        was added: it accepts WebSocket handshakes, unless `request.upgraded` shows that another listener has.
     WebSocket listeners async listener(ws, request, chain_completion, next), in order, and after them the resources (`SocketHandler`).
 
-The handshake is answered when somebody first wants something of the WebSocket, so that what nobody serves can be refused with a status. Without a
-listener of an application all of this is plain calls.
+The handshake is answered when the WebSocket is first used, so that one that no listener serves can be refused with a status. Without a listener of an
+application all of this is plain calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WsListener = Callable[..., Awaitable[Any]]
 
 
 class HttpCompletion:
-    """What became of the HTTP chain of a request, known already: may be awaited any number of times."""
+    """The outcome of the HTTP chain of a request, known already: may be awaited any number of times."""
 
     def __init__(self, error: Problem | None = None) -> None:
         self.error = error
@@ -47,7 +47,7 @@ class WsListeners:
 
     def __init__(self, sockets: WebSocketRegistry) -> None:
         self.sockets = sockets
-        self.handler: SocketHandler | None = None  # serves what no listener took
+        self.handler: SocketHandler | None = None  # serves WebSockets that no listener takes
         self._listeners: list[tuple[WsListener, int]] = []
 
     def add(self, listener: WsListener, *, run_first: bool = False, max_payload: int = MAX_PAYLOAD) -> None:
@@ -62,14 +62,14 @@ class WsListeners:
         return self._run(request, HttpCompletion(refusal)) if self._listeners else self._serve(request, refusal)
 
     def _serve(self, request: Request, refusal: Problem | None) -> Response:
-        """No listener: the resource, or what refuses it. Clients cannot see the status of a handshake, but a close code."""
+        """Without listeners: the resource serves, or the refusal is sent. Browsers show scripts a close code, not the status of a handshake."""
         upgrade = self.sockets.accept(request, None if refusal is None else partial(_refuse, refusal))
         if refusal is None:
             assert self.handler is not None
             try:
                 upgrade.receiver.serve = self.handler.find(request)  # type: ignore[attr-defined]
             except Problem as problem:
-                if not _is_told_later(problem):
+                if not _is_sent_as_close_code(problem):
                     raise
                 upgrade.receiver.serve = partial(_refuse, problem)  # type: ignore[attr-defined]
         return upgrade
@@ -86,24 +86,24 @@ class WsListeners:
                 used.set_result(None)
 
         socket.on_use = on_use
-        chain = _Chain(self._listeners, self.handler)
+        chain = _ListenerChain(self._listeners, self.handler)
         listening = loop.create_task(chain.listen(socket, request, completion, used))
         self.sockets.keep(listening)
         try:
             await used
         except asyncio.CancelledError:
-            listening.cancel()  # the client went away before it was answered
+            listening.cancel()  # the client has disconnected before the answer
             raise
         return upgrade
 
 
-class _Chain:
-    """One walk along the listeners."""
+class _ListenerChain:
+    """One pass along the listeners."""
 
     def __init__(self, listeners: list[tuple[WsListener, int]], handler: SocketHandler | None) -> None:
         self._listeners = tuple(listeners)
         self._handler = handler
-        self._refusal: Problem | None = None  # of the resources: the handshake is not accepted
+        self._refusal: Problem | None = None  # by the resources: the handshake is refused
 
     async def listen(self, socket: WebSocket, request: Request, completion: HttpCompletion, used: asyncio.Future[None]) -> None:
         try:
@@ -117,7 +117,7 @@ class _Chain:
             else:
                 socket.fail(error)
         else:
-            socket.use()  # somebody has it, and has not spoken yet
+            socket.use()  # a listener keeps it, and has not sent anything yet
 
     async def _step(self, position: int, socket: WebSocket, request: Request, completion: Any) -> Any:
         if position < len(self._listeners):
@@ -134,7 +134,7 @@ class _Chain:
                 raise NotFound("Not found")
             service = self._handler.find(request)
         except Problem as problem:
-            if not _is_told_later(problem):
+            if not _is_sent_as_close_code(problem):
                 self._refusal = problem
             raise
         socket.limit(MAX_PAYLOAD)
@@ -146,7 +146,7 @@ class _Chain:
 
 
 class UpgradeListeners:
-    """The chain of upgrade listeners of a port: what the dispatcher asks."""
+    """The chain of upgrade listeners of a port, called by the dispatcher."""
 
     def __init__(self, websockets: WsListeners) -> None:
         self._websockets = websockets
@@ -173,19 +173,19 @@ class UpgradeListeners:
             self._listeners.append(None)
 
     def handle(self, request: Request, refusal: Problem | None = None) -> Response | Awaitable[Response | None] | None:
-        """The answer, or None if nobody takes the upgrade. `refusal`: why the caller could not be identified. Raises Problem."""
-        if not self._has_others or request.http_version[:1] == "2":  # there is no socket to give
-            return self._counted(request, refusal)
-        return _Walk(self, request, refusal).run()
+        """The answer, or None if no listener takes the upgrade. `refusal`: why the caller could not be identified. Raises Problem."""
+        if not self._has_others or request.http_version[:1] == "2":  # there is no socket to pass on
+            return self._default_answer(request, refusal)
+        return _UpgradePass(self, request, refusal).run()
 
-    def _counted(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response | None] | None:
-        """What the default handler answers. A refused handshake is recorded here, an accepted one when the WebSocket is open."""
+    def _default_answer(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response | None] | None:
+        """The answer of the default handler. A refused handshake is recorded here, an accepted one when the WebSocket is open."""
         if not _asks_for_websocket(request) or request.upgraded:
             return None
         request.upgraded = True
         try:
             if not self._websockets:
-                raise NotFound("There are no WebSockets here")
+                raise NotFound("WebSockets are not enabled on this port")
             answer = self._websockets.handle(request, refusal)
         except Exception:
             self._sockets.answered(False)
@@ -200,11 +200,11 @@ class UpgradeListeners:
             raise
 
 
-class _Walk:
-    """One walk along the upgrade listeners. Nothing is awaited that need not be."""
+class _UpgradePass:
+    """One pass along the upgrade listeners, without awaiting plain results."""
 
     def __init__(self, listeners: UpgradeListeners, request: Request, refusal: Problem | None) -> None:
-        self._default = listeners._counted
+        self._default = listeners._default_answer
         self._listeners = tuple(listeners._listeners)
         self._sockets = listeners._sockets
         self._request = request
@@ -253,11 +253,11 @@ class _Walk:
             else:
                 self._failed(error)
             return
-        # If nobody went on to the end of the chain, whoever stopped it has the socket, for later.
+        # A listener that has not called `next` keeps the socket, for later.
         self._take()
 
     def _failed(self, error: Exception) -> None:
-        """Too late for an answer."""
+        """An exception after the answer: it can only be logged."""
         self._sockets.log_error(f"an upgrade listener: {self._request.target[:200]}", error)
         self._socket.close()
 
@@ -299,8 +299,8 @@ def _asks_for_websocket(request: Request) -> bool:
     return request.offers == PROTOCOL and request.method == "GET"
 
 
-def _is_told_later(problem: Problem) -> bool:
-    """Whether a close code says it: browsers show their scripts the code, and not the status of a handshake (realtime §2)."""
+def _is_sent_as_close_code(problem: Problem) -> bool:
+    """Whether the refusal is sent as a close code: browsers show scripts the code, not the status of a handshake (realtime §2)."""
     return problem.status_code in (401, 403)
 
 

@@ -1,4 +1,4 @@
-"""The opening handshake (RFC 6455 §4.2; over HTTP/2 RFC 8441 §5): checked, and answered."""
+"""The opening handshake of a WebSocket (RFC 6455 §4.2; over HTTP/2 RFC 8441 §5)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check(request: Request) -> HeaderPairs:
-    """The fields that accept the handshake, but for sub-protocol and extensions.
+    """Check a handshake. Returns the response fields that accept it, without sub-protocol and extensions.
 
     Raises ClientError: 426 for another version of the protocol, 400 for anything else that is wrong.
     """
     fields = request.block.fields
     over_http2 = request.http_version[:1] == "2"
     if request.method != "GET":  # as which an extended CONNECT is reported, too
-        raise ClientError(f"A WebSocket is asked for with GET, not with {request.method}")
+        raise ClientError(f"A WebSocket handshake is a GET, not a {request.method}")
     if request.offers != PROTOCOL or not (
         over_http2 or (_has_token(fields, "upgrade", PROTOCOL) and _has_token(fields, "connection", "upgrade"))
     ):
-        raise ClientError("A WebSocket is asked for with 'Connection: Upgrade' and 'Upgrade: websocket'")
+        raise ClientError("A WebSocket handshake needs 'Connection: Upgrade' and 'Upgrade: websocket'")
     version = fields.get("sec-websocket-version")
     if version != VERSION:
         raise ClientError(
@@ -52,7 +52,7 @@ def accept_token(key: str) -> str:
 
 
 def offered_protocols(request: Request) -> list[str]:
-    """The sub-protocols the client would speak, the one it likes best first."""
+    """The sub-protocols that the client offers, the preferred one first."""
     return [
         name for part in request.block.fields.get("sec-websocket-protocol", "").split(",") if _TOKEN.fullmatch(name := part.strip(" \t"))
     ]

@@ -1,4 +1,4 @@
-"""A connection that an application's upgrade listener has taken: bytes both ways, in asyncio's manner (contract: http §12.1)."""
+"""A connection that an upgrade listener of an application has taken: bytes in both directions, like asyncio streams (contract: http §12.1)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from svc.messages import Tunnel
     from svc.websocket.registry import WebSocketRegistry
 
-READ_AHEAD = 256 * 1024  # bytes waiting to be read at which the peer is held back
+READ_AHEAD = 256 * 1024  # bytes waiting to be read above which the peer is not read
 HIGH_WATER = 256 * 1024  # bytes unsent at which `drain` waits
 
 
 class RawSocket:
-    """Whoever first reads, writes or closes takes the connection, to which svc has then written nothing: also the answer to the request is his."""
+    """The first read, write or close takes the connection. svc has written nothing to it: the listener sends the answer to the request too."""
 
     def __init__(self, shared: WebSocketRegistry, peer: str) -> None:
         self.peer = peer
         self.on_use: Callable[[], None] | None = None
         self._shared = shared
-        # What the receiver sees of it:
+        # Used by the receiver:
         self.tunnel: Tunnel | None = None
         self.early: list[bytes] = []  # written before the tunnel was there
         self.incoming = bytearray()
@@ -34,7 +34,7 @@ class RawSocket:
     # --- for the listener --------------------------------------------------------------------------------------------------------------
 
     async def read(self, most: int = -1) -> bytes:
-        """What has come, at least a byte and at most `most` bytes; b"" at the end."""
+        """At least one byte and at most `most` bytes; b"" at the end."""
         self._use()
         if most == 0:
             return b""
@@ -103,7 +103,7 @@ class RawSocket:
 
 
 class RawReceiver:
-    """The `tunnel.Receiver` of a raw socket. How long a silence may last is the listener's to say."""
+    """The `tunnel.Receiver` of a raw socket. It has no timeout: that is up to the listener."""
 
     def __init__(self, socket: RawSocket) -> None:
         self._socket = socket

@@ -1,4 +1,4 @@
-"""All WebSockets of a server: what they share, and their figures (contract: analytics §4)."""
+"""All open WebSockets of a server, what they share, and their figures (contract: analytics §4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_COLLECTED = 1 << 30  # bytes of incomplete messages that may be in memory at
 
 
 class SocketRecorder(Protocol):
-    """Where the figures go: `analytics.Recorder`."""
+    """Records figures: `analytics.Recorder`."""
 
     def bucket(
         self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
@@ -40,7 +40,7 @@ class SocketRecorder(Protocol):
 
 
 class WebSocketRegistry:
-    """See the module's text."""
+    """Accepts handshakes, and holds what the WebSockets of a port share: loop, clock, recorder, the limit of memory for incomplete messages."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class WebSocketRegistry:
         per_message_deflate: DeflateOptions | None = None,
         max_collected: int = MAX_COLLECTED,
     ) -> None:
-        """`per_message_deflate`: what is agreed to if a client offers it (RFC 7692); None: nothing is compressed."""
+        """`per_message_deflate`: options agreed to if a client offers them (RFC 7692); None: no compression."""
         self.loop = loop
         self.now = clock.monotonic
         self.log_error = log_error
@@ -64,7 +64,7 @@ class WebSocketRegistry:
         self._deflate = per_message_deflate
         self._max_collected = max_collected
         self._collected = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself may forget a task that waits
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds only weak references to tasks
         recorder.gauge(self._measure, "ws-connections")
 
     # --- the handshake ---------------------------------------------------------------------------------------------------------------
@@ -78,16 +78,16 @@ class WebSocketRegistry:
         deflate: DeflateOptions | None = None,
         subprotocol: str | None = None,
     ) -> Upgrade:
-        """The answer that makes the connection a WebSocket, which `serve` gets when it is open. Raises ClientError 400 or 426.
+        """The answer that makes the connection a WebSocket, which is passed to `serve` when it is open. Raises ClientError 400 or 426.
 
-        `deflate`: in place of what the server was made with. `subprotocol`: one of those offered; without it the first one is taken.
+        `deflate`: instead of `per_message_deflate`. `subprotocol`: one of those offered, default the first one.
         """
         pairs = opening_handshake.check(request)
         offered = opening_handshake.offered_protocols(request)
         if subprotocol is None:
             subprotocol = offered[0] if offered else None
         elif subprotocol not in offered:
-            raise ValueError(f"the client does not speak {subprotocol!r}: it offers {offered}")
+            raise ValueError(f"the client does not offer {subprotocol!r}, but {offered}")
         if subprotocol is not None:
             pairs.append(("Sec-WebSocket-Protocol", subprotocol))
         options = deflate or self._deflate
@@ -103,7 +103,7 @@ class WebSocketRegistry:
     # --- for the sockets -------------------------------------------------------------------------------------------------------------
 
     def opened(self, socket: WebSocket) -> Callable[[float], None]:
-        """Returns what records the size of a message sent to it."""
+        """Returns the function that records the size of each message sent."""
         self.open.add(socket)
         path = socket.request.handler_path
         sent = self._sent.get(path)
@@ -116,7 +116,7 @@ class WebSocketRegistry:
         self._ended(orderly)
 
     def hold(self, size: int) -> bool:
-        """So many more bytes (or fewer) are held of incomplete messages. False: that is too much."""
+        """Change the number of bytes held of incomplete messages by `size`. False: that is too much."""
         self._collected += size
         return self._collected <= self._max_collected
 
@@ -128,7 +128,7 @@ class WebSocketRegistry:
         task.add_done_callback(self._tasks.discard)
 
     def wake(self) -> None:
-        """Something became ready, perhaps at the end of a turn, when the loop has already decided how long to wait (`svc.loop`)."""
+        """Wake the loop: something is ready, perhaps at the end of a turn, when the loop has already decided how long to wait (`svc.loop`)."""
         self.loop.call_soon_threadsafe(_nothing)
 
     def _measure(self) -> Mapping[str, int] | None:

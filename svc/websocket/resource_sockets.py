@@ -1,9 +1,9 @@
-"""WebSockets on resources: who serves those that no application's listener took (contract: realtime §2).
+"""WebSockets on resources: they serve those that no listener of an application takes (contract: realtime §2).
 
-    find        the handshake: which resource, in which types, whether it can be connected to; a Problem refuses
-    ConnectService  what runs once the WebSocket is open: events are pushed as they happen, what a `connect` of its own yields is sent by a task
+    find            the handshake: finds the resource and the content types; a Problem refuses it
+    ConnectService  runs once the WebSocket is open: events are pushed as they happen, the items of a resource's own `connect` are sent by a task
 
-Outgoing messages are frames that all receivers of one type share; the frame of an event is kept in its memo under the type.
+All receivers of one content type share the frames of outgoing messages; the frame of an event is kept in its memo under the type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from svc.content.registry import ContentTypes
 from svc.content.values import whole_text
 from svc.errors import NotAcceptable, NotFound, Problem
 from svc.http.event_blocks import event_json, is_event
-from svc.http.event_pump import HIGH_WATER, EventPump, Signal, as_events, iter_source
+from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source, iter_source
 from svc.http.event_stream import close_items
 from svc.http.media_types import media_type_of
 from svc.messages import Request
@@ -31,7 +31,7 @@ from svc.websocket.incoming_messages import IncomingMessages, MessageDecoder
 from svc.websocket.opening_handshake import offered_protocols
 
 MQTT = "mqtt"
-CACHED_ENCODERS = 100  # types that clients have asked for; there are fewer, unless somebody plays with parameters
+CACHED_ENCODERS = 100  # content types; there are fewer, unless a client varies parameters
 CLOSE_CODES = {
     EndReason.FINISHED: 1000,
     EndReason.NO_LOGIN: 3000,
@@ -53,7 +53,7 @@ class FrameEncoder:
         self.may_wait = isinstance(kind, HandlerType)  # `encode` may return an awaitable
 
     def event(self, event: Event) -> bytes:
-        """The frame of an event, made once for all who get this type."""
+        """The frame of an event, made once for all receivers of this type."""
         kind = self.kind
         found: bytes | None = event.memo.get(kind)
         if found is None:
@@ -61,7 +61,7 @@ class FrameEncoder:
         return found
 
     def item(self, item: Any) -> Any:
-        """The frame of what a resource's own `connect` gives, or an awaitable of it. `{contentType, data}` goes out as the bare data."""
+        """The frame of an item of a resource's own `connect`, or an awaitable of it. `{contentType, data}` is sent as the bare data."""
         if is_event(item):
             if not self.may_wait:
                 return self.event(item)
@@ -85,7 +85,7 @@ class FrameEncoder:
 
 
 def is_text(kind: ContentType) -> bool:
-    """Whether the type goes out in text frames.
+    """Whether the type is sent in text frames.
 
     >>> from svc.content.registry import ContentTypes
     >>> [name for name, kind in ContentTypes.built_in().items() if kind.writes and not is_text(kind)]
@@ -109,7 +109,7 @@ class ResourceSockets:
         self._generation = types.generation
 
     def find(self, request: Request) -> Service:
-        """Who serves the WebSocket that is asked for. Raises Problem."""
+        """The service for a handshake. Raises Problem."""
         if MQTT in offered_protocols(request):
             raise Problem("MQTT over WebSocket is not available in this version of svc", 501)
         found = addressed(self._resources, request, "ws")
@@ -124,7 +124,7 @@ class ResourceSockets:
         return ConnectService(resource, target, request, frames, incoming, self._loop, self._report, prepared)
 
     def _frames_of(self, kind: ContentType) -> FrameEncoder:
-        """One object for all who get this type."""
+        """The shared encoder of a content type."""
         if self._generation != self._types.generation or len(self._frames) >= CACHED_ENCODERS:
             self._generation = self._types.generation
             self._frames.clear()
@@ -138,7 +138,7 @@ class ResourceSockets:
             return self._types.writer(request.block.get("accept"))
         named = self._types.named(target.extension)
         if named is None:
-            raise NotAcceptable(f"{target.extension} is not served here")
+            raise NotAcceptable(f"{target.extension} is not supported here")
         return named
 
 
@@ -181,7 +181,7 @@ class ConnectService:
         report: Callable[[BaseException], None],
         prepared: EventSource | None,
     ) -> None:
-        """`prepared`: what `connect` gives, if that is known already."""
+        """`prepared`: the event source of `connect`, if it has been made already."""
         self._resource = resource
         self._target = target
         self._request = request
@@ -196,24 +196,24 @@ class ConnectService:
         result, self._prepared = self._prepared, None
         if result is None:
             result = self._resource.handle("connect", self._target, incoming, self._request)
-        source = as_events(result)
+        source = as_event_source(result)
         if source is None or self._frames.may_wait:
             return self._send(socket, incoming, result)
         self._push(socket, incoming, source)
         return None
 
     def __del__(self) -> None:
-        # Of a client that went away before the handshake was answered nobody else would let go the events.
+        # A client that disconnects before the handshake is answered: nothing else would close the subscription.
         if self._prepared is not None:
             self._prepared.close()
 
     def _push(self, socket: Socket, incoming: IncomingMessages, source: EventSource) -> None:
-        """Events are sent from where they happen: no task, no waiting."""
+        """Send events from the call that makes them: no task, no waiting."""
         incoming.ignore()
         _SourceSender(socket, source, self._frames, self._report)
 
     async def _send(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
-        """What an iterator yields. Raises what it raises."""
+        """Send the items of an iterator. Raises what it raises."""
         sending = self._loop.create_task(self._send_all(socket, incoming, result))
         socket.on("close", lambda *ignored: sending.cancel())
         if socket.closed:
@@ -227,15 +227,15 @@ class ConnectService:
     async def _send_all(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
         if inspect.isawaitable(result):
             result = await result
-        source = as_events(result)
+        source = as_event_source(result)
         if source is not None and not self._frames.may_wait:
             self._push(socket, incoming, source)
             await self._loop.create_future()  # until the end of the WebSocket cancels this
         if result is None:
             return
         items = aiter(result if source is None else iter_source(source, self._loop))
-        room = Signal(self._loop)
-        socket.on("sent", room.give)
+        room = WakeSignal(self._loop)
+        socket.on("sent", room.set)
         try:
             async for item in items:
                 frame = self._frames.item(item)

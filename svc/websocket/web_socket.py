@@ -1,16 +1,16 @@
-"""One WebSocket: messages both ways, over whatever tunnel (contract: realtime §2, applications §13).
+"""One WebSocket: messages in both directions over a tunnel (contract: realtime §2, applications §13).
 
-It reads what the driver makes of the peer's bytes, and hands messages to a callback by a plain call, or keeps them for whoever iterates. What waits is
-bounded both ways, and so is the work of one turn:
+The driver turns the peer's bytes into events. Messages are passed to a callback by a plain call, or queued for iteration. Queues are bounded in both
+directions, and so is the work of one turn:
 
-in    While INCOMING_MESSAGES or INCOMING_BYTES wait for somebody to take them the peer is not read. The messages of one recv may be more than a
+in    While INCOMING_MESSAGES or INCOMING_BYTES wait to be taken the peer is not read. The messages of one recv may be more than a
       turn's work; the rest waits for the next turn.
-out   `send` waits while HIGH_WATER is unsent. `send_frame` does not: who uses it looks at `pending`. If nobody does, the WebSocket is cut off
-      as too slow at MAX_PENDING (1013), and the same frame does not cost more for being on its way to many.
+out   `send` waits while HIGH_WATER is unsent. `send_frame` does not: its caller checks `pending`. Above MAX_PENDING the WebSocket is cut off as too
+      slow (1013). A frame that is sent to many peers is in memory once.
 time  A ping every PING_SECONDS; closed after SILENCE_SECONDS without a byte from a peer that we were reading (an ended connection may look
       like a silent one for ever); CLOSE_SECONDS for the peer's answer to our close frame. Output the peer does not take is the tunnel's to watch.
 
-The peer's close frame, and what it does wrong, is answered when whoever takes the messages has had all of them, and so his chance to answer those.
+The peer's close frame, or a protocol error, is answered when all messages before it have been taken, so that the service can still answer those.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.auth.origin_policy import explained
 from svc.errors import PeerError
@@ -36,16 +36,15 @@ from svc.protocol.websocket import (
     WebSocketProtocol,
     WebSocketState,
 )
-from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, closing
+from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, close_frame_for
 
 if TYPE_CHECKING:
     from svc.messages import Tunnel
     from svc.websocket.handler import Service
-    from svc.websocket.registry import WebSocketRegistry
 
 HIGH_WATER = 256 * 1024  # bytes unsent at which `send` waits, and pings are answered only when they are sent
 MAX_PENDING = 16 * 1024 * 1024  # bytes unsent at which a peer is too slow; one message may go beyond
-INCOMING_MESSAGES = 128  # that nobody has taken yet
+INCOMING_MESSAGES = 128  # that have not been taken yet
 INCOMING_BYTES = 1024 * 1024  # ... and their size; one message may go beyond
 PING_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
@@ -55,58 +54,102 @@ Callback = Callable[..., Any]
 _NAMES = ("message", "close", "error", "sent")
 
 
+class SharedState(Protocol):
+    """What a `WebSocket` needs of the `WebSocketRegistry` of its port."""
+
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+    log_error: Callable[[str, BaseException | None], None]
+    answered: Callable[[bool], None]
+
+    def opened(self, socket: WebSocket) -> Callable[[float], None]: ...
+
+    def closed(self, socket: WebSocket, orderly: bool) -> None: ...
+
+    def hold(self, size: int) -> bool: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 class WebSocket:
-    """See the module's text, and `handler.Socket` for what is meant for those who serve it. A `tunnel.Receiver`."""
+    """A `tunnel.Receiver`; `handler.Socket` documents the interface for services."""
 
     __slots__ = (
-        "_agreement", "_callbacks", "_close_by", "_collected", "_driver", "_heard", "_heard_at", "_incoming", "_incoming_bytes",
-        "_is_behind", "_is_busy", "_is_deaf", "_is_orderly", "_is_over", "_is_paused", "_next_ping", "_on_message", "_on_sent",
-        "_record_sent", "_shared", "_tunnel", "_waiters", "close_code", "close_reason", "is_open", "on_use", "request", "serve",
+        "_agreement",
+        "_callbacks",
+        "_close_by",
+        "_collected",
+        "_discards",
+        "_driver",
+        "_has_received",
+        "_incoming",
+        "_incoming_bytes",
+        "_is_behind",
+        "_is_busy",
+        "_is_orderly",
+        "_is_over",
+        "_is_paused",
+        "_next_ping",
+        "_on_message",
+        "_on_sent",
+        "_received_at",
+        "_record_sent",
+        "_shared",
+        "_tunnel",
+        "_waiters",
+        "close_code",
+        "close_reason",
+        "is_open",
+        "on_use",
+        "request",
+        "serve",
         "subprotocol",
     )  # fmt: skip
 
     def __init__(
         self,
-        shared: WebSocketRegistry,
+        shared: SharedState,
         request: Request,
         max_payload: int,
         agreement: Agreement | None = None,
         subprotocol: str | None = None,
         serve: Service | None = None,
     ) -> None:
-        """`serve` is called when the handshake is answered; None: somebody has it already."""
+        """`serve` is called when the handshake is answered; None: a listener has it already."""
         self._shared = shared
         self.request = request
         self.subprotocol = subprotocol
         self.close_code: int | None = None
         self.close_reason = ""
         self.is_open = False  # the handshake is answered
-        self.on_use: Callable[[], None] | None = None  # called once, when somebody first wants something of it
+        self.on_use: Callable[[], None] | None = None  # called once, at the first use
         self.serve = serve
         self._agreement = agreement
         self._driver = WebSocketProtocol(max_payload, agreement)
-        self._tunnel: Tunnel | Unanswered = Unanswered()
-        self._incoming: deque[str | bytes] | None = None  # messages nobody has taken yet
+        self._tunnel: Tunnel | EarlyOutput = EarlyOutput()
+        self._incoming: deque[str | bytes] | None = None  # messages not taken yet
         self._incoming_bytes = 0
-        self._waiters: list[asyncio.Future[None]] | None = None  # of whoever iterates, sends, or waits for the end
+        self._waiters: list[asyncio.Future[None]] | None = None  # of iteration, `send` and `close`
         self._callbacks: dict[str, list[Callback]] | None = None
         self._on_message: Callback | None = None
         self._on_sent: Callback | None = None
-        self._record_sent: Callable[[float], None] = _forget
+        self._record_sent: Callable[[float], None] = _no_record
         self._is_busy = False  # an async callback has a message
-        self._is_deaf = False  # closed by us
+        self._discards = False  # closed by us: messages are discarded
         self._is_behind = False  # `_go_on` is scheduled
         self._is_paused = False  # the tunnel is
         self._is_orderly = False  # the peer has sent a close frame
         self._is_over = False
         self._collected = 0  # bytes of an incomplete message that `shared` knows of
-        self._heard = False  # since the last sweep
+        self._has_received = False  # since the last sweep
         # Until the handshake is answered time does not count.
-        self._heard_at = inf
+        self._received_at = inf
         self._next_ping = inf
         self._close_by = inf
 
-    # --- for whoever serves it -------------------------------------------------------------------------------------------------------
+    # --- for the service --------------------------------------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
@@ -171,11 +214,11 @@ class WebSocket:
         added = callbacks.setdefault(name, [])
         added.append(callback)
         if name == "message":
-            self._on_message = callback if len(added) == 1 else self._tell_all
+            self._on_message = callback if len(added) == 1 else self._call_all
             if self._incoming and not self._is_busy:
                 self._shared.loop.call_soon(self._pump)
         elif name == "sent":
-            self._on_sent = callback if len(added) == 1 else self._tell_sent
+            self._on_sent = callback if len(added) == 1 else self._call_sent
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
         self.close_soon(code, reason)
@@ -201,7 +244,7 @@ class WebSocket:
     def fail(self, error: BaseException) -> None:
         if isinstance(error, WebSocketClosed | asyncio.CancelledError) and self.closed:
             return
-        found = closing(explained(error, self.request))
+        found = close_frame_for(explained(error, self.request))
         if found is None:
             self._shared.log_error(f"WebSocket {self.request.target[:200]}", error)
             found = INTERNAL_ERROR, "Internal Server Error"
@@ -210,12 +253,12 @@ class WebSocket:
     # --- for the listeners -------------------------------------------------------------------------------------------------------------
 
     def limit(self, max_payload: int) -> None:
-        """What the next listener allows. Has no effect once the WebSocket is used."""
+        """The maximum size of messages for the next listener. Has no effect once the WebSocket is used."""
         if self.on_use is not None:
             self._driver = WebSocketProtocol(max_payload, self._agreement)
 
     def run(self, service: Service) -> None:
-        """Let it be served; a service that is over ends the WebSocket."""
+        """Call a service; the WebSocket is closed when it has ended."""
         try:
             result = service(self)
         except Exception as error:
@@ -236,7 +279,7 @@ class WebSocket:
             self.close_soon(NORMAL)
 
     def use(self) -> None:
-        """Somebody wants something of it, so the handshake is to be answered."""
+        """First use: the handshake is to be answered."""
         if self.on_use is not None:
             on_use, self.on_use = self.on_use, None
             on_use()
@@ -253,21 +296,21 @@ class WebSocket:
         self._tunnel = tunnel
         self.is_open = True
         now = shared.now()
-        self._heard_at = now
+        self._received_at = now
         self._next_ping = now + PING_SECONDS
         self._close_by = now + CLOSE_SECONDS
         self._record_sent = shared.opened(self)
-        if isinstance(early, Unanswered) and early.written:
+        if isinstance(early, EarlyOutput) and early.written:
             for data in early.written:
                 tunnel.write(data)
         if self.serve is not None:
             service, self.serve = self.serve, None
             self.run(service)
-        shared.answered(self._driver.state is WebSocketState.OPEN)  # one that is only told why not is none
+        shared.answered(self._driver.state is WebSocketState.OPEN)  # one that is only sent a refusal does not count
         shared.wake()
 
     def on_data(self, data: bytes) -> None:
-        self._heard = True
+        self._has_received = True
         self._on_events(self._driver.receive_data(data))
 
     def on_eof(self) -> None:
@@ -282,22 +325,22 @@ class WebSocket:
             self._write_control()
         if self._waiters:
             self._wake()
-            self._shared.wake()  # we are at the end of a turn
+            self._shared.wake()  # this may be the end of a turn
         if self._on_sent is not None:
             self._call(self._on_sent)
 
     def on_closed(self) -> None:
         orderly = self._driver.state is WebSocketState.ENDING and self._is_orderly
         self._driver.receive_eof()
-        self._tunnel = GONE
+        self._tunnel = CLOSED_TUNNEL
         self._end(LOST, "", orderly=orderly)
         self._shared.wake()
 
     def sweep(self, now: float) -> None:
-        if self._heard or self._is_paused:
-            self._heard = False
-            self._heard_at = now
-        elif now - self._heard_at >= SILENCE_SECONDS:
+        if self._has_received or self._is_paused:
+            self._has_received = False
+            self._received_at = now
+        elif now - self._received_at >= SILENCE_SECONDS:
             self._cut_off(LOST, "")
             return
         state = self._driver.state
@@ -325,12 +368,12 @@ class WebSocket:
         for event in events:
             kind = type(event)
             if kind is str or kind is bytes:
-                if self._is_deaf:
+                if self._discards:
                     continue
                 if self._on_message is not None and not self._is_busy and not self._incoming:
-                    self._hand_over(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`
+                    self._pass_on(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`
                 else:
-                    self._keep(event)  # type: ignore[arg-type]
+                    self._queue_message(event)  # type: ignore[arg-type]
             elif kind is PingReceived:
                 driver.pong(event.payload)  # type: ignore[union-attr]
                 self._write_control()
@@ -341,8 +384,8 @@ class WebSocket:
         if driver.is_behind or self._is_paused or self._incoming or self._is_busy:
             self._read_on()
 
-    def _hand_over(self, message: str | bytes) -> None:
-        """Give a message to the callback. One that waits gets the next when it is done."""
+    def _pass_on(self, message: str | bytes) -> None:
+        """Pass a message to the callback. An async callback gets the next one when it is done."""
         try:
             result = self._on_message(message)  # type: ignore[misc]
         except Exception as error:
@@ -362,11 +405,11 @@ class WebSocket:
         self._pump()
 
     def _pump(self) -> None:
-        """Give the callback what has waited for it."""
+        """Pass queued messages to the callback."""
         while self._incoming and not self._is_busy:
             message = self._incoming.popleft()
             self._incoming_bytes -= len(message)
-            self._hand_over(message)
+            self._pass_on(message)
         if not self._is_busy:
             self._answer_close()
             if self._is_over:
@@ -374,7 +417,7 @@ class WebSocket:
         if self._is_paused and not self._is_behind:
             self._read_on()
 
-    def _keep(self, message: str | bytes) -> None:
+    def _queue_message(self, message: str | bytes) -> None:
         if self._incoming is None:
             self._incoming = deque()
         self._incoming.append(message)
@@ -383,7 +426,7 @@ class WebSocket:
             self._wake()
 
     def _read_on(self) -> None:
-        """Read if there is room: first what the driver has, in the next turn, then the peer."""
+        """Read if there is room: first the bytes that the driver has, in the next turn, then the peer."""
         incoming = self._incoming
         if self._is_over:
             return
@@ -405,7 +448,7 @@ class WebSocket:
             self._on_events(self._driver.next_events())
 
     def _on_end(self, event: CloseReceived | Failed) -> None:
-        """The peer's close frame, or an offence. No event follows."""
+        """The peer's close frame, or a protocol error. No event follows."""
         is_orderly = type(event) is CloseReceived
         if self._driver.state is WebSocketState.CLOSED:  # ours was sent before
             self._tunnel.close()
@@ -419,18 +462,18 @@ class WebSocket:
             self._answer_close()
 
     def _answer_close(self) -> None:
-        """Say the last word, if that is what remains to be done."""
+        """Answer the peer's close frame, if all messages have been taken."""
         if self._driver.state is not WebSocketState.ENDING:
             return
         self._driver.answer_close()
         self._write_control()
         self._tunnel.close()
         if not self._is_orderly:
-            self._tell("error", PeerError(self.close_reason))
+            self._call_each("error", PeerError(self.close_reason))
         self._end(LOST, "", orderly=self._is_orderly)
 
     def _account(self) -> None:
-        """Tell `shared` what is held of an incomplete message; too much of all together costs the one that asks for more."""
+        """Report the bytes held of an incomplete message; when all together are too many, the WebSocket that needs more is closed."""
         collected = self._driver.collected
         change, self._collected = collected - self._collected, collected
         if not self._shared.hold(change) and change > 0:
@@ -441,14 +484,14 @@ class WebSocket:
     # --- the end -----------------------------------------------------------------------------------------------------------------------
 
     def _cut_off(self, code: int, reason: str) -> None:
-        """End it without another word."""
+        """Close it without a close frame."""
         self._drop_incoming()
         self._driver.receive_eof()
         self._tunnel.abort()
         self._end(code, reason, orderly=False)
 
     def _end(self, code: int, reason: str, *, orderly: bool) -> None:
-        """Nothing comes any more, and nothing goes."""
+        """The end: nothing more is received or sent."""
         if self._is_over:
             return
         self._is_over = True
@@ -460,13 +503,13 @@ class WebSocket:
         if self.is_open:
             self._shared.closed(self, orderly)
         self._wake()
-        self._tell("close", self.close_code, self.close_reason)
+        self._call_each("close", self.close_code, self.close_reason)
         if not self._incoming:
             self._callbacks = self._on_message = self._on_sent = None  # they often refer to this object
 
     def _drop_incoming(self) -> None:
-        """We have closed it, so nobody wants what is still to come."""
-        self._is_deaf = True
+        """Closed by us: discard what the peer still sends."""
+        self._discards = True
         self._incoming = None
         self._incoming_bytes = 0
 
@@ -481,7 +524,7 @@ class WebSocket:
                 self._driver.holds_pongs = True
 
     async def _changed(self) -> None:
-        """Until a message comes, all is sent, or the WebSocket ends."""
+        """Wait until a message comes, everything is sent, or the WebSocket ends."""
         waiter = self._shared.loop.create_future()
         if self._waiters is None:
             self._waiters = []
@@ -498,7 +541,7 @@ class WebSocket:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _tell(self, name: str, *arguments: Any) -> None:
+    def _call_each(self, name: str, *arguments: Any) -> None:
         for callback in list((self._callbacks or {}).get(name, ())):
             self._call(callback, *arguments)
 
@@ -517,11 +560,11 @@ class WebSocket:
         except Exception as error:
             self._log(error)
 
-    def _tell_sent(self) -> None:
-        self._tell("sent")
+    def _call_sent(self) -> None:
+        self._call_each("sent")
 
-    def _tell_all(self, message: str | bytes) -> Coroutine[Any, Any, None] | None:
-        """Several callbacks for one message: those that wait are waited for one after the other."""
+    def _call_all(self, message: str | bytes) -> Coroutine[Any, Any, None] | None:
+        """Call several callbacks for one message; their awaitables are awaited one after the other."""
         waiting: list[Awaitable[Any]] = []
         for callback in (self._callbacks or {}).get("message", ()):
             try:
@@ -545,8 +588,8 @@ class WebSocket:
         return f"<WebSocket {self.request.target[:80]} {self._driver.state.name if self.is_open else 'waiting'}>"
 
 
-class Unanswered:
-    """In place of a tunnel before the handshake is answered, and after the tunnel is gone."""
+class EarlyOutput:
+    """Instead of a tunnel before the handshake is answered. Keeps what is written."""
 
     def __init__(self) -> None:
         self.pending = 0
@@ -562,17 +605,17 @@ class Unanswered:
     abort = pause_reading = resume_reading = close
 
 
-class Gone(Unanswered):
+class ClosedTunnel(EarlyOutput):
     def write(self, data: bytes) -> None:
         pass
 
 
-GONE = Gone()
+CLOSED_TUNNEL = ClosedTunnel()
 
 
 def _ignore(message: str | bytes) -> None:
     pass
 
 
-def _forget(size: float) -> None:
+def _no_record(size: float) -> None:
     pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.http.event_pump import HIGH_WATER, MAX_BATCH, EventPump, as_events
+from svc.http.event_pump import HIGH_WATER, MAX_BATCH, EventPump, as_event_source
 from svc.realtime.event import EndReason
 from tests.support.events import FakeEvent, FakeSource, FakeWriter
 
@@ -137,5 +137,5 @@ def test_a_defect_ends_this_client_only(where: str) -> None:
 
 
 def test_what_is_a_source() -> None:
-    assert as_events(FakeSource()) is not None
-    assert as_events([]) is None and as_events(None) is None
+    assert as_event_source(FakeSource()) is not None
+    assert as_event_source([]) is None and as_event_source(None) is None

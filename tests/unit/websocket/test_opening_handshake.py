@@ -90,7 +90,7 @@ def test_the_first_protocol_offered_is_taken(world: World, offered: str, chosen:
 def test_a_protocol_that_the_server_likes_better(world: World) -> None:
     fields = {"sec-websocket-protocol": "chat, mqtt"}
     assert answer(world, fields, subprotocol="mqtt") == [ACCEPT, ("Sec-WebSocket-Protocol", "mqtt")]
-    with pytest.raises(ValueError, match="does not speak"):
+    with pytest.raises(ValueError, match="does not offer"):
         answer(world, fields, subprotocol="other")
 
 
