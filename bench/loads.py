@@ -32,7 +32,7 @@ from svc.clock import SYSTEM_CLOCK  # noqa: E402
 from svc.server.instance import GC_THRESHOLD  # noqa: E402
 from svc.store import Table  # noqa: E402
 from svc.store.schema import Attribute, TableDefinition  # noqa: E402
-from svc.store.writing.bulk_write import bulk_write  # noqa: E402
+from svc.store.writing.bulk_write import bulk_write, load_records  # noqa: E402
 from tests.support.operations import OperationsNode  # noqa: E402
 
 ITEM = TableDefinition(
@@ -79,7 +79,7 @@ class Run:
 
 
 def load(node: OperationsNode, table: Table, given: list[dict[str, Any]]) -> None:
-    for _ in table.load(given):
+    for _ in load_records(table, given):
         pass
 
 

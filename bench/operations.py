@@ -39,6 +39,7 @@ import sys, time, json
 sys.path[:0] = [{here!r}, {repository!r}]
 import records, servers
 from pathlib import Path
+from svc.store.writing.bulk_write import load_records
 from svc.apps.schema_files import load_schema_files
 from svc.store import Store
 definitions = load_schema_files([("schema.graphql", Path({schema!r}).read_text())], {{}}).definitions
@@ -55,7 +56,7 @@ if {way!r} == "transactions":
         transaction.apply()
         store.commit_turn()
 else:
-    for _ in table.load(rows):
+    for _ in load_records(table, rows):
         pass
 print(json.dumps(time.process_time() - began))
 store.close()

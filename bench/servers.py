@@ -202,6 +202,7 @@ def fill_svc(path: Path, count: int, spares: int, progress: Callable[[int], None
     """Load the records into the store in `path`, with the tables that the application in `app/` declares."""
     from svc.apps.schema_files import load_schema_files
     from svc.store import Store
+    from svc.store.writing.bulk_write import load_records
 
     definitions = load_schema_files([("schema.graphql", (HERE / "app" / "schema.graphql").read_text())], {}).definitions
     store = Store(path)
@@ -211,7 +212,7 @@ def fill_svc(path: Path, count: int, spares: int, progress: Callable[[int], None
             sources["Spare"] = records.iter_items(spares)
         tables = {d.name: store.open_database(d.database).define_table(d) for d in definitions}
         for name, source in sources.items():
-            for loaded in tables[name].load(source):
+            for loaded in load_records(tables[name], source):
                 if progress is not None:
                     progress(loaded)
     finally:

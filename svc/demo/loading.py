@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from svc.apps.schema_files import load_schema_files
 from svc.demo.data import APP, TABLES, iter_records
 from svc.store import Store, Table
+from svc.store.writing.bulk_write import load_records
 
 DATABASE = Path("database")  # below the root directory: the default of `storage.path`
 
@@ -55,7 +56,7 @@ def fill(store: Store, console: Console) -> None:
         done = 0
         for name, count in TABLES.items():
             progress.update(task, description=name)
-            for loaded in tables[name].load(iter_records(name)):
+            for loaded in load_records(tables[name], iter_records(name)):
                 progress.update(task, completed=done + loaded)
             done += count
 

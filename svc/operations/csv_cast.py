@@ -19,7 +19,7 @@ from svc.errors import BadBody, BadValue
 from svc.operations.fields import attribute_name_fault
 from svc.store.schema import Attribute
 from svc.store.values.conversion import autoconvert
-from svc.store.writing.bulk_write import Refused
+from svc.store.writing.bulk_batch import Refused
 
 _WORDS: Mapping[str, object] = {
     "true": True, "TRUE": True, "false": False, "FALSE": False, "null": None, "NULL": None, "undefined": None,

@@ -25,7 +25,8 @@ from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
 from svc.store.system import SYSTEM
-from svc.store.writing.bulk_write import BulkResult, Mode, Refused, bulk_write
+from svc.store.writing.bulk_batch import BulkResult, Mode, Refused
+from svc.store.writing.bulk_write import bulk_write
 
 logger = logging.getLogger("svc.operations")
 

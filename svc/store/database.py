@@ -53,8 +53,8 @@ from svc.store.table import Table
 from svc.store.values.records import decode, has_files
 
 if TYPE_CHECKING:
-    from svc.store.store import Store
-    from svc.store.writing.write_set import IndexChange
+    from svc.store.indexes.index import IndexChange
+    from svc.store.turn import Turn
 
 logger = logging.getLogger("svc.store")
 
@@ -73,7 +73,7 @@ BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its 
 class Database:
     """`tables` is live: it has what this and, after their next look, other processes define. `guard`: may refuse transactions."""
 
-    def __init__(self, store: Store, name: str, path: Path, *, map_bytes: int, write_async: bool) -> None:
+    def __init__(self, store: Turn, name: str, path: Path, *, map_bytes: int, write_async: bool) -> None:
         self.store = store
         self.name = name
         self.node: str = store.node

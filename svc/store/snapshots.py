@@ -17,14 +17,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from svc.clock import Clock
 from svc.errors import SnapshotLost
-from svc.store.env import Txn
-
-if TYPE_CHECKING:
-    from svc.store.database import Database
+from svc.store.env import Environment, Txn
 
 logger = logging.getLogger("svc.store")
 
@@ -41,12 +38,23 @@ class SnapshotLimits:
     growth: int = 512 << 20
 
 
+class SnapshotSource(Protocol):
+    """A database whose snapshots are held: `Database`."""
+
+    name: str
+    env: Environment
+
+    def free_bytes(self) -> int: ...
+    def open_snapshot(self) -> Txn: ...
+    def take_snapshot(self) -> Txn: ...
+
+
 class HeldSnapshot:
     """One of them. Whoever holds it calls `use` for each piece of work, and `abort` at the end."""
 
     __slots__ = ("_began", "_database", "_is_reported", "_reason", "_size", "_snapshots", "_txn", "_used", "reader")
 
-    def __init__(self, snapshots: Snapshots, database: Database, txn: Txn, reader: str) -> None:
+    def __init__(self, snapshots: Snapshots, database: SnapshotSource, txn: Txn, reader: str) -> None:
         self._snapshots = snapshots
         self._database = database
         self._txn: Txn | None = txn
@@ -111,7 +119,7 @@ class Snapshots:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, database: Database, *, fresh: bool = False, reader: str = "a result") -> HeldSnapshot:
+    def hold(self, database: SnapshotSource, *, fresh: bool = False, reader: str = "a result") -> HeldSnapshot:
         """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn. `fresh`: one of the
         caller's own instead, of what is committed by now. `reader`: who it is for, in the log."""
         held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot(), reader)

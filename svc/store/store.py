@@ -1,12 +1,6 @@
-"""The store of a node: its databases, the turn, and the versions of what is written.
+"""The store of a node: its databases, opened, made, found and dropped; its figures; its end.
 
-A turn of the loop is: any number of reads from shared snapshots and of applied transactions, then `commit_turn` if `has_pending`, then
-`end_turn`. The commit is one per database that was written to, so one fsync, however many requests share it.
-
-Two processes that each hold one database's writer and wait for the other's would wait for ever. Therefore writers are opened in the order
-of the databases' names; who needs an earlier one first commits what it has (`open_writers`).
-
-What takes longer than a turn is no part of one: a long write has a writer and a commit of its own (`long_write`).
+The turn, with the commit of what is written, is in `turn`, the base class of `Store`.
 """
 
 from __future__ import annotations
@@ -14,33 +8,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from math import inf, nextafter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
-from svc.errors import NotFound, Problem, SchemaError, ServerError, StoreFailure
-from svc.store.backup.restore import InterruptedRestore, interrupted_restore, marked_databases
-from svc.store.blobs import Helper
+from svc.errors import NotFound, Problem, SchemaError, StoreFailure
 from svc.store.database import Database
 from svc.store.definitions import check_database_name
 from svc.store.disk.reclamation import Reclamation, ReclamationSettings
+from svc.store.disk.restore_mark import InterruptedRestore, interrupted_restore, marked_databases
 from svc.store.drops import Closing, Remover, leftovers, move_away
-from svc.store.env import MAP_BYTES, Holder, WriterBusy, new_helper
-from svc.store.indexes.index import IndexCaches
-from svc.store.log.entries import LogEntry
+from svc.store.env import MAP_BYTES, new_helper
 from svc.store.maintenance import Maintenance
-from svc.store.schema import TableDefinition
-from svc.store.slices import Slices
-from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
-from svc.store.table import Table
+from svc.store.snapshots import SnapshotLimits
+from svc.store.turn import Turn
 from svc.store.values.records import COMPRESS_ABOVE, NEVER
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue
+from svc.store.writing.writer_queue import QueueLimits
 
 logger = logging.getLogger("svc.store")
 
@@ -53,9 +41,6 @@ _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
 _PAUSE = 0.002  # seconds between two looks at whether another process still writes
 _SETTLED = 2.0  # seconds after which a directory's time of change tells that nothing more has changed
 _REMOVAL_SECONDS = 5.0  # that closing waits for the files of dropped databases
-
-T = TypeVar("T")
-Listener = Callable[[Database, list[LogEntry]], None]
 
 
 def default_blob_paths(path: Path) -> tuple[Path, ...]:
@@ -85,7 +70,7 @@ class StoreStats:
     databases: dict[str, DatabaseStats]
 
 
-class Store:
+class Store(Turn):
     """The databases under the directory `path`, each opened at once: that reads definitions, no records.
 
     `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
@@ -114,37 +99,26 @@ class Store:
         compression: bool | Mapping[str, Any] = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.path = path
-        self.blob_paths = blob_paths or default_blob_paths(path)
-        self.helper = Helper()  # for what blocks, the files of blobs; a server gives it threads
-        self.node = node
-        self.audit = audit
         threshold = compression.get("threshold", COMPRESS_ABOVE) if isinstance(compression, Mapping) else COMPRESS_ABOVE
-        self.compress_above: int = NEVER if compression is False else threshold  # bytes of a record's payload
-        self.clock = clock
+        super().__init__(
+            node=node,
+            audit=audit,
+            compress_above=NEVER if compression is False else threshold,
+            cache_bytes=cache_bytes,
+            blob_paths=blob_paths or default_blob_paths(path),
+            queue_limits=queue_limits,
+            snapshot_limits=snapshot_limits,
+            make_helper=make_helper,
+            clock=clock,
+        )
+        self.path = path
         self.log_retention = log_retention
-        self.make_helper = make_helper
-        self.slices = Slices(clock)
-        self.snapshots = Snapshots(clock, snapshot_limits)
         self.reclamation = Reclamation(path, reclamation, clock)
-        self.caches = IndexCaches(cache_bytes)
-        self.on_commit: list[Listener] = []
-        self.on_drop: list[Callable[[Table], None]] = []  # told of each table that is no longer there, whoever dropped it
         self._remover = Remover()
         self._closing = Closing()
         self._looked_at = 0  # time of change of the directory, when it was last looked through
-        self.databases: dict[str, Database] = {}
-        self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
-        self._queue_limits = queue_limits
         self._write_async = write_async
         self._map_bytes = map_bytes
-        self._version = 0.0
-        self._writing: list[Database] = []  # whose writers are open, in the order of their names
-        self._applied: list[Transaction] = []  # wait for a commit
-        self._finished: list[tuple[Transaction, Problem | None]] = []  # wait to be told
-        self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
-        self._commits = self._failed_commits = self._transactions = 0
-        self._reported: set[Holder] = set()  # long writes that the log has spoken of
         self._maintenance = Maintenance(self)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -281,14 +255,6 @@ class Store:
         self._maintenance.forget(database)
         self._closing.add(database)
 
-    def table_dropped(self, table: Table) -> None:
-        """A table is no longer there."""
-        for listener in self.on_drop:
-            try:
-                listener(table)
-            except Exception:
-                logger.exception("a listener failed on the end of %r", table)
-
     def remove_files(self, directories: list[Path]) -> None:
         """Remove these directories, on a thread."""
         self._remover.remove(directories)
@@ -301,182 +267,9 @@ class Store:
         """Close databases that were dropped and that nobody reads any more; to be called now and then, between turns."""
         self._closing.close_unused()
 
-    # -- the turn
-
     def begin(self, user: str | None = None) -> Transaction:
         """A transaction for the writes of one request."""
         return Transaction(self, user)
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether `commit_turn` has something to do."""
-        return bool(self._writing or self._applied or self._finished)
-
-    def open_writers(self, databases: Iterable[Database], *, wait: bool = True) -> None:
-        """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far.
-
-        Raises WriterBusy unless `wait` if one of them has a long write under way.
-        """
-        missing = [database for database in databases if not database.env.has_writer]
-        if not missing:
-            return
-        if not wait and self._queues:
-            for database in missing:
-                queue = self._queues.get(database)
-                if queue is not None and queue.is_held:
-                    raise WriterBusy(database.env)
-        missing.sort(key=lambda database: database.name)
-        if self._writing and self._writing[-1].name > missing[0].name:
-            self.flush()
-            missing = sorted(databases, key=lambda database: database.name)
-        for database in missing:
-            database.begin_writing(wait=wait)
-            self._writing.append(database)
-
-    # -- long writes
-
-    def queue_of(self, database: Database) -> WriterQueue:
-        """Where the writers of this database stand in line."""
-        queue = self._queues.get(database)
-        if queue is None:
-            queue = self._queues[database] = WriterQueue(database.env, self.clock, self._queue_limits)
-        return queue
-
-    async def write_when_free(self, databases: Callable[[], Iterable[Database]], attempt: Callable[[], T]) -> T:
-        """What `attempt` returns, which raises WriterBusy while one of the databases has a long write under way: it is made when those who came
-        before have written, and again if another process was faster. `databases` is asked before each. Raises Overloaded, and what `attempt` raises.
-        """
-        while True:
-            for database in databases():
-                await self.queue_of(database).wait()
-            try:
-                return attempt()
-            except WriterBusy:
-                # Never at once: what keeps the database may need this loop to end.
-                await asyncio.sleep(FOREIGN_PAUSE)
-
-    @staticmethod
-    def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
-        """Raise ServerError if one of these tables is no longer what it was when its records were checked, NotFound if it is gone."""
-        for table, definition in tables.items():
-            if table.database.tables.get(table.name) is not table:
-                raise NotFound(f"Table '{table.database.name}.{table.name}' does not exist")
-            if table.definition is not definition and not definition.dynamic:
-                raise ServerError(
-                    f"The table {table.name} was changed while records were being written to it, try again", 503, "OVERLOADED"
-                )
-
-    def count_commit(self, *, failed: bool = False) -> None:
-        """A long write was committed, or could not be."""
-        self._transactions += 1
-        if failed:
-            self._failed_commits += 1
-        else:
-            self._commits += 1
-
-    def has_listeners(self, database: Database) -> bool:
-        """Whether anybody wants to know what is written to this database. Nobody reads log entries for nobody: that takes 2 us for each."""
-        return bool(self.on_commit or database.on_commit)
-
-    def publish(self, database: Database, entries: list[LogEntry]) -> None:
-        """Tell the listeners what was written."""
-        for listener in (*self.on_commit, *database.on_commit):
-            try:
-                listener(database, entries)
-            except Exception:
-                logger.exception("a listener failed on the log entries of %s", database.name)
-
-    def applied(self, transaction: Transaction) -> None:
-        """A transaction waits for the turn's commit."""
-        self._applied.append(transaction)
-
-    def flush_or_raise(self, database: Database) -> None:
-        """`flush`, for those who write without a Transaction: raises what undid their writes to `database`."""
-        problem = self.flush().get(database)
-        if problem is not None:
-            raise problem
-
-    def flush(self) -> dict[Database, Problem]:
-        """Commit what the turn has written, now. Who waits for it is told by `commit_turn`, not from here.
-
-        Returns the problems of the databases that could not be committed.
-        """
-        failed: dict[Database, Problem] = {}
-        writing, self._writing = self._writing, []
-        for database in writing:
-            try:
-                entries = database.commit()
-            except Problem as problem:
-                failed[database] = problem
-                self._failed_commits += 1
-                continue
-            self._commits += 1
-            if entries and self.has_listeners(database):
-                self._published.append((database, entries))
-        for transaction in self._applied:
-            undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None
-            self._finished.append((transaction, undone_by))
-        self._transactions += len(self._applied)
-        self._applied.clear()
-        return failed
-
-    def commit_turn(self) -> None:
-        """Make the turn's writes durable, drop its snapshots, tell listeners what was written and each transaction how it went.
-
-        Problems of the store go to the transactions they undid; an exception of a listener is logged and hinders nobody.
-        """
-        self.flush()
-        self.end_turn()
-        published, self._published = self._published, []
-        for database, entries in published:
-            self.publish(database, entries)
-        finished, self._finished = self._finished, []
-        for transaction, problem in finished:
-            told, transaction.on_done = transaction.on_done, None
-            transaction.outcome = (problem,)
-            if told is not None:
-                try:
-                    told(problem)
-                except Exception:
-                    logger.exception("the end of a transaction could not be handled")
-
-    def commit_now(self, transaction: Transaction) -> None:
-        """Apply a transaction and commit the turn with it. Raises the Problem that prevents it. For the start, before the loop runs."""
-        transaction.apply()
-        self.commit_turn()
-        if transaction.outcome is not None and transaction.outcome[0] is not None:
-            raise transaction.outcome[0]
-
-    def report_long_transactions(self) -> None:
-        """Log the transactions that are open for long, each once; to be called about once a second (`storage.debugLongTransactions`)."""
-        self.snapshots.report_long()
-        now = self.clock.monotonic()
-        writing = {database.env.holder: database for database in self.databases.values() if database.env.holder is not None}
-        self._reported &= writing.keys()
-        for holder, database in writing.items():
-            if holder not in self._reported and holder.since and now - holder.since >= LONG:
-                self._reported.add(holder)
-                logger.warning("database %s: %s has the write transaction for %.0f s", database.name, holder.about, now - holder.since)
-
-    def end_turn(self) -> None:
-        """Drop the shared snapshots: what is read after this is read as of then."""
-        for database in list(self.databases.values()):
-            database.env.end_snapshot()
-
-    # -- versions
-
-    def next_version(self) -> float:
-        """ms since the epoch, greater than every version before it on this node. The writers must be open, so that others' are known."""
-        now_ms = self.clock.wall() * 1000
-        if now_ms <= self._version:
-            now_ms = nextafter(self._version, inf)
-        self._version = now_ms
-        return now_ms
-
-    def saw_version(self, version: float) -> None:
-        """A version that the next ones must exceed."""
-        if version > self._version:
-            self._version = version
 
     # -- background, figures, end
 

@@ -7,7 +7,7 @@ what `get_by` takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from os import getpid, urandom
 from typing import TYPE_CHECKING, Any
@@ -331,19 +331,6 @@ class Table:
         if len(keys) > limit:
             return None
         return [(key, raw) for key in keys if (raw := txn.get(key, None, self.primary)) is not None]
-
-    def load(
-        self,
-        records: Iterable[dict[str, Any]],
-        *,
-        batch: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        validate: bool = True,
-    ) -> Iterator[int]:
-        """Store many records; see `load.load`."""
-        from svc.store.writing.batch_load import load
-
-        return load(self, records, batch=batch, progress=progress, validate=validate)
 
     # -- invariants
 

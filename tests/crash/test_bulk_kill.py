@@ -21,7 +21,8 @@ from svc.store import Store
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
-from svc.store.writing.bulk_write import BulkResult, bulk_write
+from svc.store.writing.bulk_batch import BulkResult
+from svc.store.writing.bulk_write import bulk_write
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "6"))

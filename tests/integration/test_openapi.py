@@ -21,6 +21,7 @@ from svc.demo.data import APP as DEMO
 from svc.demo.data import TABLES, iter_records
 from svc.demo.loading import define_tables
 from svc.store import Store
+from svc.store.writing.bulk_write import load_records
 from tests.integration.conftest import PASSWORD, Process
 
 DESCRIBED = Path(__file__).parent / "described"
@@ -96,7 +97,7 @@ def demo(tmp_path: Path) -> Iterator[Process]:
     store = Store(tmp_path / "root" / "database")
     tables = define_tables(store)
     for name in TABLES:
-        for _ in tables[name].load(islice(iter_records(name), RECORDS)):
+        for _ in load_records(tables[name], islice(iter_records(name), RECORDS)):
             pass
     store.close()
     yield from served(tmp_path, DEMO)

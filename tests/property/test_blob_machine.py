@@ -21,6 +21,7 @@ from svc.store.integrity.check import check_database
 from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.support.profile import examples
 
 RETENTION = 100.0  # seconds
@@ -166,7 +167,7 @@ class BlobMachine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(st.tuples(keys, contents), max_size=4), name=tables)
     def load(self, rows: list[tuple[str, bytes]], name: str) -> None:
-        list(self.table(name).load([{"id": key, "image": content} for key, content in rows], batch=2))
+        list(load_records(self.table(name), [{"id": key, "image": content} for key, content in rows], batch=2))
         self.content.update({(name, key): content for key, content in rows})
 
     # -- other events

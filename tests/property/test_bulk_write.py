@@ -22,8 +22,8 @@ from svc.store import Store, Table
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
-from svc.store.writing import batch_write, bulk_write, index_runs
-from svc.store.writing.bulk_write import BulkResult, Refused
+from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
+from svc.store.writing.bulk_batch import BulkResult, Refused
 from tests.support.fakes import AtOnce, TickingClock
 
 NOTE = TableDefinition(
@@ -111,8 +111,8 @@ def opened() -> Iterator[Table]:
             (batch_write, "MANY", 3),
             (batch_write, "_ENTRIES", 2),
             (index_runs, "_RUN", 4),
-            (bulk_write, "_PREPARED", 2),
-            (bulk_write, "_RUN", 3),
+            (bulk_batch, "_PREPARED", 2),
+            (bulk_batch, "_RUN", 3),
         ):
             patch.setattr(module, name, value)
         store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=AtOnce)

@@ -31,6 +31,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key, index_key, index_keys, is_cut, storage_key
 from svc.store.values.records import decode, encode_payload, expiry_of, lsn_of, version_of
 from svc.store.values.validation import Add
+from svc.store.writing.bulk_write import load_records
 from tests.support.profile import examples
 
 PLAIN = TableDefinition(
@@ -406,7 +407,7 @@ class StoreMachine(RuleBasedStateMachine):
         rows = [({**data, "id": key}) for key, data in rows]  # type: ignore[misc]
         self.store.commit_turn()
         self.after_commit()
-        for done in self.tables["Plain"].load([dict(row) for row in rows], batch=batch):  # type: ignore[call-overload]
+        for done in load_records(self.tables["Plain"], [dict(row) for row in rows], batch=batch):  # type: ignore[call-overload]
             assert done <= len(rows)
         self.store.commit_turn()
         content = self.pending["Plain"]

@@ -11,7 +11,7 @@ Everything here blocks and runs without a server; where a function takes a `Watc
 
 from svc.store.backup.archive import archive_pieces, stage_backup, unpack
 from svc.store.backup.managed import BackupInfo, Backups, BadBackup, InUse, UnknownBackup
-from svc.store.backup.restore import InterruptedRestore, interrupted_restore, restore_offline
+from svc.store.backup.restore import restore_offline
 from svc.store.backup.source import BackupSource, copy_database
 from svc.store.backup.watch import Stopped, Watch
 
@@ -21,13 +21,11 @@ __all__ = [
     "Backups",
     "BadBackup",
     "InUse",
-    "InterruptedRestore",
     "Stopped",
     "UnknownBackup",
     "Watch",
     "archive_pieces",
     "copy_database",
-    "interrupted_restore",
     "restore_offline",
     "stage_backup",
     "unpack",

@@ -19,7 +19,7 @@ from secrets import token_hex
 
 import lmdb
 
-from svc.errors import Problem, StoreFailure
+from svc.errors import Problem
 from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.identity import change_identity
 from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadBackup, InUse, Manifest, check_tables, verify
@@ -28,25 +28,10 @@ from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
 from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
+from svc.store.disk.restore_mark import MARK, interrupted_restore
 
-_STAGED, _MARK = ".restore-", ".restoring-"
+_STAGED = ".restore-"
 _AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start
-
-
-class InterruptedRestore(StoreFailure):
-    """The database is not opened, because a restore of it was interrupted."""
-
-    def __init__(self, database: str) -> None:
-        super().__init__(f"A restore of the database '{database}' was interrupted: repeat it with restore_backup")
-
-
-def interrupted_restore(storage: Path, database: str) -> bool:
-    """Whether the database is marked."""
-    return (storage / f"{_MARK}{database}").exists()
-
-
-def marked_databases(storage: Path) -> list[str]:
-    return sorted(entry.name.removeprefix(_MARK) for entry in storage.iterdir() if entry.name.startswith(_MARK))
 
 
 class Restore:
@@ -61,7 +46,7 @@ class Restore:
         self._database = database
         self._path = storage / database
         self._staged = storage / f"{_STAGED}{database}"
-        self._mark = storage / f"{_MARK}{database}"
+        self._mark = storage / f"{MARK}{database}"
         self._blob_roots = [path / database for path in blob_paths]
         self._watch = Watch() if watch is None else watch
         self._keep: BlobFilesLock | None = None

@@ -457,3 +457,6 @@ class IndexCaches:
             if oldest is index and index.cache is not None:
                 index.refused = len(index.cache.entries)
             self.drop(oldest)
+
+
+IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed

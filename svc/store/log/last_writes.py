@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Environment, Txn
@@ -17,11 +17,20 @@ from svc.store.values.keys import after
 from svc.store.values.records import version_of
 
 if TYPE_CHECKING:
+    from svc.store.env import Handle
     from svc.store.log.transaction_log import TransactionLog
-    from svc.store.table import Table
 
 STEP = 256  # entries or records looked at between two looks at the clock
 MOST_RECORDS = 1_000_000  # of a table whose records are looked at
+
+
+class Records(Protocol):
+    """The table whose last write is asked for."""
+
+    number: int
+    primary: Handle
+
+    def entry_count(self, txn: Txn) -> int: ...
 
 
 class LastWrites:
@@ -35,11 +44,11 @@ class LastWrites:
         self._found: dict[int, float] = {}  # number of a table -> version
         self._low = self._high = 0  # LSNs: what has been read begins here, and ends before this; 0: nothing has
 
-    def of(self, table: Table) -> float | None:
+    def of(self, table: Records) -> float | None:
         """Version of the newest write, as of the last `find` for this table; None if there was none, or nobody knows."""
         return self._found.get(table.number)
 
-    def find(self, table: Table) -> Iterator[None]:
+    def find(self, table: Records) -> Iterator[None]:
         """Bring `of` up to date, in steps of less than a millisecond, each on the snapshot of its turn."""
         try:
             yield from self._newer()
@@ -77,7 +86,7 @@ class LastWrites:
                 return
             yield
 
-    def _records(self, table: Table) -> Iterator[None]:
+    def _records(self, table: Records) -> Iterator[None]:
         """The log begins after the last write."""
         newest, position = 0.0, b""
         if table.entry_count(self._env.snapshot()) > MOST_RECORDS:
@@ -94,6 +103,6 @@ class LastWrites:
             self._found[table.number] = max(newest, self._found.get(table.number, 0.0))
 
     @staticmethod
-    def _cursor(table: Table, txn: Txn, position: bytes) -> Iterator[tuple[bytes, bytes]] | None:
+    def _cursor(table: Records, txn: Txn, position: bytes) -> Iterator[tuple[bytes, bytes]] | None:
         cursor = txn.cursor(table.primary)
         return cursor.iternext() if (cursor.set_range(after(position)) if position else cursor.first()) else None

@@ -37,8 +37,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from svc.errors import Overloaded, Problem
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn
+from svc.store.indexes.index import IndexChange
 from svc.store.slices import SLICE
-from svc.store.writing.write_set import IndexChange, WriteSet
+from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
     from svc.store.blobs import BlobFile
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from svc.store.indexes.index import Index
     from svc.store.schema import TableDefinition
     from svc.store.slices import Slices
-    from svc.store.store import Store
     from svc.store.table import Table
+    from svc.store.turn import Turn
     from svc.store.values.keys import Key
 
 logger = logging.getLogger("svc.store")
@@ -97,7 +98,7 @@ class LongWrite:
     `version`, `skipped` (see `Transaction`): after `run`.
     """
 
-    def __init__(self, store: Store, work: Work, tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
+    def __init__(self, store: Turn, work: Work, tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
         self._store = store
         self._work = work
         self._tables = tables

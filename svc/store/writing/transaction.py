@@ -33,8 +33,8 @@ from svc.store.writing.write_set import Decide, Found, WriteSet
 if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.schema import TableDefinition
-    from svc.store.store import Store
     from svc.store.table import Table
+    from svc.store.turn import Turn
 
 LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the commit
 
@@ -66,7 +66,7 @@ class Transaction:
         "version",
     )
 
-    def __init__(self, store: Store, user: str | None = None, operation: int = 0) -> None:
+    def __init__(self, store: Turn, user: str | None = None, operation: int = 0) -> None:
         self._store = store
         self._writes: list[Write] = []
         self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads

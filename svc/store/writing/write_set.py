@@ -16,6 +16,7 @@ from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
 from svc.store.expiry import is_expired
+from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from svc.store.env import Txn
     from svc.store.indexes.index import Index
     from svc.store.table import Table
-
-
-IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed
 
 
 Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]

@@ -14,6 +14,7 @@ from svc.connection.bodies import HIGH_WATER
 from svc.http.row_stream import QueryExecution
 from svc.store.schema import Attribute
 from svc.store.snapshots import IDLE
+from svc.store.writing.bulk_write import load_records
 from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
 
@@ -28,7 +29,7 @@ def make_node(path: Path, clock: FakeClock) -> Node:
     (app / "schema.graphql").write_text(SCHEMA)
     node = Node(path / "store", app, clock)
     table = node.store.databases["data"].tables["Note"]
-    for _ in table.load({"id": f"n{number:05}", "n": number, "text": "x" * 200} for number in range(COUNT)):
+    for _ in load_records(table, ({"id": f"n{number:05}", "n": number, "text": "x" * 200} for number in range(COUNT))):
         pass
     return node
 

@@ -13,7 +13,7 @@ from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRowParser
 from svc.store.schema import Attribute
 from svc.store.values.conversion import text_to_value
-from svc.store.writing.bulk_write import Refused
+from svc.store.writing.bulk_batch import Refused
 
 CASTS: list[tuple[str, Any]] = [
     ("true", True), ("TRUE", True), ("True", "True"), ("false", False), ("FALSE", False), ("tRUE", "tRUE"), ("t", "t"),

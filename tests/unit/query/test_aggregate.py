@@ -14,6 +14,7 @@ from svc.query.nodes import Aggregate, Query
 from svc.query.numbers import Average, Extreme, Sum
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.writing.bulk_write import load_records
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
@@ -47,7 +48,7 @@ def tables(request, tmp_path):
     found = []
     for definition, records in ((product_definition(), PRODUCTS), (brand_definition(), BRANDS)):
         table = database.define_table(definition)
-        for _ in table.load(records, validate=False):
+        for _ in load_records(table, records, validate=False):
             pass
         found.append(table)
     yield (*found, database.snapshot())

@@ -16,6 +16,7 @@ from svc.query.plan import Order, Position
 from svc.store import Store
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 PRODUCTS = [
@@ -43,7 +44,7 @@ def tables(request, tmp_path):
     found = []
     for definition, records in ((product_definition(), PRODUCTS), (brand_definition(), BRANDS)):
         table = database.define_table(definition)
-        for _ in table.load(records, validate=False):
+        for _ in load_records(table, records, validate=False):
             pass
         found.append(table)
     yield (*found, database.snapshot())
@@ -313,7 +314,7 @@ def with_store(place, opened=[]):  # noqa: B006 (one store for all examples)
 
         directory = tempfile.TemporaryDirectory()
         table = Store(Path(directory.name)).open_database("data").define_table(product_definition())
-        for _ in table.load(PRODUCTS, validate=False):
+        for _ in load_records(table, PRODUCTS, validate=False):
             pass
         opened += [table, directory]
     table = opened[0]

@@ -6,6 +6,7 @@ from svc.query import QueryCache, execute, parse_query, plan_query
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
@@ -38,7 +39,7 @@ def tables(request, tmp_path):
     found = []
     for definition, records in ((product_definition(), PRODUCTS), (brand_definition(), BRANDS)):
         table = database.define_table(definition)
-        for _ in table.load(records, validate=False):
+        for _ in load_records(table, records, validate=False):
             pass
         found.append(table)
     yield (*found, database.snapshot())

@@ -9,6 +9,7 @@ from svc.query.plan import KeyRange, ThroughRelated
 from svc.store import Store
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.unit.query.fakes import FakeTable, shop
 
 SEAT = TableDefinition(
@@ -76,7 +77,7 @@ def tables(request, tmp_path):
     database = store.open_database("data")
     found = {name: database.define_table(definition) for name, (definition, _) in DATA.items()}
     for name, (_, records) in DATA.items():
-        for _ in found[name].load(records, validate=False):
+        for _ in load_records(found[name], records, validate=False):
             pass
     yield found | {"txn": database.snapshot()}
     store.close()

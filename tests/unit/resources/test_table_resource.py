@@ -185,7 +185,7 @@ class TestDescription:
 
     def test_a_long_log_is_counted_in_slices(self, node: Node, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         database = node.store.databases["data"]
-        for _ in database.tables["Actor"].load([{"id": str(number)} for number in range(3000)]):
+        for _ in load_records(database.tables["Actor"], [{"id": str(number)} for number in range(3000)]):
             pass
         clock = itertools.count()
         monkeypatch.setattr(node.store.slices, "_now", lambda: next(clock))

@@ -27,12 +27,12 @@ from svc.store.backup import (
     Watch,
     archive_pieces,
     copy_database,
-    interrupted_restore,
     restore_offline,
     stage_backup,
     unpack,
 )
 from svc.store.backup.managed import decode_manifest
+from svc.store.disk.restore_mark import interrupted_restore
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 

@@ -9,6 +9,7 @@ from svc.store import Store, Table
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import COMPRESSED, decode
+from svc.store.writing.bulk_write import load_records
 
 TABLE = TableDefinition(
     "T", attributes=(Attribute("id", "ID", primary_key=True), Attribute("a", indexed=True), Attribute("text", "String"))
@@ -48,7 +49,7 @@ def test_the_setting(open_store: Callable[..., Store], compression: Any, compres
     table = table_of(open_store(compression=compression))
     write(table, "short", SHORT)
     write(table, "long", LONG)
-    for _ in table.load([{"id": "loaded", **LONG}]):
+    for _ in load_records(table, [{"id": "loaded", **LONG}]):
         pass
     assert [key for key in ("short", "long") if is_compressed(table, key)] == compressed
     assert is_compressed(table, "loaded") == ("long" in compressed)

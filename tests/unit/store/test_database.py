@@ -14,10 +14,11 @@ from svc.store.definitions import FORMAT_KEY
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.keys import after, decode_key, index_key
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 
 
 def fill(table: Table, count: int) -> None:
-    for _ in table.load({"code": f"{n:05}", "price": n, "stock": n % 7, "place": f"p{n % 3}"} for n in range(count)):
+    for _ in load_records(table, ({"code": f"{n:05}", "price": n, "stock": n % 7, "place": f"p{n % 3}"} for n in range(count))):
         pass
 
 

@@ -13,6 +13,7 @@ from svc.store import Store, Table
 from svc.store.env import RESERVE_BYTES, RESERVE_FILE, Environment
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import index_key
+from svc.store.writing.bulk_write import load_records
 from tests.support.faults import Volume, refuse_meta_pages
 
 BLOB = "x" * 3000
@@ -130,7 +131,7 @@ def test_a_load_stops_at_the_batch_that_did_not_fit(store: Store, seats: Table) 
     with no_growth(seats, extra=1 << 20):
         done = 0
         with pytest.raises(NoSpace):
-            for done in seats.load(({"code": f"{n:05}", "text": BLOB} for n in range(5000)), batch=50):  # noqa: B007
+            for done in load_records(seats, ({"code": f"{n:05}", "text": BLOB} for n in range(5000)), batch=50):  # noqa: B007
                 pass
     assert 0 < done < 5000 and seats.record_count() == done
     store.check()

@@ -14,6 +14,7 @@ from svc.store.drops import DROPPED, drop_attribute, drop_table
 from svc.store.entity_tags import etag_of
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.conftest import SEAT
 from tests.unit.store.writing.test_long_write import Turns
@@ -52,7 +53,7 @@ def turns(store: Store) -> Iterator[Turns]:
 
 
 def fill(table: Table, count: int, **more: object) -> None:
-    for _ in table.load({table.primary_key: f"s{n:04}", "price": n, "place": f"p{n % 3}", **more} for n in range(count)):
+    for _ in load_records(table, ({table.primary_key: f"s{n:04}", "price": n, "place": f"p{n % 3}", **more} for n in range(count))):
         pass
 
 
@@ -169,7 +170,7 @@ def test_many_values_go_in_several_transactions(
     monkeypatch.setattr(drops, "BATCH", batch)
     loose = seats.database.define_table(LOOSE)
     fill(loose, 150)
-    for _ in loose.load({"id": f"t{n:04}", "other": n} for n in range(50)):
+    for _ in load_records(loose, ({"id": f"t{n:04}", "other": n} for n in range(50))):
         pass
     first = loose.database.log.last_lsn + 1
     turns.finish(drop_attribute(loose, "price"))

@@ -12,6 +12,7 @@ from svc.clock import FakeClock
 from svc.errors import Problem, SchemaError, StoreFailure
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.values.records import version_of
+from svc.store.writing.bulk_write import load_records
 
 
 def put(store: Store, table: Table, key: str, **record: object) -> None:
@@ -217,6 +218,6 @@ def test_listeners_of_one_database_hear_of_that_only(store: Store, seats: Table)
     transaction.apply()
     store.commit_turn()
     for table in (seats, other):
-        list(table.load([{"code": "B1"}, {"code": "B2"}]))
+        list(load_records(table, [{"code": "B1"}, {"code": "B2"}]))
     store.commit_turn()
     assert heard == ["data 1", "data 2"]

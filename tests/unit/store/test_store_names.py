@@ -18,6 +18,7 @@ from svc.store.disk.faults import MAX_STORES
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.store_names import NamePool
+from svc.store.writing.bulk_write import load_records
 
 ROUNDS = 6
 
@@ -33,7 +34,7 @@ def database(open_store: Callable[..., Store]) -> Database:
 
 
 def fill(table: Table) -> None:
-    for _ in table.load([{"id": "r", **dict.fromkeys(table.indexes, 1)}]):
+    for _ in load_records(table, [{"id": "r", **dict.fromkeys(table.indexes, 1)}]):
         pass
 
 

@@ -16,6 +16,7 @@ from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, decode_key, encode_key, prefix_range, storage_key
 from svc.store.values.records import decode, version_of
+from svc.store.writing.bulk_write import load_records
 from tests.support.profile import examples
 
 
@@ -283,7 +284,7 @@ START = "k" * 493  # the first bytes of a key of which the rest may be hashed
 
 def write_all(table: Table, names: list[str], way: str) -> None:
     if way == "load":
-        for _ in table.load({"code": name} for name in names):
+        for _ in load_records(table, ({"code": name} for name in names)):
             pass
         return
     for name in names:

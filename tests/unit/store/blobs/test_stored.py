@@ -17,6 +17,7 @@ from svc.store.blobs import Blob, BlobFile, create_blob
 from svc.store.integrity.check import check_database
 from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
 from svc.store.values.records import decode
+from svc.store.writing.bulk_write import load_records
 from tests.unit.store.blobs.conftest import PHOTO
 
 LARGE = b"0123456789abcdef" * 1000
@@ -289,9 +290,9 @@ def test_saved_without_blocking(photos: Table, store: Store) -> None:
 
 def test_a_load_of_many(photos: Table, store: Store, clock: FakeClock) -> None:
     rows = [{"id": f"{number}", "image": LARGE if number % 2 else b"small"} for number in range(10)]
-    assert list(photos.load(iter(rows), batch=4)) == [4, 8, 10]
+    assert list(load_records(photos, iter(rows), batch=4)) == [4, 8, 10]
     assert files_of(photos) == 5
-    assert list(photos.load([{"id": f"{number}", "image": LARGE} for number in range(4)])) == [4]
+    assert list(load_records(photos, [{"id": f"{number}", "image": LARGE} for number in range(4)])) == [4]
     assert files_of(photos) == 9
     store.check()
     clock.advance(RETENTION + 1)

@@ -10,6 +10,7 @@ from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.disk.compaction import compact_databases
 from svc.store.disk.database_locks import OpenLock
+from svc.store.writing.bulk_write import load_records
 from tests.unit.store.conftest import SEAT
 
 NONE: frozenset[str] = frozenset()
@@ -21,7 +22,7 @@ def path(open_store: Callable[..., Store], tmp_path: Path) -> Path:
     store = open_store(write_async=True, log_retention=0.0)
     for name in ("data", "other"):
         seats = store.open_database(name).define_table(SEAT)
-        for _ in seats.load({"code": f"s{number}", "place": randbytes(5000).hex()} for number in range(500)):
+        for _ in load_records(seats, ({"code": f"s{number}", "place": randbytes(5000).hex()} for number in range(500))):
             pass
         transaction = store.begin()
         for number in range(1, 500):

@@ -9,6 +9,7 @@ from svc.errors import IndexRebuilding
 from svc.store import Index, Store, Table
 from svc.store.indexes.index import AT_ONCE, COUNT_CAP, IndexCaches, _bound
 from svc.store.values.keys import after, decode_key, encode_key, index_key, index_prefix_range, kind_range
+from svc.store.writing.bulk_write import load_records
 
 PLACES = [f"place {number}" for number in range(7)]
 
@@ -142,7 +143,7 @@ def test_private_snapshots_do_not_use_the_cache(price: Index, seats: Table) -> N
 
 def test_large_indexes_load_in_slices_while_writes_go_on(seats: Table, store: Store) -> None:
     size = AT_ONCE + 1500
-    for _ in seats.load({"code": f"{number:06}", "price": number % 97, "place": PLACES[number % 7]} for number in range(size)):
+    for _ in load_records(seats, ({"code": f"{number:06}", "price": number % 97, "place": PLACES[number % 7]} for number in range(size))):
         pass
     index = seats.indexes["price"]
     txn = seats.database.snapshot()
@@ -206,7 +207,7 @@ def test_an_index_over_the_budget_is_answered_by_lmdb(open_store: Callable[..., 
 def test_counting_without_cache_stops_at_the_cap(open_store: Callable[..., Store], seats: Table) -> None:
     store = open_store(cache_bytes=0)
     seats = store.databases["data"].tables["Seat"]
-    for _ in seats.load({"code": f"{number:06}", "price": number, "place": "x"} for number in range(COUNT_CAP + 500)):
+    for _ in load_records(seats, ({"code": f"{number:06}", "price": number, "place": "x"} for number in range(COUNT_CAP + 500))):
         pass
     txn = seats.database.snapshot()
     assert seats.indexes["price"].count(txn, index_key(0), None) == COUNT_CAP

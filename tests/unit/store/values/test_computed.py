@@ -19,6 +19,7 @@ from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, Structure, TableDefinition
 from svc.store.values.computed import computed_attributes
 from svc.store.values.keys import decode_key, index_key
+from svc.store.writing.bulk_write import load_records
 
 LABEL = Attribute("label", "String", computed_from="hall + '-' + code", indexed=True)
 WORDS = Attribute("words", "String", elements=True, computed_from="re.split(' +', title)", indexed=True)
@@ -144,9 +145,9 @@ class TestIndex:
 
     def test_bulk_load(self, store: Store) -> None:
         table = define(store)
-        for _ in table.load({"code": str(number), "hall": "H", "title": f"w{number} x"} for number in range(20)):
+        for _ in load_records(table, ({"code": str(number), "hall": "H", "title": f"w{number} x"} for number in range(20))):
             pass
-        for _ in table.load({"code": str(number), "title": "y"} for number in range(15, 25)):
+        for _ in load_records(table, ({"code": str(number), "title": "y"} for number in range(15, 25))):
             pass
         assert len(entries(table, "label")) == 25
         assert entries(table, "words")[-10:] == sorted(("y", str(number)) for number in range(15, 25))
@@ -174,7 +175,7 @@ class TestIndex:
 
     def test_it_is_built_for_records_that_are_there(self, store: Store, open_store: Callable[..., Store]) -> None:
         table = define(store, replace(SEAT, attributes=SEAT.attributes[:3]))
-        for _ in table.load({"code": f"{number:05}", "hall": "H"} for number in range(BUILD_AT_ONCE + 500)):
+        for _ in load_records(table, ({"code": f"{number:05}", "hall": "H"} for number in range(BUILD_AT_ONCE + 500))):
             pass
         define(store)
         with pytest.raises(IndexRebuilding):
@@ -288,7 +289,7 @@ class TestFunctionsOfTheApplication:
 
     def test_a_bulk_load_before_it_is_set(self, store: Store) -> None:
         table = define(store, CODED)
-        for _ in table.load([{"code": "a"}, {"code": "b"}]):
+        for _ in load_records(table, [{"code": "a"}, {"code": "b"}]):
             pass
         assert not table.indexes["label"].ready
         table.set_computed_attribute("label", lambda record: record["code"])

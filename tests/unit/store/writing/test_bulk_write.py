@@ -14,8 +14,8 @@ from svc.store.env import WriterBusy
 from svc.store.log.entries import KINDS, OPERATIONS
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
-from svc.store.writing import batch_write, bulk_write, index_runs
-from svc.store.writing.bulk_write import BulkResult, Refused
+from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
+from svc.store.writing.bulk_batch import BulkResult, Refused
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.writing.test_long_write import Turns, put, writing
 
@@ -41,8 +41,8 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_write, "MANY", 3)
     monkeypatch.setattr(batch_write, "_ENTRIES", 5)
     monkeypatch.setattr(index_runs, "_RUN", 7)
-    monkeypatch.setattr(bulk_write, "_PREPARED", 4)
-    monkeypatch.setattr(bulk_write, "_RUN", 6)
+    monkeypatch.setattr(bulk_batch, "_PREPARED", 4)
+    monkeypatch.setattr(bulk_batch, "_RUN", 6)
     monkeypatch.setattr(bulk_write, "_LIST", 4)
 
 

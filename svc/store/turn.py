@@ -1,0 +1,278 @@
+"""The turn of the store: its writers, its one commit per database, and what follows it (contract: schema-and-store §8).
+
+A turn of the loop is: any number of reads from shared snapshots and of applied transactions, then `commit_turn` if `has_pending`, then
+`end_turn`. The commit is one per database that was written to, so one fsync, however many requests share it.
+
+Two processes that each hold one database's writer and wait for the other's would deadlock. Therefore writers are opened in the order of the
+databases' names; a transaction that needs an earlier one first commits what the turn has written (`open_writers`).
+
+A long write is not part of a turn: it has a writer and a commit of its own (`writing.long_write`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from math import inf, nextafter
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from svc.clock import Clock
+from svc.errors import NotFound, Problem, ServerError
+from svc.store.blobs import Helper
+from svc.store.env import Holder, WriterBusy
+from svc.store.indexes.index import IndexCaches
+from svc.store.slices import Slices
+from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
+from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.log.entries import LogEntry
+    from svc.store.schema import TableDefinition
+    from svc.store.table import Table
+
+logger = logging.getLogger("svc.store")
+
+T = TypeVar("T")
+Listener = Callable[["Database", "list[LogEntry]"], None]
+
+
+class AppliedTransaction(Protocol):
+    """A transaction whose writes wait for the turn's commit: `Transaction`. `outcome`: (the problem or None,) once it is known."""
+
+    databases: tuple[Database, ...]
+    on_done: Callable[[Problem | None], None] | None
+    outcome: tuple[Problem | None] | None
+
+    def apply(self) -> None: ...
+
+
+class Turn:
+    """The writers and the commit of a turn, and what all databases of a store share. Base class of `Store`.
+
+    `node`: name of this node in the log. `audit`: whether the log keeps images where the table does not say. `compress_above`: bytes of a record's
+    payload. `make_helper`: see `Environment`. `helper`: for what blocks, the files of blobs; a server gives it threads. `on_drop` is called with each
+    table that is no longer there.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        audit: bool,
+        compress_above: int,
+        cache_bytes: int,
+        blob_paths: tuple[Path, ...],
+        queue_limits: QueueLimits,
+        snapshot_limits: SnapshotLimits,
+        make_helper: Callable[[], Executor],
+        clock: Clock,
+    ) -> None:
+        self.node = node
+        self.audit = audit
+        self.compress_above = compress_above
+        self.blob_paths = blob_paths
+        self.make_helper = make_helper
+        self.clock = clock
+        self.helper = Helper()
+        self.slices = Slices(clock)
+        self.snapshots = Snapshots(clock, snapshot_limits)
+        self.caches = IndexCaches(cache_bytes)
+        self.databases: dict[str, Database] = {}
+        self.on_commit: list[Listener] = []
+        self.on_drop: list[Callable[[Table], None]] = []
+        self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
+        self._queue_limits = queue_limits
+        self._version = 0.0
+        self._writing: list[Database] = []  # whose writers are open, in the order of their names
+        self._applied: list[AppliedTransaction] = []  # wait for a commit
+        self._finished: list[tuple[AppliedTransaction, Problem | None]] = []  # wait for `on_done`
+        self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
+        self._commits = self._failed_commits = self._transactions = 0
+        self._reported: set[Holder] = set()  # long writes that have been logged as such
+
+    def database_dropped(self, database: Database) -> None:
+        """A database has been found to be dropped, by this process or another."""
+        raise NotImplementedError
+
+    def table_dropped(self, table: Table) -> None:
+        """Call `on_drop`: a table is no longer there."""
+        for listener in self.on_drop:
+            try:
+                listener(table)
+            except Exception:
+                logger.exception("a listener failed on the end of %r", table)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether `commit_turn` has something to do."""
+        return bool(self._writing or self._applied or self._finished)
+
+    def open_writers(self, databases: Iterable[Database], *, wait: bool = True) -> None:
+        """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far.
+
+        Raises WriterBusy unless `wait` if one of them has a long write under way.
+        """
+        missing = [database for database in databases if not database.env.has_writer]
+        if not missing:
+            return
+        if not wait and self._queues:
+            for database in missing:
+                queue = self._queues.get(database)
+                if queue is not None and queue.is_held:
+                    raise WriterBusy(database.env)
+        missing.sort(key=lambda database: database.name)
+        if self._writing and self._writing[-1].name > missing[0].name:
+            self.flush()
+            missing = sorted(databases, key=lambda database: database.name)
+        for database in missing:
+            database.begin_writing(wait=wait)
+            self._writing.append(database)
+
+    # -- long writes
+
+    def queue_of(self, database: Database) -> WriterQueue:
+        """Where the writers of this database stand in line."""
+        queue = self._queues.get(database)
+        if queue is None:
+            queue = self._queues[database] = WriterQueue(database.env, self.clock, self._queue_limits)
+        return queue
+
+    async def write_when_free(self, databases: Callable[[], Iterable[Database]], attempt: Callable[[], T]) -> T:
+        """What `attempt` returns, which raises WriterBusy while one of the databases has a long write under way: it is made when those who came
+        before have written, and again if another process was faster. `databases` is asked before each. Raises Overloaded, and what `attempt` raises.
+        """
+        while True:
+            for database in databases():
+                await self.queue_of(database).wait()
+            try:
+                return attempt()
+            except WriterBusy:
+                # Never at once: what keeps the database may need this loop to end.
+                await asyncio.sleep(FOREIGN_PAUSE)
+
+    @staticmethod
+    def check_tables(tables: Mapping[Table, TableDefinition]) -> None:
+        """Raise ServerError if one of these tables is no longer what it was when its records were checked, NotFound if it is gone."""
+        for table, definition in tables.items():
+            if table.database.tables.get(table.name) is not table:
+                raise NotFound(f"Table '{table.database.name}.{table.name}' does not exist")
+            if table.definition is not definition and not definition.dynamic:
+                raise ServerError(
+                    f"The table {table.name} was changed while records were being written to it, try again", 503, "OVERLOADED"
+                )
+
+    def count_commit(self, *, failed: bool = False) -> None:
+        """A long write was committed, or could not be."""
+        self._transactions += 1
+        if failed:
+            self._failed_commits += 1
+        else:
+            self._commits += 1
+
+    def has_listeners(self, database: Database) -> bool:
+        """Whether anybody wants to know what is written to this database. Nobody reads log entries for nobody: that takes 2 us for each."""
+        return bool(self.on_commit or database.on_commit)
+
+    def publish(self, database: Database, entries: list[LogEntry]) -> None:
+        """Tell the listeners what was written."""
+        for listener in (*self.on_commit, *database.on_commit):
+            try:
+                listener(database, entries)
+            except Exception:
+                logger.exception("a listener failed on the log entries of %s", database.name)
+
+    def applied(self, transaction: AppliedTransaction) -> None:
+        """A transaction waits for the turn's commit."""
+        self._applied.append(transaction)
+
+    def flush_or_raise(self, database: Database) -> None:
+        """`flush`, for those who write without a Transaction: raises what undid their writes to `database`."""
+        problem = self.flush().get(database)
+        if problem is not None:
+            raise problem
+
+    def flush(self) -> dict[Database, Problem]:
+        """Commit what the turn has written, now. Who waits for it is told by `commit_turn`, not from here.
+
+        Returns the problems of the databases that could not be committed.
+        """
+        failed: dict[Database, Problem] = {}
+        writing, self._writing = self._writing, []
+        for database in writing:
+            try:
+                entries = database.commit()
+            except Problem as problem:
+                failed[database] = problem
+                self._failed_commits += 1
+                continue
+            self._commits += 1
+            if entries and self.has_listeners(database):
+                self._published.append((database, entries))
+        for transaction in self._applied:
+            undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None
+            self._finished.append((transaction, undone_by))
+        self._transactions += len(self._applied)
+        self._applied.clear()
+        return failed
+
+    def commit_turn(self) -> None:
+        """Make the turn's writes durable, drop its snapshots, tell listeners what was written and each transaction how it went.
+
+        Problems of the store go to the transactions they undid; an exception of a listener is logged and hinders nobody.
+        """
+        self.flush()
+        self.end_turn()
+        published, self._published = self._published, []
+        for database, entries in published:
+            self.publish(database, entries)
+        finished, self._finished = self._finished, []
+        for transaction, problem in finished:
+            told, transaction.on_done = transaction.on_done, None
+            transaction.outcome = (problem,)
+            if told is not None:
+                try:
+                    told(problem)
+                except Exception:
+                    logger.exception("the end of a transaction could not be handled")
+
+    def commit_now(self, transaction: AppliedTransaction) -> None:
+        """Apply a transaction and commit the turn with it. Raises the Problem that prevents it. For the start, before the loop runs."""
+        transaction.apply()
+        self.commit_turn()
+        if transaction.outcome is not None and transaction.outcome[0] is not None:
+            raise transaction.outcome[0]
+
+    def report_long_transactions(self) -> None:
+        """Log the transactions that are open for long, each once; to be called about once a second (`storage.debugLongTransactions`)."""
+        self.snapshots.report_long()
+        now = self.clock.monotonic()
+        writing = {database.env.holder: database for database in self.databases.values() if database.env.holder is not None}
+        self._reported &= writing.keys()
+        for holder, database in writing.items():
+            if holder not in self._reported and holder.since and now - holder.since >= LONG:
+                self._reported.add(holder)
+                logger.warning("database %s: %s has the write transaction for %.0f s", database.name, holder.about, now - holder.since)
+
+    def end_turn(self) -> None:
+        """Drop the shared snapshots: what is read after this is read as of then."""
+        for database in list(self.databases.values()):
+            database.env.end_snapshot()
+
+    # -- versions
+
+    def next_version(self) -> float:
+        """ms since the epoch, greater than every version before it on this node. The writers must be open, so that others' are known."""
+        now_ms = self.clock.wall() * 1000
+        if now_ms <= self._version:
+            now_ms = nextafter(self._version, inf)
+        self._version = now_ms
+        return now_ms
+
+    def saw_version(self, version: float) -> None:
+        """A version that the next ones must exceed."""
+        if version > self._version:
+            self._version = version

@@ -1,0 +1,316 @@
+"""One batch of a bulk write: its records checked and sorted, what becomes of each, and what is counted (`bulk_write`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from svc.errors import ClientError, ValidationError
+from svc.store.blobs import Blob, BlobDescription, Unsaved, blobs_in, descriptions_in
+from svc.store.log.entries import PATCH, PUT
+from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
+from svc.store.values.validation import Add
+from svc.store.writing.batch_write import BatchItem, BatchWriter
+from svc.store.writing.index_runs import merge_runs
+from svc.store.writing.merge_rules import log_changes, merge
+from svc.store.writing.write_set import Decide, WriteSet
+
+if TYPE_CHECKING:
+    from svc.store.slices import Slices
+    from svc.store.table import Table
+
+
+MAX_ERRORS = 100  # that a result tells in full
+_PREPARED = 64  # records that are prepared in one step
+_RUN = 1000  # records that are sorted at once
+Mode = Literal["insert", "update", "upsert", "delete"]
+Record = dict[str, Any]
+
+
+class Refused(msgspec.Struct, gc=False):
+    """In place of a record: one that could not even be read. It is counted as failed."""
+
+    message: str
+
+
+@dataclass(slots=True)
+class BulkResult:
+    """What has been committed so far. `errors`: (number of the record, from 1, what is wrong with it) of the first failed ones."""
+
+    written: int = 0
+    skipped: int = 0
+    failed: int = 0
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.written + self.skipped + self.failed
+
+    def _add(self, written: int, skipped: int, failures: list[tuple[int, str]]) -> None:
+        self.written += written
+        self.skipped += skipped
+        self.failed += len(failures)
+        failures.sort()
+        self.errors += failures[: MAX_ERRORS - len(self.errors)]
+
+
+class BulkBatch:
+    """The records of one batch, as `long_write.Work`, and what becomes of them, as `batch_write.BatchRules`."""
+
+    def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None) -> None:
+        self.table = table
+        self.decide = decide
+        self.definition = table.definition
+        self.database = table.database
+        self.mode = mode
+        self.source = source
+        self.adds = mode != "delete"
+        self.kind = PUT if mode == "insert" else PATCH
+        self.records = 0  # taken, the failed ones included
+        self.unsaved: list[Blob] = []
+        self.names: dict[str, None] = {}  # of attributes that a dynamic table does not have
+        self.written_bytes = 0
+        self.written = 0
+        self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
+        self._items: dict[bytes, BatchItem] = {}  # by stored key
+        self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
+        self._keyless: list[BatchItem] = []  # that get a number of the table's sequence
+        self._order: list[bytes] | None = None  # stored keys, sorted
+        self._skipped = self._skipped_early = 0
+        self._failures: list[tuple[int, str]] = []
+        self._failures_early: list[tuple[int, str]] = []  # found before anything was written
+
+    # -- preparing
+
+    def add(self, records: list[Record | Refused], number: int) -> Iterator[None]:
+        """Take records, the first of which has this number. In short steps."""
+        # What inserts of complete records need is written out: they are many, and a call of `_add` costs each a tenth.
+        is_plain = self.mode == "insert" and not self.definition.dynamic
+        table, items, source = self.table, self._items, self.source
+        check, primary_key = table.validator.record, table.primary_key
+        for start in range(0, len(records), _PREPARED):
+            for place, record in enumerate(records[start : start + _PREPARED], number + start):
+                try:
+                    if is_plain and type(record) is dict and not Unsaved.alive:
+                        record = check(record, source=source)
+                        if BlobDescription.alive:
+                            _refuse_descriptions(record)
+                        key = record.get(primary_key)
+                        if key is not None:
+                            encoded = encode_primary(key)
+                            if len(encoded) < MAX_STORED and encoded not in items:
+                                items[encoded] = BatchItem(encoded, encoded, record, place)
+                                continue
+                    self._add(record, place)
+                except ClientError as error:
+                    self._failures_early.append((place, error.message))
+            yield
+        self.records += len(records)
+
+    def _add(self, record: Record | Refused, number: int) -> None:
+        table, mode, source = self.table, self.mode, self.source
+        if type(record) is Refused:
+            raise ClientError(record.message)
+        assert type(record) is dict
+        if mode == "insert":
+            record = table.validator.record(record, source=source)
+            if BlobDescription.alive:
+                _refuse_descriptions(record)
+        elif mode == "delete":
+            pass
+        else:
+            record = table.validator.changes(record, source=source)
+        if self.definition.dynamic and mode != "delete":
+            shape = tuple(record)
+            if shape not in self._shapes:
+                self._shapes.add(shape)
+                self.names.update((name, None) for name in shape if name not in table.attributes)
+        key = record.get(table.primary_key)
+        if key is None:
+            if mode == "update" or mode == "delete":
+                raise ClientError(f"a valid hash attribute must be provided with {mode} record, check log for more info")
+            if table.has_sequence:
+                self._keyless.append(BatchItem(b"", b"", record, number))
+                return
+            record[table.primary_key] = key = table.new_key()
+        encoded = encode_primary(key)
+        if Unsaved.alive and mode != "delete":
+            self.unsaved += [blob for blob in blobs_in(record) if blob.unsaved is not None]
+        stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
+        if stored not in self._items:
+            self._items[stored] = BatchItem(stored, encoded, record, number)
+        elif mode == "insert":
+            self._skipped_early += 1
+        else:
+            self._later.setdefault(stored, []).append((number, record))
+
+    def sort(self) -> Generator[None]:
+        """The last step of preparing, in short ones."""
+        keys = iter(self._items)
+        runs = []
+        while run := sorted(islice(keys, _RUN)):
+            runs.append(run)
+            yield
+        self._order = yield from merge_runs(runs)
+        self.size = len(self._order) + len(self._keyless)
+
+    def again(self) -> Generator[None, None, BulkBatch]:
+        """The same records checked once more, because the table's definition has changed. In short steps."""
+        batch = BulkBatch(self.table, self.mode, "native", self.decide)
+        batch.records = self.records
+        batch._skipped_early = self._skipped_early
+        batch._failures_early = self._failures_early
+        for number, record in self._all():
+            try:
+                batch._add(record, number)
+            except ClientError as error:
+                batch._failures_early.append((number, error.message))
+            yield
+        yield from batch.sort()
+        return batch
+
+    def _all(self) -> Iterator[tuple[int, Record]]:
+        for item in chain(self._items.values(), self._keyless):
+            yield item.number, item.data
+        for later in self._later.values():
+            yield from later
+
+    # -- writing: `long_write.Work`
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        self.written = 0
+        self._skipped = self._skipped_early
+        self._failures = self._failures_early.copy()
+        assert self._order is not None
+        items, order = self._items, self._order
+        if self._keyless:
+            numbered = yield from self._number(write_set)
+            items = items | numbered
+            order = sorted(order + list(numbered))
+            yield
+        if self.mode == "delete":
+            for stored in order:
+                removed = write_set.delete(self.table, items[stored].key, None)
+                self.written += removed
+                self._skipped += (not removed) + len(self._later.get(stored, ()))
+                yield
+        else:
+            yield from BatchWriter(write_set, self.table, self).steps(order, items)
+            self.written_bytes = write_set.written_bytes
+
+    def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, BatchItem]]:
+        """The records without a key, under new ones that none of the others has."""
+        table = self.table
+        found: dict[bytes, BatchItem] = {}
+        keys: Iterator[Key] = iter(())
+        for item in self._keyless:
+            encoded = b""
+            while not encoded or encoded in self._items:
+                key = next(keys, None)
+                if key is None:
+                    keys = table.new_keys_in(write_set.txn, len(self._keyless) - len(found))
+                    continue
+                encoded = encode_primary(key)
+            item.data[table.primary_key] = key
+            found[encoded] = BatchItem(encoded, encoded, item.data, item.number)
+            if not len(found) % _PREPARED:
+                yield
+        return found
+
+    def forget(self, slices: Slices) -> None:
+        """Not yet: it may be written once more. See `discard`."""
+
+    def discard(self, slices: Slices) -> None:
+        """Free the records."""
+        slices.discard([*self._items.values(), *self._keyless])
+        self._items, self._keyless, self._order = {}, [], None
+
+    def count(self, result: BulkResult) -> None:
+        """What was committed."""
+        result._add(self.written, self._skipped, self._failures)
+
+    # -- writing: `batch_write.BatchRules`
+
+    def new(self, item: BatchItem) -> tuple[Record, Record | None] | None:
+        if self.mode == "insert":
+            self.written += 1
+            return item.data, None
+        return self._applied(item, None)
+
+    def over(self, item: BatchItem, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
+        if self.mode == "insert":
+            if is_live:
+                self._skipped += 1
+                return None
+            self.written += 1
+            return item.data, None
+        return self._applied(item, old if is_live else None)
+
+    def _applied(self, item: BatchItem, old: Record | None) -> tuple[Record, Record | None] | None:
+        """The record after all that is asked for its key, and what of it is new; None if nothing is done."""
+        record = old
+        logged: Record = {}
+        later = self._later.get(item.stored)
+        for number, changes in ((item.number, item.data),) if later is None else ((item.number, item.data), *later):
+            try:
+                if record is not None:
+                    if self.decide is not None:
+                        changes = self.decide(changes, record)
+                    if BlobDescription.alive:
+                        _refuse_descriptions(changes)
+                    record = self._merged(record, changes)
+                elif self.mode == "upsert":
+                    if BlobDescription.alive:
+                        _refuse_descriptions(changes)
+                    record = self._made(changes, item)
+                else:
+                    self._skipped += 1
+                    continue
+            except ValidationError as error:
+                self._failures.append((number, error.message))
+                continue
+            self.written += 1
+            _note(logged, changes)
+        if record is None or record is old:
+            return None
+        if old is None:
+            increments = {name: value for name, value in logged.items() if type(value) is Add}
+            return record, record | log_changes(increments) if increments else None
+        return record, log_changes({name: value for name, value in logged.items() if name != self.table.primary_key})
+
+    def _merged(self, record: Record, changes: Record) -> Record:
+        table = self.table
+        primary_key = table.primary_key
+        if Add not in map(type, changes.values()):
+            return {**record, **changes, primary_key: record[primary_key]}
+        merged = merge(record, changes)
+        merged[primary_key] = record[primary_key]
+        table.validator.merged(merged, [name for name, value in changes.items() if type(value) is Add])
+        return merged
+
+    def _made(self, changes: Record, item: BatchItem) -> Record:
+        """A new record of changes that have been checked: what remains is whether it is complete."""
+        if Add not in map(type, changes.values()):
+            self.table.validator.require_all(changes)
+            return changes
+        return self.table.validator.record(merge({}, changes), source="native")
+
+
+def _refuse_descriptions(record: Record) -> None:
+    """Raises ValidationError for the description of a blob where there is none: the record alone is refused, and not its batch."""
+    for description in descriptions_in(record):
+        raise description.refusal()
+
+
+def _note(logged: Record, changes: Record) -> None:
+    """Add changes to those that were made before them."""
+    for name, value in changes.items():
+        if type(value) is Add and name in logged:
+            before = logged[name]
+            logged[name] = Add(before.value + value.value) if type(before) is Add else value.applied_to(before)
+        else:
+            logged[name] = value
