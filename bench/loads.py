@@ -2,7 +2,7 @@
 
     python bench/loads.py [--records 200000] [--rounds 3]
 
-The three take turns in each round, and the ratio is that of their CPU times, so it holds on a machine that has other work. `Table.load` and
+The three take turns in each round, and the ratio is that of their CPU times, so it holds on a machine that has other work. `load_records` and
 `bulk_write` get records as objects; making these, and the CSV text, is not part of it. The table is that of the other benchmarks: 8 attributes, 3 of
 them indexed, about 400 bytes. *Delay*: how late a timer of the loop runs, which is what a request that arrives meanwhile would wait; an idle loop tells
 what of it is the machine's. Not included: HTTP, and the clients, which on two cores take time from the load; see operations.py.
@@ -122,7 +122,7 @@ def main() -> None:
         return [records.item(n) for n in range(count)]
 
     ways: dict[str, tuple[Any, Callable[[], Any]]] = {
-        "Table.load": (load, rows),
+        "load_records": (load, rows),
         "bulk_write, insert": (bulk, rows),
         "bulk_write, upsert": (upsert, rows),
         "csv_data_load": (csv_load, lambda: as_csv(rows(), quoted=False)),
@@ -142,7 +142,7 @@ def main() -> None:
             print(f"{name:60}{delays}")
             continue
         wall, cpu = statistics.median([run.wall for run in found]), statistics.median([run.cpu for run in found])
-        ratio = statistics.median([run.cpu / alone.cpu for run, alone in zip(found, runs["Table.load"], strict=True)])
+        ratio = statistics.median([run.cpu / alone.cpu for run, alone in zip(found, runs["load_records"], strict=True)])
         print(f"{name:24}{count / wall:>12,.0f}{count / cpu:>13,.0f}{ratio:>11.2f}{delays}")
 
 

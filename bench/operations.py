@@ -3,7 +3,7 @@
     python bench/operations.py [--rounds 3]
 
 The server is a process of its own on one core, asked over HTTP from another. *Store alone* is the same work done in a process without a server: the
-records are there as objects, and go through `Transaction` or `Table.load` to the disk, into a copy of the same databases. Both are CPU time, in turns,
+records are there as objects, and go through `Transaction` or `load_records` to the disk, into a copy of the same databases. Both are CPU time, in turns,
 so the ratio holds on a busy machine. What making the requests costs is not part of either.
 """
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from svc.resources import TableResource
+from svc.store.writing.bulk_write import load_records
 from tests.support.node import Node
 
 SCHEMA = """
