@@ -37,7 +37,7 @@ SECRET_FILE = "_file"
 OPEN = frozenset({"set_configuration"})
 """Operations with fields that no row lists."""
 
-TEXT_KINDS = frozenset({"text", "any text", "name", "choice"})
+TEXT_KINDS = frozenset({"string", "any string", "name", "choice"})
 
 _STAYS_TEXT = re.compile(r"password|username|auth_.*|.*_token")
 

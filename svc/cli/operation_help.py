@@ -19,10 +19,10 @@ WIDTH = 110
 _SHELL_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%")
 
 _KINDS: Mapping[str, str] = {
-    "any text": "string, may be empty",
+    "any string": "string, may be empty",
     "bool": "true or false",
-    "filled list": "list",
-    "texts": "list of strings",
+    "non-empty list": "list",
+    "strings": "list of strings",
     "objects": "list of objects",
     "keys": "list of keys",
     "any": "any value",

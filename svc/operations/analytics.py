@@ -78,7 +78,7 @@ def _metric_types(value: Any, field: Field) -> str | None:
     return None if all(name in _KINDS for name in value) else f"must be one of [{', '.join(_KINDS)}]"
 
 
-METRIC = Field("metric", "text", "Name of the metric.", required=True)
+METRIC = Field("metric", "string", "Name of the metric.", required=True)
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -111,7 +111,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="List the names of metrics",
         permission=SUPER_USER,
         handler=list_metrics,
-        fields=(Field("metric_types", "texts", "Any of `builtin` and `custom`.", default=["builtin"], check=_metric_types),),
+        fields=(Field("metric_types", "strings", "Any of `builtin` and `custom`.", default=["builtin"], check=_metric_types),),
         returns="Names: the built-in ones, and as `custom` all others that have rows.",
         example={"metric_types": ["builtin"]},
         example_answer=list(BUILTIN),

@@ -242,7 +242,7 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(
             DATABASE,
             TABLE.but(required=False, sentence="Only this table."),
-            Field("tables", "texts", "Only these tables."),
+            Field("tables", "strings", "Only these tables."),
             Field("include_audit", "bool", "With the log of changes.", default=False),
             _EXCLUDE_BLOBS,
             Field("gzip", "bool", "Compressed.", default=True),

@@ -223,12 +223,16 @@ OPERATIONS = (
         handler=add_certificate,
         fields=(
             _NAME.but(check=_file_name),
-            Field("certificate", "text", "The certificate, then those between it and its authority, PEM.", required=True),
+            Field("certificate", "string", "The certificate, then those between it and its authority, PEM.", required=True),
             Field("is_authority", "bool", "Whether it is an authority that certificates are checked against.", required=True),
-            Field("private_key", "text", "Its private key, PEM, without pass phrase; default: a key on this node that fits.", secret=True),
-            Field("hosts", "texts", "Host names it is for; default: those in the certificate."),
-            Field("uses", "texts", "What it is for: `https`, `operations`, `mqtt`, `ca`; default: all servers, or `ca` for an authority."),
-            Field("ciphers", "text", "Ciphers in OpenSSL's notation.", check=_ciphers),
+            Field(
+                "private_key", "string", "Its private key, PEM, without pass phrase; default: a key on this node that fits.", secret=True
+            ),
+            Field("hosts", "strings", "Host names it is for; default: those in the certificate."),
+            Field(
+                "uses", "strings", "What it is for: `https`, `operations`, `mqtt`, `ca`; default: all servers, or `ca` for an authority."
+            ),
+            Field("ciphers", "string", "Ciphers in OpenSSL's notation.", check=_ciphers),
         ),
         returns="Message.",
         notes="The private key is kept in the file `keys/<name>.pem`, which only the server's user may read, and never in a table.",
@@ -293,7 +297,7 @@ OPERATIONS = (
         summary="Sign a request with this node's certificate authority.",
         permission=NEVER_GRANTED,  # a client certificate in the name of a super user
         handler=sign_certificate,
-        fields=(Field("csr", "text", "The signing request, PEM.", required=True),),
+        fields=(Field("csr", "string", "The signing request, PEM.", required=True),),
         returns="Object with `certificate` and `signingCA`, PEM.",
         notes="The certificate has the subject and the alternative names of the request, is for servers and clients, and lasts ten years.",
         example={"csr": "-----BEGIN CERTIFICATE REQUEST-----\n...\n-----END CERTIFICATE REQUEST-----\n"},

@@ -264,9 +264,9 @@ def _start_time(value: Any, field: Field) -> str | None:
 
 
 _NAMES = (
-    Field("hostname", "text", "Name of the other node."),
-    Field("url", "text", "Its address, such as `wss://server-two:9933`; default: made from the name."),
-    Field("node_name", "text", "Its name, in the vocabulary of NATS."),
+    Field("hostname", "string", "Name of the other node."),
+    Field("url", "string", "Its address, such as `wss://server-two:9933`; default: made from the name."),
+    Field("node_name", "string", "Its name, in the vocabulary of NATS."),
 )
 NODE_FIELDS = (
     *_NAMES,
@@ -275,13 +275,13 @@ NODE_FIELDS = (
         "authorization", "any", "`username` and `password`, or the text of a header: to log in there.", secret=True, check=_authorization
     ),
     Field("retain_authorization", "bool", "Keep these credentials in the registry.", default=False),
-    Field("revoked_certificates", "texts", "Serial numbers of certificates that are no longer trusted."),
+    Field("revoked_certificates", "strings", "Serial numbers of certificates that are no longer trusted."),
     Field("shard", "integer", "Number of its shard.", low=0, high=MAX_SHARD),
     Field("start_time", "any", "Exchange only what is newer: an ISO date, or ms.", check=_start_time),
     Field("subscriptions", "objects", "What is exchanged: `database`, `table`, `subscribe`, `publish`. Default: everything."),
 )
 _ROUTES = (
-    Field("routes", "filled list", "Host names, or objects with `hostname` and `port`.", required=True),
+    Field("routes", "non-empty list", "Host names, or objects with `hostname` and `port`.", required=True),
     Field("server", "choice", "Accepted and without effect.", choices=("hub", "leaf")),
 )
 _ALONE = "Without a `replication` section in the configuration this node replicates nothing: the entry is kept for when it does."
@@ -329,7 +329,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Remove another node from the registry.",
         permission=SUPER_USER,
         handler=remove_node,
-        fields=(*_NAMES[:2], Field("node_name", "text", "Its name, in the vocabulary of NATS.", aliases=("name",))),
+        fields=(*_NAMES[:2], Field("node_name", "string", "Its name, in the vocabulary of NATS.", aliases=("name",))),
         returns="A message.",
         notes="The data on both stay. 404 if it is unknown.",
         example={"hostname": "server-two"},

@@ -103,10 +103,10 @@ def _known_hosts(value: Any, field: Field) -> str | None:
 
 
 _NAME = Field("name", "name", "Name of the key: letters, digits, `-`, `_`.", required=True, check=_key_name)
-_KEY = Field("key", "text", "The private key, PEM, without a passphrase; ed25519 is a good choice.", secret=True, check=_private_key)
-_HOST_FIELD = Field("host", "text", "The name that packages use in their addresses.", check=_host)
-_HOSTNAME = Field("hostname", "text", "The real name of that host.", check=_host)
-_MORE_HOSTS = Field("known_hosts", "any text", "Lines to be added to the known hosts.", check=_known_hosts)
+_KEY = Field("key", "string", "The private key, PEM, without a passphrase; ed25519 is a good choice.", secret=True, check=_private_key)
+_HOST_FIELD = Field("host", "string", "The name that packages use in their addresses.", check=_host)
+_HOSTNAME = Field("hostname", "string", "The real name of that host.", check=_host)
+_MORE_HOSTS = Field("known_hosts", "any string", "Lines to be added to the known hosts.", check=_known_hosts)
 
 _EXAMPLE = {
     "name": "deploy",
@@ -199,7 +199,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Replace the known hosts.",
         permission=SUPER_USER,
         handler=set_ssh_known_hosts,
-        fields=(Field("known_hosts", "any text", "The whole file, as of ssh.", required=True, check=_known_hosts), REPLICATED),
+        fields=(Field("known_hosts", "any string", "The whole file, as of ssh.", required=True, check=_known_hosts), REPLICATED),
         returns="A message.",
         example={"known_hosts": "github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n"},
         example_answer={"message": "Known hosts successfully set"},

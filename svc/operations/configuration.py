@@ -267,7 +267,7 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=get_configuration,
         returns="The file as a nested object, as it is stored: with changes that wait for a restart, and without defaults.",
-        notes="What each setting means, and its default: [settings](settings.md).",
+        notes="What each setting means, and its default: [settings](../settings.md).",
         example={},
         example_answer={"rootPath": "/srv/svc", "http": {"port": 9926}, "logging": {"level": "warn"}},
     ),
@@ -280,7 +280,7 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(REPLICATED,),
         returns="A message; `get_status` lists what waits for a restart.",
         notes=(
-            "Each other key of the body is a [setting](settings.md): its path joined by `_`, in any case, such as `http_port` or"
+            "Each other key of the body is a [setting](../settings.md): its path joined by `_`, in any case, such as `http_port` or"
             ' `logging_rotation_maxSize`. Texts are cast: `"true"`, numbers, JSON lists and objects, `"undefined"` for null. The whole file is'
             " checked first, and stays as it is if anything is wrong with it; before it is replaced a copy goes to `backup/`. Comments in it are"
             " kept where only single values change. `<component>_package` and `<component>_port` set those of an application. Setting"

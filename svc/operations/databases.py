@@ -228,7 +228,7 @@ def _no_dot(value: Any, field: Field) -> str | None:
 
 EXACT_COUNT = Field("exact_count", "bool", "Count all records, however long that takes.", default=False)
 INCLUDE_COMPUTED = Field("include_computed", "bool", "Also computed attributes.", default=False)
-ATTRIBUTE = Field("attribute", "text", "Attribute.", required=True, check=_attribute_name)
+ATTRIBUTE = Field("attribute", "string", "Attribute.", required=True, check=_attribute_name)
 NEW_DATABASE = DATABASE.but(check=_no_dot)
 NAMED_DATABASE = DATABASE.but(sentence="Database.", required=True, default=None)
 

@@ -136,8 +136,8 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=export_local,
         fields=(
             FORMAT,
-            Field("path", "text", "Existing directory on the server.", required=True, missing="path is missing."),
-            Field("filename", "text", "Name of the file without its extension; default the time in milliseconds."),
+            Field("path", "string", "Existing directory on the server.", required=True, missing="path is missing."),
+            Field("filename", "string", "Name of the file without its extension; default the time in milliseconds."),
             SEARCH_OPERATION,
         ),
         returns="The id of the job. Its `result` holds `message` and the `path` of the file.",

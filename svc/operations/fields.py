@@ -183,15 +183,15 @@ def _anything(value: Any, field: Field) -> str | None:
 
 
 KINDS: Mapping[str, Check] = {
-    "text": _text,
-    "any text": _any_text,  # may be empty
+    "string": _text,
+    "any string": _any_text,  # may be empty
     "name": _name,  # of a database, a table, an attribute
     "number": _number,
     "integer": _integer,
     "bool": _bool,
     "list": _list,
-    "filled list": _filled_list,
-    "texts": _texts,
+    "non-empty list": _filled_list,
+    "strings": _texts,
     "objects": _objects,
     "object": _object,
     "keys": _keys,
@@ -286,7 +286,7 @@ TABLE = Field("table", "name", "Table.", required=True)
 _NAMES = (*DATABASE.names, *TABLE.names)
 GET_ATTRIBUTES = Field(
     "get_attributes",
-    "filled list",
+    "non-empty list",
     'Attributes to return: names, `"*"`, or `{"name": "owner", "select": ["name"]}` for related records.',
     aliases=("select",),
     preferred="select",

@@ -274,7 +274,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Delete the records of a table that were made before a time.",
         permission=SUPER_USER,
         handler=delete_records_before,
-        fields=(DATABASE, TABLE, Field("date", "text", "ISO 8601; without zone it is UTC.", required=True)),
+        fields=(DATABASE, TABLE, Field("date", "string", "ISO 8601; without zone it is UTC.", required=True)),
         returns="A message and the id of the job. Its message is `3 of 3 records successfully deleted`, or `No records found to delete`.",
         notes="The table needs an attribute with the time of creation. Records go in batches; those of a batch together.",
         example={"table": "dog", "date": "2026-01-01"},

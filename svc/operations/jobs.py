@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "Job", "JobFailed", "Jobs", "moment_ms"]
 
-_ID = Field("id", "text", "Id of the job.", required=True)
+_ID = Field("id", "string", "Id of the job.", required=True)
 _DAY_MS = 86_400_000
 
 
@@ -126,8 +126,8 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=search_jobs_by_start_date,
         fields=(
-            Field("from_date", "text", "First moment, ISO 8601; without zone it is UTC.", required=True),
-            Field("to_date", "text", "Last moment, ISO 8601; a date without time is the whole day.", required=True),
+            Field("from_date", "string", "First moment, ISO 8601; without zone it is UTC.", required=True),
+            Field("to_date", "string", "Last moment, ISO 8601; a date without time is the whole day.", required=True),
         ),
         returns="A list of jobs as `get_job` shows them, in the order in which they were taken.",
         example={"from_date": "2026-01-01", "to_date": "2026-01-31"},

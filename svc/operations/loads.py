@@ -256,7 +256,7 @@ class _Load:
 _ACTION = Field("action", "any", "What to do with the records: `insert` (default), `update` or `upsert`.", choices=ACTIONS)
 _ENCODING = Field(
     "encoding",
-    "text",
+    "string",
     "Encoding of the content, such as `windows-1252` or `utf-16`. Default: what the `Content-Type` of an address says, else UTF-8.",
     check=lambda value, field: encoding_fault(value),
 )
@@ -290,7 +290,7 @@ OPERATIONS = (
         fields=(
             DATABASE,
             TABLE,
-            Field("data", "text", "The CSV text, with a header row.", required=True),
+            Field("data", "string", "The CSV text, with a header row.", required=True),
             _ACTION,
         ),
         returns=_RETURNS,
@@ -309,7 +309,7 @@ OPERATIONS = (
         fields=(
             DATABASE,
             TABLE,
-            Field("file_path", "text", "Path of the file on the server; a relative one is relative to `rootPath`.", required=True),
+            Field("file_path", "string", "Path of the file on the server; a relative one is relative to `rootPath`.", required=True),
             _ENCODING,
             _ACTION,
         ),
@@ -333,7 +333,12 @@ OPERATIONS = (
             DATABASE,
             TABLE,
             Field(
-                "csv_url", "text", "An `http` or `https` address.", required=True, secret=True, check=lambda value, field: url_fault(value)
+                "csv_url",
+                "string",
+                "An `http` or `https` address.",
+                required=True,
+                secret=True,
+                check=lambda value, field: url_fault(value),
             ),
             Field(
                 "passthrough_headers",

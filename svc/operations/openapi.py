@@ -12,15 +12,15 @@ from svc.operations.operation import CATEGORIES, Operation
 from svc.operations.registry import all_operations
 
 _TYPES: dict[str, dict[str, Any]] = {
-    "text": {"type": "string", "minLength": 1},
-    "any text": {"type": "string"},
+    "string": {"type": "string", "minLength": 1},
+    "any string": {"type": "string"},
     "name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME},
     "number": {"type": "number"},
     "integer": {"type": "integer"},
     "bool": {"type": "boolean"},
     "list": {"type": "array", "items": {}},
-    "filled list": {"type": "array", "items": {}, "minItems": 1},
-    "texts": {"type": "array", "items": {"type": "string"}},
+    "non-empty list": {"type": "array", "items": {}, "minItems": 1},
+    "strings": {"type": "array", "items": {"type": "string"}},
     "objects": {"type": "array", "items": {"type": "object"}},
     "object": {"type": "object"},
     "keys": {"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {}}]}},

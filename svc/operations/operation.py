@@ -1,4 +1,4 @@
-"""What a row says of an operation. Dispatch, validation, permissions, help, OpenAPI and docs/operations.md are derived from the rows."""
+"""What a row says of an operation. Dispatch, validation, permissions, help, OpenAPI and docs/operations/ are derived from the rows."""
 
 from __future__ import annotations
 

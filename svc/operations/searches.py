@@ -163,10 +163,10 @@ IDS = Field("ids", "keys", "Primary keys.", required=True, aliases=("hash_values
 SORT = Field("sort", "object", '`{"attribute", "descending", "next"}`; `next` is a further one for ties.')
 LIMIT = Field("limit", "integer", "At most so many records.", low=1)
 OFFSET = Field("offset", "integer", "So many records are left out at the beginning.", low=0)
-OPERATOR = Field("operator", "text", "`and` or `or`, in any case: how conditions are joined; default `and`.")
+OPERATOR = Field("operator", "string", "`and` or `or`, in any case: how conditions are joined; default `and`.")
 CONDITIONS = Field(
     "conditions",
-    "filled list",
+    "non-empty list",
     'Conditions `{"attribute", "comparator", "value"}` and groups `{"operator", "conditions"}` of them, to any depth.',
 )
 
@@ -235,7 +235,7 @@ OPERATIONS: tuple[Operation, ...] = (
             LIMIT,
             OFFSET,
             Field("reverse", "bool", "Backwards: by the primary key, or by what `sort` says."),
-            Field("query", "any text", "In place of all these: a query of the REST interface without its `?`."),
+            Field("query", "any string", "In place of all these: a query of the REST interface without its `?`."),
         ),
         returns="The records found.",
         notes=_COMPARATORS

@@ -148,7 +148,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=set_status,
         fields=(
             _ID.but(default="primary"),
-            Field("status", "text", f"The text, up to {MAX_STATUS} characters.", required=True, check=_status_length),
+            Field("status", "string", f"The text, up to {MAX_STATUS} characters.", required=True, check=_status_length),
         ),
         returns="The record: `id`, `status`, `__createdtime__`, `__updatedtime__` (ms).",
         notes="`availability` takes `Available` or `Unavailable` only. Texts do not survive a restart, and change nothing in the service itself.",
@@ -166,7 +166,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Read the status texts, how applications were loaded, and whether a restart is needed.",
         permission=SUPER_USER,
         handler=get_status,
-        fields=(Field("id", "text", "Only this text."),),
+        fields=(Field("id", "string", "Only this text."),),
         returns="`systemStatus`, `componentStatus`, `restartRequired`; with `id` that one record.",
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "

@@ -137,7 +137,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Figures of the machine, of the processes of this node, and of its tables.",
         permission=SUPER_USER,
         handler=system_information,
-        fields=(Field("attributes", "texts", f"Parts: {', '.join(f'`{name}`' for name in ALL_PARTS)}; default all. Unknown ones are ignored."),),
+        fields=(Field("attributes", "strings", f"Parts: {', '.join(f'`{name}`' for name in ALL_PARTS)}; default all. Unknown ones are ignored."),),
         returns="An object with the parts.",
         notes=(
             "Sizes are bytes, those of processes KiB, speeds of the CPU GHz, shares percent. What the platform does not tell is left out. Figures"
@@ -178,7 +178,7 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=restart_service,
         fields=(
-            Field("service", "text", f"One of {', '.join(f'`{name}`' for name in SERVICES[:-1])}; all mean the same here.", required=True),
+            Field("service", "string", f"One of {', '.join(f'`{name}`' for name in SERVICES[:-1])}; all mean the same here.", required=True),
             REPLICATED,
         ),
         returns="`message` and `job_id`.",

@@ -11,8 +11,8 @@ from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
 from svc.operations.operation import NO_LOGIN, Operation
 
-_USERNAME = Field("username", "text", "Name of the user.")
-_PASSWORD = Field("password", "text", "Password of the user.", secret=True)
+_USERNAME = Field("username", "string", "Name of the user.")
+_PASSWORD = Field("password", "string", "Password of the user.", secret=True)
 
 _TOKEN_EXAMPLE = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9..."
 
@@ -89,7 +89,7 @@ OPERATIONS = (
             _USERNAME.but(sentence="Name of the user; without name and password: the user who asks."),
             _PASSWORD,
             Field("expires_in", "any", "Life of the operation token: text such as `15m`, `12h`, `1d`, `2w`, or seconds."),
-            Field("role", "text", "Copied into both tokens as claim; tokens with it do not log in here."),
+            Field("role", "string", "Copied into both tokens as claim; tokens with it do not log in here."),
         ),
         returns="Object with `operation_token` and `refresh_token`.",
         notes=(
@@ -108,7 +108,7 @@ OPERATIONS = (
         summary="Create a new operation token for a refresh token.",
         permission=NO_LOGIN,
         handler=refresh_operation_token,
-        fields=(Field("refresh_token", "text", "The refresh token; default: the one in the `Authorization` header.", secret=True),),
+        fields=(Field("refresh_token", "string", "The refresh token; default: the one in the `Authorization` header.", secret=True),),
         returns="Object with `operation_token`.",
         notes="Only the newest refresh token of a user is valid. 401 `token expired`: log in again.",
         example={"refresh_token": _TOKEN_EXAMPLE},

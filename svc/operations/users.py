@@ -230,7 +230,7 @@ def _function(call: Call) -> str:
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------
 
-_USERNAME = Field("username", "text", "Name of the user.", required=True)
+_USERNAME = Field("username", "string", "Name of the user.", required=True)
 _LAST = "The last active super user can be neither dropped nor deactivated, nor given another role: 409."
 
 _EXAMPLE_ROLE = {
@@ -281,7 +281,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=add_user,
         fields=(
             _USERNAME.but(check=_username_fault),
-            Field("password", "text", "Any text that is not only white space.", required=True, secret=True, check=_password_fault),
+            Field("password", "string", "Any text that is not only white space.", required=True, secret=True, check=_password_fault),
             Field("role", "any", "Name of the role.", required=True),
             Field("active", "any", "Whether the user may log in: true or false.", required=True),
             REPLICATED,

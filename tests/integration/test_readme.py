@@ -18,7 +18,7 @@ from tests.integration.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations", "security", "realtime"))]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations/README", "security", "realtime"))]
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
@@ -89,7 +89,7 @@ def test_readme_shows_five_examples() -> None:
 
 
 # One test a page, because the last lines build on what the ones before them wrote.
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_examples_answer_as_written(demo: Demo, page: Path) -> None:
     login = demo.wait_for(r"curl -gu '(admin:[^']+)'")

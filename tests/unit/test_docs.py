@@ -10,7 +10,7 @@ import pytest
 
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
-from svc.operations.reference import reference
+from svc.operations.reference import pages
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.values.computed import computed_attributes
 from svc.store.values.expression_functions import FUNCTIONS
@@ -61,11 +61,21 @@ def test_commands_that_are_shown_exist() -> None:
             assert name in names
 
 
-def test_the_page_on_operations_is_that_of_the_rows() -> None:
-    assert (DOCS / "operations.md").read_text("utf-8") == reference(), "python -m svc.operations.reference > docs/operations.md"
+def test_the_pages_on_operations_are_those_of_the_rows() -> None:
+    found = {path.name: path.read_text("utf-8") for path in (DOCS / "operations").iterdir()}
+    assert found == pages(), "run: python -m svc.operations.reference docs/operations"
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@pytest.mark.parametrize("page", sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")))
 def test_links_lead_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text("utf-8")):
-        assert (DOCS / target).exists(), target
+    text = (DOCS / page).read_text("utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert ((DOCS / page).parent / target).exists(), target
+
+
+def test_links_to_operations_name_one_of_their_page() -> None:
+    for path in [DOCS.parent / "README.md", *DOCS.rglob("*.md")]:
+        for target, name in re.findall(r"\]\(([^)#:]*)#([a-z0-9_]+)\)", path.read_text("utf-8")):
+            page = (path.parent / target).resolve()
+            if page.parent == DOCS / "operations":
+                assert f"## {name}\n" in page.read_text("utf-8"), f"{path.name}: {target}#{name}"

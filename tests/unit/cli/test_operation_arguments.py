@@ -42,7 +42,7 @@ def test_a_field_whose_value_is_text_keeps_it() -> None:
     table = Field("table", "name", "A table.")
     assert parse_value("table", "2024", table) == "2024"
     assert parse_value("table", '"2024"', table) == "2024"
-    assert parse_value("key", '"x"', Field("key", "text", "A key.", secret=True)) == '"x"'
+    assert parse_value("key", '"x"', Field("key", "string", "A key.", secret=True)) == '"x"'
 
 
 def test_fields_and_parameters_are_told_apart() -> None:
@@ -52,7 +52,7 @@ def test_fields_and_parameters_are_told_apart() -> None:
 
 
 def test_a_field_of_the_name_of_a_parameter_is_a_field() -> None:
-    row = Operation("copy", "system", "Copy.", SUPER_USER, lambda call: None, (Field("out", "text", "Where to."),))
+    row = Operation("copy", "system", "Copy.", SUPER_USER, lambda call: None, (Field("out", "string", "Where to."),))
     assert read_arguments(["out=x"], row) == OperationArguments({"out": "x"}, {})
 
 
@@ -80,7 +80,12 @@ def test_user_and_password_for_another_server_stay_out_of_bodies_that_do_not_tak
     assert words.body == {"wall": "n"}
     assert words.parameters == {"username": "ann", "password": "1", "target": "db"}
     row = Operation(
-        "add_user", "users", "Add.", SUPER_USER, lambda call: None, (Field("username", "text", "Name."), Field("password", "text", "Its."))
+        "add_user",
+        "users",
+        "Add.",
+        SUPER_USER,
+        lambda call: None,
+        (Field("username", "string", "Name."), Field("password", "string", "Its.")),
     )
     words = read_arguments(["username=bob", "password=2"], row, remote=True)
     assert words.body == words.parameters == {"username": "bob", "password": "2"}

@@ -22,9 +22,9 @@ ADD_USER = Operation(
     SUPER_USER,
     lambda call: None,
     (
-        Field("username", "text", "Name."),
-        Field("password", "text", "Its.", required=True, secret=True),
-        Field("key", "text", "A key.", secret=True),
+        Field("username", "string", "Name."),
+        Field("password", "string", "Its.", required=True, secret=True),
+        Field("key", "string", "A key.", secret=True),
         Field("role", "any", "Role."),
     ),
 )

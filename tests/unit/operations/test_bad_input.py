@@ -23,15 +23,15 @@ from tests.support.operations import OperationsNode
 ROWS = all_operations()
 
 WRONG: dict[str, list[Any]] = {
-    "text": [1, True, [], {}, "", 1.5],
-    "any text": [1, False, [], {}],
+    "string": [1, True, [], {}, "", 1.5],
+    "any string": [1, False, [], {}],
     "name": [1.5, True, [], {}, "", "a/b", "a`b", "x" * 251, "\u00e9\u00e9", "a\0b", "a\nb"],
     "number": ["x", "1x", True, [], {}, "", float("nan"), float("inf")],
     "integer": ["x", "1.5", True, [], {}, 1.5, float("nan")],
     "bool": ["true", 1, 0, [], {}],
     "list": ["x", 1, True, {}],
-    "filled list": ["x", 1, True, {}, []],
-    "texts": ["x", 1, {}, [1], [["a"]], [{}]],
+    "non-empty list": ["x", 1, True, {}, []],
+    "strings": ["x", 1, {}, [1], [["a"]], [{}]],
     "objects": ["x", 1, {}, [1], ["a"], [[]], [{}, 1]],
     "object": ["x", 1, True, []],
     "keys": ["x", 1, {}, [True], [{}], [[]], [[["a"]]], [float("nan")]],

@@ -1,4 +1,4 @@
-"""The examples in docs/operations.md are taken: each runs on a node that has what it speaks of."""
+"""The examples in docs/operations/ are taken: each runs on a node that has what it speaks of."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from svc.store.system import JOB_TABLE
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
-ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "text", "", secret=True),))
+ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "string", "", secret=True),))
 Work = Callable[[Job], Awaitable[Any]]
 
 
