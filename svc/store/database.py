@@ -42,7 +42,8 @@ from svc.store.definitions import (
 from svc.store.disk.faults import MAX_STORES, LmdbError, store_problem
 from svc.store.env import Environment, Handle, Txn
 from svc.store.indexes.build import build_slice
-from svc.store.indexes.index import Index, IndexCaches
+from svc.store.indexes.cache import IndexCaches, enter_changes
+from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.log.entries import LogEntry
 from svc.store.log.last_writes import LastWrites
@@ -192,16 +193,7 @@ class Database:
         self.enter_in_caches(changes)
         return entries
 
-    @staticmethod
-    def enter_in_caches(changes: list[IndexChange]) -> None:
-        """Bring index caches up to what has been committed."""
-        for index, key, stored, added in changes:
-            cache = index.cache
-            if cache is not None:
-                if added:
-                    cache.add(key, stored)
-                else:
-                    cache.remove(key, stored)
+    enter_in_caches = staticmethod(enter_changes)  # brings index caches up to what has been committed
 
     def undo_long_write(self, last_lsn: int, *, changed: bool) -> None:
         """A long write came to nothing: memory is as before it. `changed`: what `WriteSet.end_long` said."""

@@ -18,6 +18,7 @@ from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
 from svc.store.expiry import next_scan
 from svc.store.indexes.build import build_slice
+from svc.store.indexes.cache import UNUSED_SECONDS
 from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Maintenance:
         self._store = store
         self._next_prune = 0.0  # monotonic
         self._next_reader_check = 0.0
+        self._next_cache_check = 0.0
         self._sweeps: dict[Database, Sweep] = {}
         self._next_sweep: dict[Database, float] = {}  # monotonic
         self._paused_until = 0.0
@@ -67,6 +69,9 @@ class Maintenance:
         store.refresh()
         store.close_dropped()
         store.reclamation.poll()
+        if now >= self._next_cache_check:
+            self._next_cache_check = now + UNUSED_SECONDS
+            store.caches.drop_unused()
         more = store.caches.load(self._may_go_on) if store.caches.has_work else False
         if now < self._paused_until:
             return more

@@ -23,7 +23,7 @@ from svc.clock import Clock
 from svc.errors import NotFound, Problem, ServerError
 from svc.store.blobs import Helper
 from svc.store.env import Holder, WriterBusy
-from svc.store.indexes.index import IndexCaches
+from svc.store.indexes.cache import IndexCaches
 from svc.store.slices import Slices
 from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
 from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue

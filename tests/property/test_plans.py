@@ -19,7 +19,7 @@ from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Query
 from svc.store import Store
-from svc.store.indexes.index import IndexCache
+from svc.store.indexes.cache import IndexCache
 from svc.store.values.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
 from tests.support.profile import examples

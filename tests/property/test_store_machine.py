@@ -24,7 +24,7 @@ from svc.clock import FakeClock
 from svc.errors import IndexRebuilding, PreconditionFailed, Problem, RecordExists
 from svc.store import Database, LogEntry, Precondition, Store, Table, database
 from svc.store.entity_tags import etag_of_version
-from svc.store.indexes import build, index
+from svc.store.indexes import build, cache
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, KINDS, PATCH, PUT
 from svc.store.schema import Attribute, TableDefinition
@@ -185,9 +185,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(build, "SLICE", 2)
         self.patch.setattr(database, "BUILD_AT_ONCE", 2)
-        for name in ("AT_ONCE", "_CHUNK"):
-            if hasattr(index, name):
-                self.patch.setattr(index, name, 3)
+        sizes = {"AT_ONCE": 3, "_CHUNK": 3, "_LIST": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
+        for name, size in sizes.items():
+            self.patch.setattr(cache, name, size)
         self.path = Path(tempfile.mkdtemp(prefix="store-machine-"))
         self.clock = TickingClock()
         self.committed: Model = {name: {} for name in DEFINITIONS}
@@ -375,6 +375,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert content.keys() == expected.keys()
             for key, record in content.items():
                 assert same_record(record, expected[key])
+
+    @rule()
+    def drop_unused_caches(self) -> None:
+        self.store.caches.drop_unused()
 
     @rule()
     def end_turn(self) -> None:

@@ -1,22 +1,11 @@
-"""Secondary indexes: a durable LMDB store per index, and a sorted copy of it in memory (design §4; contract: schema-and-store §10).
+"""Secondary indexes: a durable LMDB store for each (design §4; contract: schema-and-store §10).
 
 The durable index is a store with duplicates: index key (`keys.index_key` of the value) -> stored primary key, sorted by both. It changes
 in the transaction of the record, so it never disagrees with it. It answers all scans: finding a value and reading 20 entries takes 8 us
-from LMDB, and 6 us (entries as pairs) to 13 us (as one object) from a `SortedList`, for which every write would have to pay. It also
-answers the count of one value, which LMDB knows: 2 us.
+from LMDB, and no less from a sorted list in memory. It also answers the count of one value, which LMDB knows: 2 us.
 
-The cache is a `SortedList` of the same entries, and answers the count of a range of values with two bisections, 6 us, where LMDB would
-have to be asked about each value. Each entry is one bytes object, which takes 60 bytes instead of 146 for a pair:
-
-    index key, primary key, length of the primary key (2 bytes, big-endian)
-
-No index key is the beginning of another (`keys`, invariant 2), so these bytes sort as the pairs do. Results never depend on the cache:
-
-1. A complete cache holds exactly the entries of the durable index as of the last commit that this process has seen. It changes after
-   that commit, never before; when another process has committed it is dropped.
-2. A cache that is still being loaded holds exactly the entries up to and including `loaded`. Changes behind that point are left out,
-   for the rest is read later, from a newer snapshot.
-3. Only counts on the turn's own snapshot use it, and only until a commit in the middle of the turn leaves that behind.
+The cache (`cache`) is a sorted copy of the same entries, and answers the count of a range of values with two bisections, where LMDB would
+have to be asked about each value.
 """
 
 from __future__ import annotations
@@ -27,12 +16,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sortedcontainers import SortedList
-
 from svc.errors import IndexRebuilding
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Environment, Handle, Txn, store_bytes
-from svc.store.values.keys import after, is_cut, split
+from svc.store.indexes.cache import LENGTHS, IndexCache, IndexCaches
+from svc.store.values.keys import after
 
 if TYPE_CHECKING:
     from svc.store.schema import Attribute
@@ -41,70 +29,10 @@ if TYPE_CHECKING:
 Entry = tuple[bytes, bytes]  # index key, stored primary key
 
 COUNT_CAP = 10_000  # entries, after which the count of a range without cache stops; 10,000 steps take 3 ms
-AT_ONCE = 4_000  # entries: a smaller index is loaded at the first count of a range, within 5 ms; a larger one by `IndexCaches.load`
-_CHUNK = 500  # entries loaded between two looks at the clock
-_OVERHEAD = 33 + 10  # bytes: an empty bytes object; its place in a list that is on average 80 % full
-_SHRUNK = 0.8  # a refused index is tried again when it has shrunk to this share
-_LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
 
 
-_LOOK = 24  # entries
+_FIRST_TAKE = 24  # entries
 _key_of = itemgetter(0)
-
-
-class IndexCache:
-    """The entries of one index in memory. See the head of this module for what it promises."""
-
-    __slots__ = ("complete", "entries", "loaded", "size")
-
-    def __init__(self) -> None:
-        self.entries: SortedList = SortedList()
-        self.size = 0  # bytes, estimated
-        self.loaded = b""
-        self.complete = False
-
-    def extend(self, pairs: Iterator[tuple[bytes, bytes]], limit: int) -> bool:
-        """Load up to `limit` more entries, which follow `loaded`; False when there were fewer."""
-        loaded = [key + primary + _LENGTHS[len(primary)] for key, primary in islice(pairs, limit)]
-        if loaded:
-            self.entries.update(loaded)
-            self.size += sum(map(len, loaded)) + _OVERHEAD * len(loaded)
-            self.loaded = loaded[-1]
-        self.complete = len(loaded) < limit
-        return not self.complete
-
-    def add(self, key: bytes, primary: bytes) -> None:
-        entry = key + primary + _LENGTHS[len(primary)]
-        if self.complete or entry <= self.loaded:
-            entries = self.entries
-            entries.add(entry)
-            self.size += len(entry) + _OVERHEAD
-
-    def remove(self, key: bytes, primary: bytes) -> None:
-        entry = key + primary + _LENGTHS[len(primary)]
-        if self.complete or entry <= self.loaded:
-            self.entries.remove(entry)
-            self.size -= len(entry) + _OVERHEAD
-
-    def count(self, low: bytes | None, high: bytes | None) -> int:
-        entries = self.entries
-        first: int = 0 if low is None else entries.bisect_left(_bound(low))
-        end: int = len(entries) if high is None else entries.bisect_left(_bound(high))
-        return max(end - first, 0)
-
-
-def _bound(key: bytes) -> bytes:
-    """Where entries whose index key is >= `key` begin.
-
-    That is `key` itself, unless it continues a whole index key, as `keys.after` does: then it stands behind all entries of that one.
-    """
-    if key[-1:] == b"\0" and is_cut(key[:-1] or b"\0"):
-        return key[:-1] + b"\xff"
-    try:
-        whole, rest = split(key)
-    except ValueError:
-        return key
-    return whole + b"\xff" if rest else key
 
 
 def _from_key(cursor: Any, low: bytes | None) -> bool:
@@ -224,7 +152,7 @@ class Index:
                 if keys is not None:
                     return list(islice(keys, count))
                 # The end of a range is noticed behind it: most ranges that have one are short, so the first look is.
-                some = list(islice(items, count if high is None or count < _LOOK else _LOOK))
+                some = list(islice(items, count if high is None or count < _FIRST_TAKE else _FIRST_TAKE))
                 while high is not None and some and some[-1][0] < high and len(some) < count:
                     more = list(islice(items, min(len(some), count - len(some))))
                     if not more:
@@ -339,6 +267,7 @@ class Index:
         if cache.complete:
             self._caches.touch(self)
             return cache
+        cache.merged_unasked = 0
         return None
 
     def load(self, txn: Txn, limit: int) -> bool:
@@ -356,107 +285,14 @@ class Index:
     def drop_cache(self) -> None:
         self._caches.drop(self)
 
+    def cache_is_full(self) -> None:
+        """As many changes as it may hold wait in the cache."""
+        self._caches.full(self)
+
     def check_cache(self, txn: Txn) -> None:
         """Assert that the cache, as far as it is loaded, has exactly the entries of the durable index. Reads both."""
-        cache = self.cache
-        if cache is None or not self.env.is_current(txn):
-            return
-        stored = [key + primary + _LENGTHS[len(primary)] for key, primary in self.scan_built(txn)]
-        if not cache.complete:
-            stored = stored[: bisect_left(stored, cache.loaded + b"\0")]
-        assert list(cache.entries) == stored, f"the cache of {self._store_name} differs from the index"
-        assert cache.size == sum(map(len, stored)) + _OVERHEAD * len(stored), f"the size of the cache of {self._store_name} is wrong"
-
-
-class IndexCaches:
-    """The memory budget that all index caches of a store share; the least recently used one goes first.
-
-    A small index is loaded when it is first asked for; larger ones wait in a queue for `load`, which works in slices.
-    """
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget  # bytes
-        self._recent: dict[Index, None] = {}  # least recently used first
-        self._queue: list[Index] = []
-
-    @property
-    def used(self) -> int:
-        """Bytes, estimated."""
-        return sum(index.cache.size for index in self._recent if index.cache is not None)
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self._queue)
-
-    def touch(self, index: Index) -> None:
-        recent = self._recent
-        del recent[index]
-        recent[index] = None
-
-    def ask(self, index: Index, txn: Txn) -> IndexCache | None:
-        """The cache of an index that has none: loaded now if it is small, else put in the queue; None for now or for good."""
-        entries = txn.stat(index.handle)["entries"]
-        if index.refused:
-            if entries > index.refused * _SHRUNK:
-                return None
-            index.refused = 0
-        # LMDB fills its pages to between a half and the whole, so the pages of an index bound what its entries take here.
-        if index.size(txn) // 2 + entries * _OVERHEAD > self.budget:
-            index.refused = entries
-            return None
-        if entries > AT_ONCE:
-            index.waiting = True
-            self._queue.append(index)
-            return None
-        index.cache = cache = IndexCache()
-        self._recent[index] = None
-        index.load(txn, entries + 1)
-        self._make_room(index)
-        return index.cache and cache
-
-    def load(self, may_go_on: Callable[[], bool]) -> bool:
-        """Load what waits, from the turn's snapshots, as long as `may_go_on()`; True if something still waits."""
-        while self._queue:
-            index = self._queue[0]
-            txn = index.env.snapshot()
-            if not index.waiting:
-                continue  # another process had committed: its caches were dropped, and with them what waits
-            if index.env.caches_are_behind:
-                break
-            if index.cache is None:
-                index.cache = IndexCache()
-                self._recent[index] = None
-            while index.load(txn, _CHUNK):
-                if not may_go_on():
-                    break
-            self._make_room(index)
-            if index.cache is None or index.cache.complete:
-                self._forget_waiting(index)
-            if not may_go_on():
-                break
-        return bool(self._queue)
-
-    def drop(self, index: Index) -> None:
-        """Give up the cache of an index, loaded or waiting."""
-        index.cache = None
-        self._recent.pop(index, None)
-        if index.waiting:
-            self._forget_waiting(index)
-
-    def _forget_waiting(self, index: Index) -> None:
-        index.waiting = False
-        self._queue.remove(index)
-
-    def _make_room(self, index: Index) -> None:
-        """Evict others, and in the end `index` itself, until the budget is kept."""
-        while self.used > self.budget:
-            oldest = next(iter(self._recent))
-            if oldest is index and len(self._recent) > 1:
-                self.touch(index)
-                continue
-            if oldest is index and index.cache is not None:
-                index.refused = len(index.cache.entries)
-            self.drop(oldest)
+        if self.cache is not None and self.env.is_current(txn):
+            self.cache.check([key + primary + LENGTHS[len(primary)] for key, primary in self.scan_built(txn)])
 
 
 IndexChange = tuple["Index", bytes, bytes, bool]  # index key, stored primary key; True = added, False = removed

@@ -7,7 +7,8 @@ import pytest
 
 from svc.errors import IndexRebuilding
 from svc.store import Index, Store, Table
-from svc.store.indexes.index import AT_ONCE, COUNT_CAP, IndexCaches, _bound
+from svc.store.indexes.cache import AT_ONCE, IndexCaches, bound_of
+from svc.store.indexes.index import COUNT_CAP
 from svc.store.values.keys import after, decode_key, encode_key, index_key, index_prefix_range, kind_range
 from svc.store.writing.bulk_write import load_records
 
@@ -90,9 +91,9 @@ def test_every_bound_means_the_same_to_cache_and_lmdb(seats: Table) -> None:
 
 def test_a_bound_behind_a_whole_key_is_behind_its_entries() -> None:
     key = index_key("a")
-    assert _bound(key) == key and _bound(after(key)) == key + b"\xff" and _bound(key[:-1]) == key[:-1]
+    assert bound_of(key) == key and bound_of(after(key)) == key + b"\xff" and bound_of(key[:-1]) == key[:-1]
     cut = index_key("a" * 300)
-    assert _bound(after(cut)) == cut + b"\xff"
+    assert bound_of(after(cut)) == cut + b"\xff"
 
 
 def test_lists_are_indexed_by_element(seats: Table) -> None:
@@ -229,7 +230,7 @@ def test_check_finds_a_wrong_cache(price: Index, seats: Table) -> None:
     txn = seats.database.snapshot()
     price.count(txn, index_key(1), None)
     assert price.cache is not None
-    price.cache.add(index_key(99), encode_key("nobody"))
+    price.cache.pending.append((price, index_key(99), encode_key("missing"), True))
     with pytest.raises(AssertionError, match="differs from the index"):
         price.check_cache(txn)
 

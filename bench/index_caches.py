@@ -1,0 +1,138 @@
+"""What loaded index caches add to a write: CPU time of a PUT with and without them.
+
+A whole node in this process, on fake sockets, with 100,000 records and 3 indexes (`records.py`). Each PUT replaces a record and changes all three
+indexed attributes; 16 of them share a turn and its commit. Blocks of PUTs with all caches loaded alternate with blocks without any. The database is
+in memory (/dev/shm), so that no disk disturbs. Not included: sockets, and the counts themselves.
+
+    python -m bench.index_caches [--blocks 20] [--puts 640]
+
+Prints the median of the blocks, in microseconds for a PUT, and the median of the ratios of neighbouring blocks. `burst`: one count, then so many
+PUTs that the caches are dropped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parent))
+import records
+from servers import fill_svc
+
+from svc.clock import FakeClock
+from svc.store.values.keys import index_key
+from tests.support.node import Node, Wire
+
+APP = Path(__file__).parent / "app"
+ATTRIBUTES = ("category", "price", "rank")
+AT_ONCE = 16  # requests in a turn
+BURST = 20_000
+WARM_UP = 160  # PUTs before each block: loading has filled the processor's caches with other memory
+
+
+class Bench:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._wires = [node.connect() for _ in range(AT_ONCE)]
+        self._dice = random.Random(1)
+        self._table = node.store.databases["data"].tables["Item"]
+        self.caches = node.store.caches
+
+    def load_caches(self) -> None:
+        self.count()
+        while self.caches.load(lambda: True):
+            pass
+        self._node.store.end_turn()
+        self.count()
+        assert all(self._table.indexes[name].cache is not None for name in ATTRIBUTES)
+
+    def drop_caches(self) -> None:
+        for name in ATTRIBUTES:
+            self._table.indexes[name].drop_cache()
+        while self.caches.load(lambda: True):
+            pass
+
+    def count(self) -> None:
+        txn = self._table.database.snapshot()
+        for name, value in (("category", "c1"), ("price", 5), ("rank", 5)):
+            self._table.indexes[name].count(txn, index_key(value), None)
+        self._node.store.end_turn()
+
+    def puts(self, count: int) -> float:
+        """CPU seconds of so many PUTs."""
+        requests = [self._request() for _ in range(count)]
+        gc.collect()
+        node, wires = self._node, self._wires
+        readers = node.connections.loop.readers  # type: ignore[attr-defined]
+        start = time.process_time()
+        for first in range(0, count, AT_ONCE):
+            for wire, request in zip(wires, requests[first : first + AT_ONCE], strict=False):
+                wire.sock.incoming.append(request)
+                readers[wire.sock]()
+            while node.store.has_pending:
+                node.store.commit_turn()
+            node.connections.end_turn()
+            node.store.end_turn()
+        taken = time.process_time() - start
+        for wire in wires:
+            check(wire)
+        return taken
+
+    def _request(self) -> bytes:
+        dice = self._dice
+        n = dice.randrange(records.RECORDS)
+        record = records.item(n) | {"category": records.category(dice.randrange(records.RECORDS))}
+        record |= {"price": dice.randrange(records.RECORDS) + 0.5, "rank": dice.randrange(records.RECORDS)}
+        body = json.dumps(record).encode()
+        target = (
+            f"PUT /Item/{record['id']} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return target.encode() + body
+
+
+def check(wire: Wire) -> None:
+    assert wire.sock.sent.startswith(b"HTTP/1.1 204"), wire.sock.sent[:200]
+    wire.sock.sent = b""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="index_caches", description="What loaded index caches add to a write.")
+    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--puts", type=int, default=640, help="in a block")
+    options = parser.parse_args()
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        fill_svc(Path(folder), records.RECORDS, 0)
+        node = Node(Path(folder), APP, FakeClock(time.time() + 60))
+        bench = Bench(node)
+        bench.puts(options.puts)
+        with_caches, without, ratios = [], [], []
+        for block in range(options.blocks):
+            pair: dict[bool, float] = {}
+            for loaded in (True, False) if block % 2 else (False, True):
+                if loaded:
+                    bench.load_caches()
+                else:
+                    bench.drop_caches()
+                bench.puts(WARM_UP)
+                pair[loaded] = bench.puts(options.puts) / options.puts * 1e6
+            with_caches.append(pair[True])
+            without.append(pair[False])
+            ratios.append(pair[True] / pair[False])
+        bench.load_caches()
+        burst = bench.puts(BURST) / BURST * 1e6
+        print(f"PUT with caches {median(with_caches):.1f} us, without {median(without):.1f} us, ratio {median(ratios):.3f}")
+        print(f"burst of {BURST} PUTs after one count: {burst:.1f} us each, caches now hold {bench.caches.used} bytes")
+        node.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
