@@ -255,6 +255,12 @@ class Hub:
             self._pending_notify.extend(ready)
             if not self._is_notifying:
                 self._notify()
+        if full:
+            self._limit(full)
+
+    @staticmethod
+    def _limit(full: list[Member]) -> None:
+        """Let subscriptions with too much queued fall behind, and end those that have missed too much."""
         for subscription in dict.fromkeys(full):
             if subscription.missed > MAX_MISSED:
                 subscription.finish(EndReason.TOO_SLOW)

@@ -1,12 +1,11 @@
-"""What a live query asks, taken apart: how its result is followed, and the functions that this needs.
+"""The compiled form of a live query: how its result is kept up to date, and the functions that this needs.
 
-    STATELESS      conditions on the record itself, and no order: a change of a record says by itself what becomes of the result
-    MATERIALIZED       an order, a limit, or relationships that can be followed both ways: the keys of the result are kept, and those records are looked
-               at again that a change may concern
-    RECOMPUTED        relationships that cannot be followed backwards without reading a table, and aggregates: the query is run again
+    STATELESS      conditions on the record itself, and no order: a change of a record tells by itself how the result changes
+    MATERIALIZED   an order, a limit, or relationships that can be followed both ways: the keys of the result are kept, and the records that a change may
+                   concern are rechecked
+    RECOMPUTED     relationships that cannot be followed backwards without scanning a table, and aggregates: the query is run again
 
-A live query with a limit has an order, that of the primary key if it does not say another one: without, its result would be no particular
-records.
+A live query with a limit has an order, by default that of the primary key: without one, its result would be arbitrary records.
 """
 
 from __future__ import annotations
@@ -36,12 +35,16 @@ from svc.store.schema import Relationship
 
 STATELESS, MATERIALIZED, RECOMPUTED = "stateless", "materialized", "recomputed"
 
-MAX_WINDOW = 10_000  # offset + limit: so many places are compared with each change
+MAX_WINDOW = 10_000  # offset + limit: this many rows are compared with each change
 MIN_SLACK = 32  # rows known behind a window, so that it need not be read again with each row that leaves it
 
 
 class LiveQuerySpec:
-    """A query of a table, as one user may ask it. `query`: without `live`, but with an order if it needs one."""
+    """A query of a table, narrowed to the rights of a user.
+
+    `query`: without `live`, but with an order if it needs one. `keep`: rows known of a window, its `end` and some more. `has_index`: events have an
+    `index`. `test`: finds the records that satisfy the conditions; None: there are none, or they cannot be tested on one record.
+    """
 
     __slots__ = (
         "aggregate_keys",
@@ -63,19 +66,15 @@ class LiveQuerySpec:
     )
 
     def __init__(self, query: Query, table: Table, prefix: str | None, allow_full_scan: bool | None, txn: Txn) -> None:
-        """Raises QueryError; IndexRebuilding if the index that is needed is being built."""
+        """Raises QueryError; IndexRebuilding if the index that is needed is being built; ClientError for a window that is too large."""
         if query.after is not None or query.explain:
-            raise QueryError("live() stands neither beside a cursor nor beside explain: its result has no pages", code="QUERY_SYNTAX")
+            raise QueryError("live() cannot be combined with a cursor or with explain: its result has no pages", code="QUERY_SYNTAX")
         query = replace(query, live=False)
         if table.has_enumerable and query.select is None and query.aggregate is None:
             query = replace(query, select=enumerable_select(table))
-        is_window = query.aggregate is None and (query.limit is not None or query.offset > 0)
-        plan_query(query, table, txn, allow_full_scan=allow_full_scan, key_prefix=prefix)  # refuses what would be refused once
-        self.offset = query.offset if is_window else 0
-        self.end = None if query.limit is None or not is_window else query.offset + query.limit
-        if (self.end or self.offset) > MAX_WINDOW:
-            raise ClientError(f"A live query follows at most the first {MAX_WINDOW} records of an order, make offset and limit smaller")
-        if is_window and not query.sort:
+        plan_query(query, table, txn, allow_full_scan=allow_full_scan, key_prefix=prefix)  # refuses what is refused without live()
+        self.offset, self.end = _window(query)
+        if (self.end is not None or self.offset) and not query.sort:
             query = replace(query, sort=(SortKey((table.primary_key,)),))
         self.query = query
         self.table = table
@@ -83,36 +82,52 @@ class LiveQuerySpec:
         self.keep = None if self.end is None else self.end + max(MIN_SLACK, self.end // 2)
         self.has_index = bool(query.sort) or (query.aggregate is not None and query.aggregate.kind != "count")
         run = query if query.aggregate is not None else replace(query, offset=0, limit=self.keep)
-        # Refused was it above, if at all: an order that is added here, or left out of an aggregate, is no reason.
+        # A full scan is allowed here: the plan above was checked, and an order that is added is no reason to refuse.
         self.plan: Plan = plan_query(run, table, txn, allow_full_scan=True, key_prefix=prefix)
         self.definitions = Definitions(table)
-        self.predicate: Predicate | None = None if query.where is None else resolve_where(query.where, table)
-        if prefix is not None:
-            below = collection_below(table, prefix)
-            self.predicate = below if self.predicate is None else AllOf((below, *iter_members(self.predicate)))
+        self.predicate = _predicate(query, table, prefix)
         self.chains: list[Chain] = chains_of(query, self.predicate, table)
-        links = Links()
-        joins = reads_others(self.predicate)
-        self.test: Filter | None = None if self.predicate is None else filter_of(self.predicate, table, links)
+        self.mode = _mode(query, self.chains)
+        self.test: Filter | None = None
+        if self.predicate is not None and not (self.mode == RECOMPUTED and reads_others(self.predicate)):
+            self.test = filter_of(self.predicate, table, Links())
         self.shape: Shape | None = None
         self.sort_keys: Encoded | None = None
         self.aggregate_keys: tuple[str, ...] = ()
         if query.aggregate is not None:
-            self.mode = RECOMPUTED
             self.aggregate_keys = row_names(query.aggregate)[: len(query.aggregate.keys)]
-            if joins:
-                self.test = None
             return
         if query.select is not None:
             self.shape = compiled_plan(self.plan, False).shape
         if query.sort:
             self.sort_keys, _ = sort_keys_for(query.sort, table)
-        if self.chains:
-            self.mode = MATERIALIZED if all(is_followed_back(chain) for chain in self.chains) else RECOMPUTED
-            if self.mode == RECOMPUTED and joins:
-                self.test = None
-        else:
-            self.mode = MATERIALIZED if query.sort else STATELESS
+
+
+def _window(query: Query) -> tuple[int, int | None]:
+    """(offset, offset + limit) of a query for records; (0, None) if it has neither, or is an aggregate."""
+    if query.aggregate is not None:
+        return 0, None
+    end = None if query.limit is None else query.offset + query.limit
+    if (end or query.offset) > MAX_WINDOW:
+        raise ClientError(f"A live query follows at most the first {MAX_WINDOW} records of an order, make offset and limit smaller")
+    return query.offset, end
+
+
+def _predicate(query: Query, table: Table, prefix: str | None) -> Predicate | None:
+    """The resolved conditions, and that of the key prefix."""
+    predicate = None if query.where is None else resolve_where(query.where, table)
+    if prefix is None:
+        return predicate
+    below = collection_below(table, prefix)
+    return below if predicate is None else AllOf((below, *iter_members(predicate)))
+
+
+def _mode(query: Query, chains: list[Chain]) -> str:
+    if query.aggregate is not None:
+        return RECOMPUTED
+    if chains:
+        return MATERIALIZED if all(is_followed_back(chain) for chain in chains) else RECOMPUTED
+    return MATERIALIZED if query.sort else STATELESS
 
 
 MAX_LEADING_RECORDS = 1024  # records; with more of them the whole query is run again
@@ -128,7 +143,7 @@ class Hop(NamedTuple):
 
 
 Chain = tuple[Hop, ...]
-"""A way from the table of a query to another one. Beside each chain of a query there are its beginnings."""
+"""A path of relationships from the table of a query to another one. With each chain a query also has its prefixes."""
 
 
 def chains_of(query: Query, predicate: Predicate | None, table: AnyTable) -> list[Chain]:
@@ -140,17 +155,17 @@ def chains_of(query: Query, predicate: Predicate | None, table: AnyTable) -> lis
 
 
 def is_followed_back(chain: Chain) -> bool:
-    """Whether each of its relationships leads both ways without reading a table as a whole."""
+    """Whether each of its relationships can be followed in both directions without scanning a table."""
     for hop in chain:
         if hop.target.definition.split_segments or hop.table.definition.split_segments:
-            return False  # a key that names a list as text is found by its parts, not by a value of an index
+            return False  # a key that names a list as a string is found by its parts, not by a value of an index
         if Link(hop.relationship, hop.table, hop.target, hop.many).scans or back(hop.relationship, hop.table, hop.target).scans:
             return False
     return True
 
 
 def records_leading_to(chain: Chain, raws: list[bytes], lookups: Lookups) -> list[bytes] | None:
-    """The stored keys of the records at the beginning of a chain whose way leads through one of these records at its end; None: too many."""
+    """The stored keys of the records at the start of a chain that lead to one of the records `raws` at its end; None: too many."""
     for at in range(len(chain) - 1, -1, -1):
         hop = chain[at]
         link = back(hop.relationship, hop.table, hop.target)

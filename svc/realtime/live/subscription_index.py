@@ -1,11 +1,11 @@
-"""The index of subscriptions: under which keys a query is filed, so that a write tests only those that it may concern.
+"""The index of live queries: finds those that a changed record may concern, so that a write tests only these.
 
-A query is filed under the one condition of its AND that says most: the primary key, an equality, a range with two ends, an open range; an OR under
-one condition of each member. A record is looked up with the keys that it would have in an index of those attributes, so filing and matching
-agree exactly as far as indexes and filters do: what is found items_here is at least all that can match. Conditions without keys (`contains`, `!=`,
-properties of nested objects, other tables) make a query one that is found always.
+A query is indexed under the most selective condition of its AND: the primary key, an equality, a range with two ends, an open range; an OR under one
+condition of each member. A record is looked up with the keys that it has in an index of those attributes, so this index and the filters agree exactly
+as far as indexes and filters do: what is found includes everything that matches. Queries whose conditions have no keys (`contains`, `!=`, properties
+of nested objects, other tables) are unindexed: they are found for each record.
 
-A record that changed is looked up twice, as it was and as it is: a query may have lost it.
+A changed record is looked up twice, as before and as after the change: it may have left the result.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from svc.store.values.records import MISSING
 
 Item = TypeVar("Item")
 
-MAX_INTERVALS = 64  # of one query: a longer OR is found always
+MAX_INTERVALS = 64  # of one query: with more, from a long OR, it is unindexed
 
-KEY, EQUAL, CLOSED, OPEN, COARSE = range(5)  # what a interval is worth: few records are expected under the first, many under the last
+KEY, EQUAL, CLOSED, OPEN, COARSE = range(5)  # ranks of intervals: few records are expected in the first, many in the last
 
-_ABOVE_ALL = bytes((NUMBER,)) + b"\xff" * 9  # stands for integers that are too large for an index
+_ABOVE_ALL = bytes((NUMBER,)) + b"\xff" * 9  # the key of integers that are too large for an index
 _BELOW_ALL = bytes((NUMBER,))
 
 
@@ -45,7 +45,7 @@ class KeyInterval(NamedTuple):
 
 
 def intervals_of(predicate: Predicate | None, table: AnyTable) -> list[KeyInterval] | None:
-    """Where to file a query with these conditions; None: it has to be found always. An empty list: nothing can match."""
+    """The intervals to index a query under; None: it is unindexed. An empty list: no record can match."""
     match predicate:
         case Comparison():
             try:
@@ -93,7 +93,7 @@ def _intervals_of_comparison(test: Comparison, table: AnyTable) -> list[KeyInter
         assert isinstance(access, KeyRange)
         return None if access.low is None or access.high is None else [KeyInterval(_rank(comparator), "", access.low, access.high)]
     if isinstance(value, (list, tuple)) and comparator not in CLOSED_RANGES:
-        return None  # a list as a whole has no key
+        return None  # a whole list has no key
     if comparator is Comparator.EQUALS:
         return [KeyInterval(COARSE if value is None or isinstance(value, bool) else EQUAL, name, index_key(value))]
     if comparator is Comparator.STARTS_WITH:
@@ -111,7 +111,7 @@ def _rank(comparator: Comparator) -> int:
 
 
 class _AttributeIndex(Generic[Item]):
-    """The items that are filed under keys of one attribute."""
+    """The items by keys of one attribute."""
 
     __slots__ = ("equal", "ranges")
 
@@ -148,7 +148,7 @@ class _AttributeIndex(Generic[Item]):
 
 
 class SubscriptionIndex(Generic[Item]):
-    """What is filed for one table, whose definition stays as it is."""
+    """Items by the conditions of their queries, for one table with one definition."""
 
     __slots__ = ("_by_name", "_intervals", "_keys", "_names", "_read", "_unindexed", "table")
 
@@ -197,25 +197,25 @@ class SubscriptionIndex(Generic[Item]):
 
     @property
     def unindexed(self) -> int:
-        """How many every change concerns."""
+        """The number of items found for each record."""
         return len(self._unindexed)
 
     def reads(self, changed: tuple[str, ...]) -> bool:
-        """Whether a change of these attributes may be one of the values that something is filed under."""
+        """Whether an item is indexed under one of these attributes, or under a computed one."""
         computed = self.table.computed
         return any(name in changed or name in computed for name in self._by_name)
 
     def find_unindexed(self, found: dict[Item, None]) -> None:
-        """Add what every change concerns to `found`."""
+        """Add the unindexed items to `found`."""
         if self._unindexed:
             found.update(self._unindexed)
 
     def find_by_key(self, key: bytes, found: dict[Item, None]) -> None:
-        """Add what is filed under an encoded primary key."""
+        """Add the items indexed under an encoded primary key."""
         self._keys.find(key, found)
 
     def find_by_values(self, raw: bytes, found: dict[Item, None]) -> None:
-        """Add what is filed under the values of a record."""
+        """Add the items indexed under the values of a raw record."""
         if not self._names:
             return
         for (_, intervals), value in zip(self._names, self._read(raw), strict=True):
@@ -254,8 +254,8 @@ _LARGE = 1 << 1000
 
 Range = tuple[bytes, bytes]  # from the first, to before the second
 
-FEW = 32  # ranges that may wait however small the tree is
-BUILD_COST = 10  # for each range of a new tree, in ranges that are looked through
+FEW = 32  # ranges that may be outside the tree however small it is
+BUILD_COST = 10  # cost of a new tree for each range, in ranges scanned
 
 
 class RangeIndex(Generic[Item]):
@@ -279,7 +279,7 @@ class RangeIndex(Generic[Item]):
         self._highest: list[bytes] = []
         self._size = 1  # leaves of the tree, a power of two
         self._recent: list[Range] = []
-        self._passed = 0  # ranges that were looked through since the last tree was made
+        self._passed = 0  # ranges scanned since the tree was made
 
     def __len__(self) -> int:
         return len(self._items)
@@ -312,20 +312,14 @@ class RangeIndex(Generic[Item]):
             self._build()
 
     def find(self, key: bytes, found: dict[Item, None]) -> None:
-        """Add the items whose range holds `key` to `found`."""
-        items = self._items
+        """Add the items whose range contains `key` to `found`."""
         if self._recent:
-            self._passed += len(self._recent)
-            if self._passed > BUILD_COST * len(items):
-                self._build()
-            for interval in self._recent:
-                if interval[0] <= key < interval[1]:
-                    found.update(items[interval])
+            self._scan_recent(key, found)
         end = bisect_right(self._lows, key)
         if not end:
             return
-        highest, size, tree = self._highest, self._size, self._tree
-        # The nodes that together are the first `end` leaves; of these, and of what is below them, only those that reach behind the key.
+        highest, size, tree, items = self._highest, self._size, self._tree, self._items
+        # The nodes that together are the first `end` leaves; of these, and of the nodes below them, only those with a range that ends behind the key.
         waiting: list[int] = []
         left, right = size, size + end
         while left < right:
@@ -351,6 +345,15 @@ class RangeIndex(Generic[Item]):
             items_here = items.get(tree[node - size])
             if items_here is not None:
                 found.update(items_here)
+
+    def _scan_recent(self, key: bytes, found: dict[Item, None]) -> None:
+        """Scan the ranges that are not in the tree, or build a new tree with them when scanning has cost as much."""
+        self._passed += len(self._recent)
+        if self._passed > BUILD_COST * len(self._items):
+            self._build()
+        for interval in self._recent:
+            if interval[0] <= key < interval[1]:
+                found.update(self._items[interval])
 
     def _build(self) -> None:
         tree = self._tree = sorted(self._items)

@@ -328,8 +328,8 @@ def test_nothing_is_followed_for_nobody(case):
 @pytest.mark.parametrize(
     ("query", "part"),
     [
-        (Query(after="a", live=True), "neither beside a cursor"),
-        (Query(explain=True, live=True), "nor beside explain"),
+        (Query(after="a", live=True), "cannot be combined with a cursor"),
+        (Query(explain=True, live=True), "or with explain"),
         (parse_query("nope==1&live()"), "not a defined attribute"),
         (parse_query("stock==1&live()"), "is not indexed"),
         (parse_query("sort(stock)&live()"), "is not indexed"),
