@@ -146,9 +146,9 @@ class TlsSocket:
         if size <= RECORD and not self._held and size:
             # What the rest would do, for the usual answer: one record, taken at once.
             assert self._object is not None
-            place = self._object.write(data)
-            while place < size:  # a client may ask for smaller records (RFC 6066 §4)
-                place += self._object.write(data[place:])
+            offset = self._object.write(data)
+            while offset < size:  # a client may ask for smaller records (RFC 6066 §4)
+                offset += self._object.write(data[offset:])
             ciphertext = self._outgoing.read()
             try:
                 taken = self.raw.send(ciphertext)
@@ -170,9 +170,9 @@ class TlsSocket:
         view = memoryview(data)
         while sent < most:
             end = min(sent + PIECE, most)
-            place = sent
-            while place < end:
-                place += write(view[place:end])  # a record each
+            offset = sent
+            while offset < end:
+                offset += write(view[offset:end])  # a record each
             if not self.flush():
                 self._piece = end - sent
                 break

@@ -1,20 +1,20 @@
 """CBOR -> values (contract: http §7.2; RFC 8949). cbor2 decodes; its types for tags are replaced by those that records may hold.
 
-    0, 1            date: text, seconds since the epoch -> datetime
+    0, 1            date: string, seconds since the epoch -> datetime
     2, 3            integer beyond 64 bits
     4, 5            decimal fraction, bigfloat -> int or float
     21 22 23 24 32 33 34 55799   hints about the content -> the content
-    37              UUID -> its text
+    37              UUID -> its string
     64              bytes, as an array of small integers -> bytes
     100, 1004       date without time -> datetime, midnight UTC
     258             set
     259             object with any keys -> dict
     other tags      refused, and so are simple values other than false, true, null and undefined (which is null)
 
-Above `SMALL` bytes only text and bytes may be keys of maps (`hashable` says why). cbor2 never allocates what a document claims but does not have.
+Above `SMALL` bytes only strings and bytes may be keys of maps (`hashable` says why). cbor2 never allocates what a document claims but does not have.
 
-A long document is read in slices: members of containers one by one, from a file that gives no more than WINDOW bytes for one of them. What needs
-more is entered, if it is a container, and read without that limit, if it is a string.
+A long document is read in slices: members of containers one by one, from a file that gives no more than WINDOW bytes for one of them. A member that
+needs more is read in slices itself, if it is a container, and without that limit, if it is a string.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ import cbor2
 
 from svc.content.content_type import SLICE_BYTES, Slices
 from svc.content.hashable import as_key, as_set, check_number
-from svc.content.values import moment_of, number
+from svc.content.values import as_datetime, number
 from svc.errors import BadBody
 from svc.store.values.conversion import MAX_BITS, MAX_DATE_MS, MIN_DATE_MS, date_from_ms, date_from_text, whole
 
 SMALL = SLICE_BYTES
 MAX_DEPTH = 400
-WINDOW = 1 << 14  # bytes of a member of a long container, beyond which it is read in slices itself: 3 ms at most
+WINDOW = 1 << 14  # bytes of a member of a long container; a longer one is read in slices itself: 3 ms at most
 MAX_ENTERED = 32  # levels of containers that are longer than that
 MAX_VALUES = 20_000_000  # members of containers that are read in slices
 EXACT = 1 << 19  # bytes: a faulty document up to this length is decoded as a whole to name its fault
@@ -47,7 +47,7 @@ _FAULTS = (cbor2.CBORDecodeError, ValueError, RecursionError, IndexError)
 SLICE_ELEMENTS = 1000
 
 _PLAIN: frozenset[type] = frozenset((str, int, float, bool, type(None), bytes, datetime))
-_SIMPLE_VALUES = bytes((*range(0xE0, 0xF4), 0xF7, 0xF8))  # first bytes of undefined and of what is refused
+_SIMPLE_VALUES = bytes((*range(0xE0, 0xF4), 0xF7, 0xF8))  # first bytes of undefined and of values that are refused
 
 
 def decode_cbor(body: bytes) -> Any:
@@ -57,7 +57,7 @@ def decode_cbor(body: bytes) -> Any:
     except _Refused as error:
         raise BadBody(f"Invalid CBOR: {error}") from None
     except _FAULTS as error:
-        raise BadBody(f"Invalid CBOR: {_sentence(error)} at byte {_place(body)}") from None
+        raise BadBody(f"Invalid CBOR: {_sentence(error)} at byte {_fault_offset(body)}") from None
     except BaseException as error:
         if not _is_panic(error):
             raise
@@ -71,20 +71,20 @@ def decode_cbor_slices(body: bytes) -> Slices:
     reading = _CborReading(body)
     try:
         value = yield from reading.value(0)
-        if reading.place != len(body):
-            raise _Refused(f"more than one value, the second at byte {reading.place}")
+        if reading.offset != len(body):
+            raise _Refused(f"more than one value, the second at byte {reading.offset}")
         return value
     except BaseException as error:
         if not isinstance(error, (*_FAULTS, _Refused)) and not _is_panic(error):
             raise
         if len(body) <= EXACT:
-            return decode_cbor(body)  # which names the place
+            return decode_cbor(body)  # which names the offset
         what = _sentence(error) if isinstance(error, _FAULTS) else str(error) if isinstance(error, _Refused) else "it cannot be decoded"
-        raise BadBody(f"Invalid CBOR: {what} before byte {reading.place}") from None
+        raise BadBody(f"Invalid CBOR: {what} before byte {reading.offset}") from None
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether it is what a fault in the decoder's native code becomes, which is no Exception."""
+    """Whether this is a panic of the decoder's native code, which is not an Exception."""
     return type(error).__name__ == "PanicException"
 
 
@@ -103,13 +103,13 @@ class _CborReading:
         self._paused = 0
 
     @property
-    def place(self) -> int:
-        return self._stream.place
+    def offset(self) -> int:
+        return self._stream.offset
 
     def value(self, depth: int) -> Slices:
         """The value that comes next."""
         stream, body = self._stream, self._body
-        start = stream.place
+        start = stream.offset
         stream.limit = start + WINDOW
         try:
             return _cleaned(self._decode())
@@ -122,7 +122,7 @@ class _CborReading:
         kind, count, first = _head(body, start)
         while kind == TAG and count in _ENTERED:
             kind, count, first = _head(body, first)
-        stream.place = first
+        stream.offset = first
         if kind in (ARRAY, MAP):
             if depth == MAX_ENTERED:
                 raise _Refused("nested too deeply for its size")
@@ -130,7 +130,7 @@ class _CborReading:
         stream.limit = len(body)
         if kind == TAG and _head(body, first)[0] not in (BYTES, TEXT):
             raise _Refused(f"a value of tag {count} of more than {WINDOW} bytes")
-        stream.place = start
+        stream.offset = start
         return _cleaned(self._decode())
 
     def _array(self, count: int, depth: int) -> Slices:
@@ -148,7 +148,7 @@ class _CborReading:
             read += 1
             key = yield from self.value(MAX_ENTERED)
             if type(key) is not str and type(key) is not bytes:
-                raise _Refused("a key of a large map that is not text")
+                raise _Refused("a key of a large map that is not a string")
             value[key] = yield from self.value(depth + 1)
             if self._is_pause():
                 yield
@@ -157,19 +157,19 @@ class _CborReading:
     def _has_more(self, read: int, count: int) -> bool:
         if count < NO_COUNT:
             return read < count
-        if self._body[self._stream.place] != BREAK:
+        if self._body[self._stream.offset] != BREAK:
             return True
-        self._stream.place += 1
+        self._stream.offset += 1
         return False
 
     def _is_pause(self) -> bool:
         self._values += 1
         if self._values > MAX_VALUES:
             raise _Refused(f"more than {MAX_VALUES} values")
-        place = self._stream.place
-        if place - self._paused <= SLICE_BYTES // 4 and self._values % SLICE_ELEMENTS:
+        offset = self._stream.offset
+        if offset - self._paused <= SLICE_BYTES // 4 and self._values % SLICE_ELEMENTS:
             return False
-        self._paused = place
+        self._paused = offset
         return True
 
 
@@ -179,15 +179,15 @@ BYTES, TEXT, ARRAY, MAP, TAG = 2, 3, 4, 5, 6  # major types
 _ENTERED = frozenset((259, 55799))  # tags whose content may be long: a map, and a hint
 
 
-def _head(body: bytes, place: int) -> tuple[int, int, int]:
-    """(major type, number in it, `NO_COUNT` if it is indefinite, position behind it) of the item at `place`. Raises IndexError at the end."""
-    kind, info = divmod(body[place], 32)
+def _head(body: bytes, offset: int) -> tuple[int, int, int]:
+    """(major type, number in it, `NO_COUNT` if it is indefinite, position behind it) of the item at `offset`. Raises IndexError at the end."""
+    kind, info = divmod(body[offset], 32)
     if info < 24:
-        return kind, info, place + 1
+        return kind, info, offset + 1
     if info < 28:
-        end = place + 1 + (1 << info - 24)
-        return kind, int.from_bytes(body[place + 1 : end], "big"), end
-    return kind, NO_COUNT, place + 1
+        end = offset + 1 + (1 << info - 24)
+        return kind, int.from_bytes(body[offset + 1 : end], "big"), end
+    return kind, NO_COUNT, offset + 1
 
 
 class _TooLong(Exception):
@@ -199,7 +199,7 @@ class _Exact:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self.place = 0
+        self.offset = 0
         self.limit = 0
         self.is_passed = False  # more was asked for
 
@@ -210,17 +210,17 @@ class _Exact:
         return False
 
     def read(self, size: int) -> bytes:
-        end = self.place + size
+        end = self.offset + size
         if end > self.limit and self.limit < len(self._body):
             self.is_passed = True
             raise _TooLong
-        data = self._body[self.place : end]
-        self.place += len(data)
+        data = self._body[self.offset : end]
+        self.offset += len(data)
         return data
 
 
 class _Refused(Exception):
-    """The document is well-formed but its value is none of ours; there is no place to name."""
+    """The document is well-formed, but its value is not supported. Has no byte offset."""
 
 
 def _decode(body: bytes) -> Any:
@@ -238,7 +238,7 @@ def _decode(body: bytes) -> Any:
         has_any_keys = False
     if stream.tell() != len(body):
         raise _Refused(f"more than one value, the second at byte {stream.tell()}")
-    # A body without such a byte has none of them; one with it may have it in a text or a number. (A pattern takes 20 times as long to look.)
+    # A body without such a byte has none of them; one with it may have it in a string or a number. (A regular expression takes 20 times as long.)
     if has_any_keys or len(body.translate(None, _SIMPLE_VALUES)) != len(body):
         try:
             return _cleaned(value)
@@ -266,12 +266,12 @@ def _sentence(error: BaseException) -> str:
         if type(each) is ValueError:
             return str(each)
     if isinstance(cause, UnicodeDecodeError):
-        return "text that is not UTF-8"
+        return "a string that is not UTF-8"
     return str(error) if isinstance(error, cbor2.CBORDecodeError) else "it cannot be decoded"
 
 
-def _place(body: bytes) -> int:
-    """How far a decoder comes that reads no further than it must."""
+def _fault_offset(body: bytes) -> int:
+    """The offset of the fault: how far a decoder reads that reads byte by byte."""
     stream = BytesIO(body)
     try:
         _decoder(stream, len(body) > SMALL, read_size=1).decode()
@@ -300,7 +300,7 @@ def _cleaned(value: Any) -> Any:
                 value[key] = _cleaned(member)
         return value
     if kind is set or kind is frozenset:
-        return value  # its elements have been looked at
+        return value  # its elements are already checked
     if kind is tuple:
         return tuple([_cleaned(element) for element in value])
     if value is cbor2.undefined:
@@ -312,39 +312,39 @@ def _cleaned(value: Any) -> Any:
 
 
 def _date_from_text(value: Any) -> datetime:
-    moment = date_from_text(value) if type(value) is str else None
-    if moment is None:
-        raise ValueError("a date that is none")
-    return moment
+    date_value = date_from_text(value) if type(value) is str else None
+    if date_value is None:
+        raise ValueError("invalid date")
+    return date_value
 
 
 def _date_from_seconds(value: Any) -> datetime:
     """Whole ms, rounded down; but seconds that are the nearest float to whole ms are these."""
-    moment = None
+    date_value = None
     if type(value) is float and abs(value) < 1 << 40:
         ms = value * 1000
         nearest = round(ms)
-        moment = date_from_ms(nearest if abs(ms - nearest) <= 2 * ulp(ms) else ms)
-    if moment is None:
-        raise ValueError("a date that is none")
-    return moment
+        date_value = date_from_ms(nearest if abs(ms - nearest) <= 2 * ulp(ms) else ms)
+    if date_value is None:
+        raise ValueError("invalid date")
+    return date_value
 
 
 def _date_from_days(value: Any) -> datetime:
     if type(value) is not int or not -719_162 <= value <= 2_932_896:  # the years 1 to 9999
-        raise ValueError("a date that is none")
-    return moment_of(date(1970, 1, 1) + timedelta(days=value))
+        raise ValueError("invalid date")
+    return as_datetime(date(1970, 1, 1) + timedelta(days=value))
 
 
 def _date_from_day_text(value: Any) -> datetime:
     if type(value) is not str or len(value) != 10:
-        raise ValueError("a date that is none")
+        raise ValueError("invalid date")
     return _date_from_text(value)
 
 
 def _positive_integer(value: Any) -> int:
     if type(value) is not bytes or len(value) > MAX_BITS // 8:
-        raise ValueError(f"an integer of more than {MAX_BITS} bits, or none")
+        raise ValueError(f"an integer of more than {MAX_BITS} bits, or an invalid one")
     return int.from_bytes(value, "big")
 
 
@@ -357,7 +357,7 @@ def _exponent_and_mantissa(value: Any) -> tuple[int, int]:
         exponent, mantissa = value
         if abs(exponent) <= MAX_EXPONENT and mantissa.bit_length() <= MAX_BITS:
             return exponent, mantissa
-    raise ValueError("a fraction out of range, or none")
+    raise ValueError("a fraction that is out of range or invalid")
 
 
 def _decimal_fraction(value: Any) -> int | float:
@@ -370,36 +370,36 @@ def _bigfloat(value: Any) -> int | float:
     try:
         return _finite(whole(ldexp(mantissa, exponent)))
     except OverflowError:
-        raise ValueError("a fraction out of range, or none")
+        raise ValueError("a fraction that is out of range or invalid")
 
 
 def _finite(value: int | float) -> int | float:
     if not isfinite(value):
-        raise ValueError("a fraction out of range, or none")
+        raise ValueError("a fraction that is out of range or invalid")
     return value
 
 
 def _uuid(value: Any) -> str:
     if type(value) is not bytes or len(value) != 16:
-        raise ValueError("a UUID that is none")
+        raise ValueError("invalid UUID")
     return str(UUID(bytes=value))
 
 
 def _bytes(value: Any) -> bytes:
     if type(value) is not bytes:
-        raise ValueError("an array of integers that is none")
+        raise ValueError("invalid array of integers")
     return value
 
 
 def _set(value: Any) -> set[Any]:
     if not isinstance(value, list | tuple):
-        raise ValueError("a set that is not an array")
+        raise ValueError("a set must be an array")
     return as_set([element if type(element) in _PLAIN else _cleaned(element) for element in value])
 
 
 def _map(value: Any) -> Any:
     if type(value) is not dict:  # as a key it comes as another type
-        raise ValueError("a map that is none, or is a key")
+        raise ValueError("invalid map, or a map as a key")
     return value
 
 

@@ -13,7 +13,7 @@ from msgspec.msgpack import Decoder
 from svc.content.cbor_reader import decode_cbor, decode_cbor_slices
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices
 from svc.content.heavy_rows import Weight, row_pieces
-from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
+from svc.content.values import Form, as_datetime, in_order, is_blob, make_form, replace_lone_surrogates, to_plain, unencodable
 from svc.store.schema import Attribute
 from svc.store.values import records
 
@@ -45,14 +45,14 @@ def _moment(ms: int) -> cbor2.CBORTag:
 
 def _leaf(value: Any, form: Form) -> Any:
     if isinstance(value, date):
-        return _moment(records.to_ms(moment_of(value)))
+        return _moment(records.to_ms(as_datetime(value)))
     if isinstance(value, set | frozenset):
         return cbor2.CBORTag(TAG_SET, [form(element) for element in in_order(value)])
     return value.binary_form() if is_blob(value) else form(to_plain(value))
 
 
 def _careful_leaf(value: Any, form: Form) -> Any:
-    return whole_text(value) if type(value) is str else _leaf(value, form)
+    return replace_lone_surrogates(value) if type(value) is str else _leaf(value, form)
 
 
 def _mapping(value: Mapping[Any, Any], form: Form) -> Any:

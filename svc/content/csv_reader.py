@@ -59,37 +59,37 @@ def iter_rows(text: str) -> Iterator[tuple[int, list[str]]]:
                 if content:
                     yield number, _bare_cells(content, number)
         return
-    place = 0
+    offset = 0
     line = 1
     end = len(text)
-    while place < end:
-        stop = _line(text, place).end()  # type: ignore[union-attr]  # it matches anywhere
-        if place <= next_quote < stop:
+    while offset < end:
+        stop = _line(text, offset).end()  # type: ignore[union-attr]  # it matches anywhere
+        if offset <= next_quote < stop:
             first_line = line
-            cells, place, line = _row(text, place, line)
+            cells, offset, line = _row(text, offset, line)
             yield first_line, cells
-            next_quote = text.find(QUOTE, place)
+            next_quote = text.find(QUOTE, offset)
         else:
-            if stop > place:
-                yield line, _bare_cells(text[place:stop], line)
-            place = stop + (2 if text.startswith("\r\n", stop) else 1)
+            if stop > offset:
+                yield line, _bare_cells(text[offset:stop], line)
+            offset = stop + (2 if text.startswith("\r\n", stop) else 1)
             line += 1
 
 
 def _line_windows(text: str) -> Iterator[list[str]]:
     """The lines of a text without quotes, as many at a time as a window holds."""
-    place, size = 0, len(text)
-    while place < size:
+    offset, size = 0, len(text)
+    while offset < size:
         end = size
-        if size - place > WINDOW:
-            end = text.rfind("\n", place, place + WINDOW) + 1 or text.find("\n", place + WINDOW) + 1
+        if size - offset > WINDOW:
+            end = text.rfind("\n", offset, offset + WINDOW) + 1 or text.find("\n", offset + WINDOW) + 1
             if not end:  # lines that end with CR, or the last one
-                end = text.rfind("\r", place, place + WINDOW) + 1 or text.find("\r", place + WINDOW) + 1 or size
-        lines = text[place:end]
+                end = text.rfind("\r", offset, offset + WINDOW) + 1 or text.find("\r", offset + WINDOW) + 1 or size
+        lines = text[offset:end]
         if "\r" in lines:
             lines = lines.replace("\r\n", "\n").replace("\r", "\n")
         yield lines.removesuffix("\n").split("\n")
-        place = end
+        offset = end
 
 
 def _bare_cells(content: str, line: int) -> list[str]:
@@ -102,45 +102,45 @@ def _too_wide(line: int) -> BadBody:
     return BadBody(f"Invalid CSV: more than {MAX_COLUMNS} columns, in line {line}")
 
 
-def _row(text: str, place: int, line: int) -> tuple[list[str], int, int]:
-    """(cells, place after the line end, its line) of the row at `place`, which has a quoted cell."""
+def _row(text: str, offset: int, line: int) -> tuple[list[str], int, int]:
+    """(cells, offset after the line end, its line) of the row at `offset`, which has a quoted cell."""
     cells: list[str] = []
     end = len(text)
     while True:
         if len(cells) >= MAX_COLUMNS:
             raise _too_wide(line)
-        if text.startswith(QUOTE, place):
-            stop = _closing_quote(text, place + 1, line)
-            cell = text[place + 1 : stop]
+        if text.startswith(QUOTE, offset):
+            stop = _closing_quote(text, offset + 1, line)
+            cell = text[offset + 1 : stop]
             line += len(_line_end.findall(cell)) if "\n" in cell or "\r" in cell else 0
             cells.append(Quoted(cell.replace('""', QUOTE)))
-            place = stop + 1
+            offset = stop + 1
         else:
-            stop = _bare(text, place).end()  # type: ignore[union-attr]  # it matches anywhere
-            cells.append(text[place:stop])
-            place = stop
-        if place >= end:
-            return cells, place, line
-        following = text[place]
+            stop = _bare(text, offset).end()  # type: ignore[union-attr]  # it matches anywhere
+            cells.append(text[offset:stop])
+            offset = stop
+        if offset >= end:
+            return cells, offset, line
+        following = text[offset]
         if following == ",":
-            place += 1
+            offset += 1
         elif following == QUOTE:
             raise BadBody(f"Invalid CSV: a quote in a cell that is not quoted, in line {line}")
         else:
-            found = _line_end.match(text, place)
+            found = _line_end.match(text, offset)
             if found is None:
-                raise BadBody(f"Invalid CSV: text after a quoted cell, in line {line}")
+                raise BadBody(f"Invalid CSV: characters after a quoted cell, in line {line}")
             return cells, found.end(), line + 1
 
 
-def _closing_quote(text: str, place: int, line: int) -> int:
+def _closing_quote(text: str, offset: int, line: int) -> int:
     for _ in range(MAX_QUOTES):
-        stop = text.find(QUOTE, place)
+        stop = text.find(QUOTE, offset)
         if stop < 0:
             raise BadBody(f"Invalid CSV: the quoted cell that begins in line {line} has no end")
         if not text.startswith(QUOTE, stop + 1):
             return stop
-        place = stop + 2
+        offset = stop + 2
     raise BadBody(f"Invalid CSV: the cell that begins in line {line} has more than {MAX_QUOTES} quotes")
 
 

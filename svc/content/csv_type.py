@@ -22,7 +22,7 @@ from svc.content.csv_reader import decode_csv
 from svc.content.heavy_rows import Weight
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
-from svc.content.values import json_form, text_key, to_plain, whole_text
+from svc.content.values import json_form, replace_lone_surrogates, text_key, to_plain
 from svc.messages import HeaderPairs
 from svc.store.blobs import Blob
 from svc.store.schema import Attribute
@@ -126,7 +126,7 @@ def _encoded(header: str, lines: list[str]) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return whole_text(text).encode()
+        return replace_lone_surrogates(text).encode()
 
 
 def _known(value: Any) -> Any:

@@ -15,7 +15,7 @@ from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape,
 from svc.content.heavy_rows import Weight
 from svc.content.json_type import decode_json, encode_json
 from svc.content.texts import charset_of, converter
-from svc.content.values import json_form, whole_text
+from svc.content.values import json_form, replace_lone_surrogates
 from svc.errors import BadBody
 from svc.store.schema import SCALAR_TYPES, Attribute
 from svc.store.values.records import decode_json_many as decode_stored_many
@@ -44,19 +44,19 @@ def decode_form(body: bytes, parameters: Mapping[str, str], attributes: Mapping[
     for number, part in enumerate(chain.from_iterable(split_windows(body, b"&")), 1):
         if number % SLICE_FIELDS == 0:
             yield
-        place, following = following, following + len(part) + 1
+        offset, following = following, following + len(part) + 1
         if not part:
             continue
         bad = _bad_escape(part)
         if bad is not None:
-            raise BadBody(f"Invalid form: bad percent-encoding at byte {place + bad.start()}")
+            raise BadBody(f"Invalid form: bad percent-encoding at byte {offset + bad.start()}")
         if len(part) > MAX_FIELD and part.count(b"%") > MAX_ESCAPES:
-            raise BadBody(f"Invalid form: the field at byte {place} has more than {MAX_ESCAPES} percent-encoded bytes; send it as a file")
+            raise BadBody(f"Invalid form: the field at byte {offset} has more than {MAX_ESCAPES} percent-encoded bytes; send it as a file")
         raw_name, _, raw_value = part.partition(b"=")
         try:
             name, text = _text(raw_name, charset), _text(raw_value, charset)
         except UnicodeError:
-            raise BadBody(f"Invalid form: the field at byte {place} is not valid {charset.replace('_', '-')}") from None
+            raise BadBody(f"Invalid form: the field at byte {offset} is not valid {charset.replace('_', '-')}") from None
         attribute = None if attributes is None else attributes.get(name)
         value = _converted(text, attribute)
         known = fields.get(name, fields)
@@ -106,7 +106,7 @@ def encode_form(value: Any) -> bytes:
     pairs = []
     for name, member in form.items() if isinstance(form, dict) else ((VALUE_NAME, form),):
         pairs += [(name, text) for text in field_texts(member)]
-    return "&".join([f"{quote_plus(whole_text(name))}={quote_plus(text)}" for name, text in pairs]).encode()
+    return "&".join([f"{quote_plus(replace_lone_surrogates(name))}={quote_plus(text)}" for name, text in pairs]).encode()
 
 
 def field_texts(value: Any) -> list[str]:
@@ -118,7 +118,7 @@ def field_texts(value: Any) -> list[str]:
 def _field(form: Any) -> str:
     if form is None or form != form:
         return ""
-    return whole_text(form) if type(form) is str else encode_json(form).decode().strip('"')
+    return replace_lone_surrogates(form) if type(form) is str else encode_json(form).decode().strip('"')
 
 
 class FormType(ContentType):

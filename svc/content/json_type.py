@@ -12,7 +12,7 @@ import msgspec
 from svc.content.content_type import ANY_SHAPE, SLICE_BYTES, ContentType, Shape, Slices
 from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
-from svc.content.values import json_form, unencodable, with_whole_text
+from svc.content.values import json_form, unencodable, without_lone_surrogates
 from svc.errors import BadBody
 from svc.store.schema import Attribute
 from svc.store.values.records import decode_json as decode_stored
@@ -89,7 +89,7 @@ def encode_json(value: Any) -> bytes:
         try:
             return encode_plain(form)
         except UnicodeEncodeError:
-            return encode_plain(with_whole_text(form))
+            return encode_plain(without_lone_surrogates(form))
     except RecursionError:
         raise unencodable(value, "application/json") from None
     except ValueError as error:  # an integer of more digits than Python writes

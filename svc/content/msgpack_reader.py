@@ -65,7 +65,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
             raise ValueError(f"more than one value, the second at byte {end}")
     except _REFUSED as error:
         if len(body) <= EXACT:
-            return decode_msgpack(body)  # which names the place
+            return decode_msgpack(body)  # which names the offset
         raise _bad_body(body, error, (_fault(body),)) from None
     return value
 
@@ -85,36 +85,36 @@ class _MsgpackReading:
         count, first = _header_at(body, start)
         is_map = not _is_array(body[start])
         value: Any = {} if is_map else []
-        place = run = first
-        members = 0  # from `run` to `place`
+        offset = run = first
+        members = 0  # from `run` to `offset`
         for _ in range(count):
-            key_end = self._end(place, 1) if is_map else place
+            key_end = self._end(offset, 1) if is_map else offset
             end = self._end(key_end, LARGE)
             if end and (end - key_end <= SMALL or not (_is_array(body[key_end]) or _is_map(body[key_end]))):
                 members += 1
             else:
-                self._take(value, run, place, members)
-                key = _decode_text(body[place:key_end]) if is_map else None
+                self._take(value, run, offset, members)
+                key = _decode_text(body[offset:key_end]) if is_map else None
                 member, end = yield from self.container(key_end, _deeper(depth))
                 if is_map:
                     value[key] = member
                 else:
                     value.append(member)
                 run, members = end, 0
-            place = end
-            if place - run > SLICE_BYTES or members > LARGE:
-                self._take(value, run, place, members)
-                run, members = place, 0
+            offset = end
+            if offset - run > SLICE_BYTES or members > LARGE:
+                self._take(value, run, offset, members)
+                run, members = offset, 0
                 yield
-        self._take(value, run, place, members)
-        return value, place
+        self._take(value, run, offset, members)
+        return value, offset
 
-    def _end(self, place: int, most: int) -> int:
-        """The end of the value at `place`; 0 if it has more than `most` items. Raises ValueError."""
+    def _end(self, offset: int, most: int) -> int:
+        """The end of the value at `offset`; 0 if it has more than `most` items. Raises ValueError."""
         self._items += 1
         if self._items > MAX_VALUES:
             raise ValueError(f"more than {MAX_VALUES} values")
-        end, fault = _end_of(self._body, place, most)
+        end, fault = _end_of(self._body, offset, most)
         if fault is not None:
             raise ValueError("truncated, or not MessagePack")
         return end
@@ -229,7 +229,7 @@ def _make_hook(sets: int) -> Callable[[int, memoryview], Any]:
                 raise ValueError("sets are nested too deeply")
             elements = _value(data, sets + 1, 0)
             if type(elements) is not list:
-                raise ValueError("a set that is not an array")
+                raise ValueError("a set must be an array")
             return as_set(elements)
         raise ValueError(f"extension type {code} is not known")
 
@@ -274,44 +274,44 @@ def _may_be_rounded_up(data: bytes) -> bool:
         return True
     looked_at = 0
     for start, before in _TIMESTAMPS:
-        place = data.find(start)
-        while place >= 0:
+        offset = data.find(start)
+        while offset >= 0:
             looked_at += 1
-            if looked_at > MAX_CANDIDATES or _nanoseconds(data, place + before, before) % _NS_IN_MS >= _ROUNDED_UP:
+            if looked_at > MAX_CANDIDATES or _nanoseconds(data, offset + before, before) % _NS_IN_MS >= _ROUNDED_UP:
                 return True
-            place = data.find(start, place + 1)
+            offset = data.find(start, offset + 1)
     return False
 
 
 def _with_whole_ms(data: bytes) -> bytes:
     """The same document, its timestamps cut to whole ms. What is no document is left as it is from the first fault on."""
     changed: bytearray | None = None
-    place, size = 0, len(data)
-    while place < size:
-        place = _run_of_items(data, place).end()  # type: ignore[union-attr]  # it matches anywhere
-        if place >= size:
+    offset, size = 0, len(data)
+    while offset < size:
+        offset = _run_of_items(data, offset).end()  # type: ignore[union-attr]  # it matches anywhere
+        if offset >= size:
             break
-        kind = data[place]
-        if data.startswith(_STARTS, place):
+        kind = data[offset]
+        if data.startswith(_STARTS, offset):
             changed = bytearray(data) if changed is None else changed
-            _cut_timestamp(data, place, changed)
+            _cut_timestamp(data, offset, changed)
         fixed = _FIXED.get(kind)
         if fixed is not None:
-            place += 1 + fixed[0]
+            offset += 1 + fixed[0]
         elif kind in _COUNTED:
             width, extra, factor = _COUNTED[kind]
-            count = int.from_bytes(data[place + 1 : place + 1 + width], "big")
-            place += 1 + width + extra + (0 if factor else count)
+            count = int.from_bytes(data[offset + 1 : offset + 1 + width], "big")
+            offset += 1 + width + extra + (0 if factor else count)
         else:
             break
     return data if changed is None else bytes(changed)
 
 
-def _cut_timestamp(data: bytes, place: int, changed: bytearray) -> None:
-    """Cut the extension at `place` in `changed`, if it is a timestamp."""
+def _cut_timestamp(data: bytes, offset: int, changed: bytearray) -> None:
+    """Cut the extension at `offset` in `changed`, if it is a timestamp."""
     for start, before in _TIMESTAMPS:
-        if data.startswith(start, place):
-            at = place + before
+        if data.startswith(start, offset):
+            at = offset + before
             ns = _nanoseconds(data, at, before)
             if 0 < ns < 1_000_000_000:  # others are refused
                 cut = ns - ns % _NS_IN_MS
@@ -334,8 +334,8 @@ def _bad_body(body: bytes, error: Exception, places: tuple[int | None, ...]) -> 
     what = "nested too deeply" if isinstance(error, RecursionError) else str(error).removeprefix("MessagePack data is malformed: ")
     if "hashable" in what:
         what = "a set or an object cannot be a key"
-    place = "".join([f" at byte {place}" for place in places if place is not None])
-    return BadBody(f"Invalid MessagePack: {what.partition(' (byte ')[0].rstrip()}{place}")
+    offset = "".join([f" at byte {offset}" for offset in places if offset is not None])
+    return BadBody(f"Invalid MessagePack: {what.partition(' (byte ')[0].rstrip()}{offset}")
 
 
 def _fault(body: bytes) -> int | None:
@@ -344,41 +344,41 @@ def _fault(body: bytes) -> int | None:
 
 
 def _end_of(body: bytes, start: int, items: int) -> tuple[int, int | None]:
-    """(end of the value at `start`, None), or (0, place of the first item that is none); (0, None) if it has more than `items` of them.
+    """(end of the value at `start`, None), or (0, offset of the first item that is none); (0, None) if it has more than `items` of them.
 
     Only the structure is looked at: containers are not entered but counted, so there is no depth.
     """
-    place, size = start, len(body)
+    offset, size = start, len(body)
     missing = 1  # items still to come
     while missing:
         items -= 1
         if items < 0:
             return 0, None
         missing -= 1
-        if place >= size:
+        if offset >= size:
             return 0, size
-        kind = body[place]
+        kind = body[offset]
         if kind <= 0x7F or kind >= 0xE0:
-            place += 1
+            offset += 1
             continue
         fixed = _FIXED.get(kind)
         if fixed is not None:
             length, children = fixed
-            end = place + 1 + length
+            end = offset + 1 + length
         else:
             if kind not in _COUNTED:
-                return 0, place
+                return 0, offset
             width, extra, factor = _COUNTED[kind]
-            count = int.from_bytes(body[place + 1 : place + 1 + width], "big")
+            count = int.from_bytes(body[offset + 1 : offset + 1 + width], "big")
             children = count * factor
-            end = place + 1 + width + extra + (0 if factor else count)
+            end = offset + 1 + width + extra + (0 if factor else count)
         if end > size or children > size:
-            return 0, place
-        if _is_text(kind) and not _is_utf8(body, place, end):
-            return 0, place
-        place = end
+            return 0, offset
+        if _is_text(kind) and not _is_utf8(body, offset, end):
+            return 0, offset
+        offset = end
         missing += children
-    return place, None
+    return offset, None
 
 
 # First byte -> (bytes that follow, items that follow).

@@ -17,7 +17,7 @@ from msgspec.msgpack import Decoder, Encoder, Ext
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape, Slices, run
 from svc.content.heavy_rows import Weight, row_pieces
 from svc.content.msgpack_reader import EXT_INTEGER, EXT_SET, decode_msgpack, decode_msgpack_slices, decode_sequence
-from svc.content.values import Form, in_order, is_blob, make_form, moment_of, to_plain, unencodable, whole_text
+from svc.content.values import Form, as_datetime, in_order, is_blob, make_form, replace_lone_surrogates, to_plain, unencodable
 from svc.store.schema import Attribute
 from svc.store.values import records
 
@@ -59,7 +59,7 @@ def encode_msgpack(value: Any) -> bytes:
     try:
         try:
             return _encode(_form(value))
-        except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, half a surrogate pair
+        except (OverflowError, UnicodeEncodeError):  # an integer beyond 64 bits, a lone surrogate
             return _encode(_careful_form(value))
     except RecursionError:
         raise unencodable(value, "application/x-msgpack") from None
@@ -67,7 +67,7 @@ def encode_msgpack(value: Any) -> bytes:
 
 def _leaf(value: Any, form: Form) -> Any:
     if isinstance(value, date):
-        return timestamp(records.to_ms(moment_of(value)))
+        return timestamp(records.to_ms(as_datetime(value)))
     if isinstance(value, set | frozenset):
         return Ext(EXT_SET, _encode([form(element) for element in in_order(value)]))
     return value.binary_form() if is_blob(value) else form(to_plain(value))
@@ -76,7 +76,7 @@ def _leaf(value: Any, form: Form) -> Any:
 def _careful_leaf(value: Any, form: Form) -> Any:
     kind = type(value)
     if kind is str:
-        return whole_text(value)
+        return replace_lone_surrogates(value)
     if kind is int:
         if -(1 << 63) <= value < 1 << 64:
             return value
@@ -103,7 +103,7 @@ _timestamps: dict[bytes, Ext] = {}
 
 
 def _from_stored(code: int, data: memoryview) -> Any:
-    """A stored extension as one of the wire. Sets and integers have the same code in both; what is in a set is looked at again."""
+    """A stored extension as one of the wire. Sets and integers have the same code in both; the elements of a set are converted again."""
     if code == records.EXT_DATE:
         packed = data.tobytes()
         known = _timestamps.get(packed)
@@ -127,7 +127,7 @@ _decode_stored = Decoder(ext_hook=_from_stored).decode
 
 
 def _may_have_extensions(payload: bytes) -> bool:
-    """Such a byte may also be part of a text or a number, which then costs a detour. (A pattern takes 30 times as long to look.)"""
+    """Such a byte may also be part of a string or a number, which then takes the slow path. (A regular expression takes 30 times as long.)"""
     return len(payload.translate(None, _EXTENSIONS)) != len(payload)
 
 

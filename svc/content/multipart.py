@@ -22,11 +22,11 @@ from svc.store.schema import Attribute
 from svc.store.values.conversion import printable
 
 MAX_PARTS = 500
-MAX_FIELDS = 4 << 20  # bytes of all parts that are no files, which are kept in memory
+MAX_FIELDS = 4 << 20  # bytes of all parts that are not files, which are kept in memory
 
 logging.getLogger("python_multipart.multipart").setLevel(
     logging.CRITICAL
-)  # what it refuses is told to the client, and is no event of the server
+)  # errors in a body are reported to the client, and are not events of the server
 
 
 class PartContent(Protocol):
@@ -148,7 +148,7 @@ class MultipartReader:
         self._kept += end - start
         if self._kept > MAX_FIELDS:
             raise ClientError(
-                f"The parts of the form that are no files are longer than {MAX_FIELDS} bytes, at part {printable(part.name)}", 413
+                f"The parts of the form that are not files are longer than {MAX_FIELDS} bytes, at part {printable(part.name)}", 413
             )
         self._field.append(data[start:end])
 

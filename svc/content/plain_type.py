@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.json_type import JsonRows, encode_json
-from svc.content.values import json_form, whole_text
+from svc.content.values import json_form, replace_lone_surrogates
 
 EVENT_STREAM = "text/event-stream"
 
@@ -21,7 +21,7 @@ class PlainType(ContentType):
 
     def encode(self, value: Any) -> bytes:
         form = json_form(value) if type(value) is not str else value
-        return whole_text(form).encode() if type(form) is str else encode_json(form)
+        return replace_lone_surrogates(form).encode() if type(form) is str else encode_json(form)
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> PlainRows:
         return PlainRows()

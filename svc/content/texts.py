@@ -1,4 +1,4 @@
-"""Bodies that are text: their charset, and what a text stands for by the declared type of its attribute (contract: http §6.4, §7.3, §7.4)."""
+"""Text bodies: their charset, and the value of a string by the declared type of its attribute (contract: http §6.4, §7.3, §7.4)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from svc.store.schema import SCALAR_TYPES, Attribute
 from svc.store.values.conversion import autoconvert, bad_text, printable, text_to_value
 
 _SHOWN = 40  # characters of a charset's name in a message
-# Of the codecs those that decode bytes to text, in linear time and without half surrogate pairs. Names are looked up here and not by
-# codecs.lookup, which remembers every unknown name it is asked for.
+# Of the codecs those that decode bytes to text, in linear time and without lone surrogates. Names are looked up here and not by
+# codecs.lookup, which remembers every unknown name.
 _NO_CHARSETS = frozenset(
     (
         "base64_codec", "bz2_codec", "hex_codec", "idna", "mbcs", "oem", "punycode", "quopri_codec", "raw_unicode_escape", "rot_13",
@@ -25,7 +25,7 @@ _TEXT_TYPES = frozenset(("ID", "String", "Bytes"))  # the store reads base64 for
 
 
 def maybe_charset(name: str) -> str | None:
-    """The codec of a charset's name; None for what is none, or no charset."""
+    """The codec of a charset's name; None for an unknown name, or a codec that is not a charset."""
     return _CHARSETS.get(normalize_encoding(name[:_SHOWN]).lower())
 
 
@@ -39,7 +39,7 @@ def charset_of(parameters: Mapping[str, str]) -> str:
 
 
 def decode_text(body: bytes, parameters: Mapping[str, str]) -> str:
-    """The text of a body, without byte order mark. Raises BadBody, with the position."""
+    """The body as a string, without byte order mark. Raises BadBody, with the byte offset."""
     charset = charset_of(parameters)
     try:
         return body.decode(charset).removeprefix("\ufeff")
@@ -50,7 +50,7 @@ def decode_text(body: bytes, parameters: Mapping[str, str]) -> str:
 
 
 def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
-    """What makes a value of a text for this attribute, raising BadValue; None: nothing is declared that would say.
+    """A function from a string to a value of this attribute, raising BadValue; None: its type is not declared.
 
     Lists and structures are JSON.
     """
@@ -66,7 +66,7 @@ def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
 
 
 def _blob(text: str) -> object:
-    """The text that is its content, or the description of a blob (http §7.2), which is JSON."""
+    """The content of a blob as a string, or the description of a blob (http §7.2), which is JSON."""
     if text.startswith('{"description":'):
         try:
             return decode_json(text.encode())
@@ -85,7 +85,7 @@ def _from_json(attribute: Attribute, text: str) -> object:
 
 
 def convert(text: str, attribute: Attribute | None) -> object:
-    """The value of a text that was not quoted: by the declared type, else as a converting operator of the query language takes it."""
+    """The value of a string that was not quoted: by the declared type, else converted as by the operators of the query language."""
     function = converter(attribute)
     return autoconvert(text) if function is None else function(text)
 

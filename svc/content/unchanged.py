@@ -185,36 +185,36 @@ def _keep_parts(was: Any, given: Any, keep: Keep) -> Any:
             return given
         if BlobDescription in map(type, given):
             changed |= _described(was, given)
-        for place, (part, element) in enumerate(zip(was, given, strict=False)):
+        for index, (part, element) in enumerate(zip(was, given, strict=False)):
             if type(element) is not BlobDescription and (kept := keep(part, element)) is not element:
-                changed[place] = kept
-        return [changed.get(place, element) for place, element in enumerate(given)] if changed else given
+                changed[index] = kept
+        return [changed.get(index, element) for index, element in enumerate(given)] if changed else given
     return given
 
 
 def _described(was: list[Any], given: list[Any]) -> dict[int, Blob]:
-    """The blobs that descriptions in a list stand for, by the place of the description.
+    """The blobs that descriptions in a list stand for, by the index of the description.
 
-    Blobs of one type and size have one description. It says which of them is meant only if they are all still at their places, or there is but one.
+    Blobs of one type and size have one description. It says which of them is meant only if they are all still at their indexes, or there is but one.
     """
     stored: dict[tuple[str, int | None], list[int]] = {}
-    for place, part in enumerate(was):
+    for index, part in enumerate(was):
         if type(part) is Blob:
-            stored.setdefault((part.type, part.size), []).append(place)
+            stored.setdefault((part.type, part.size), []).append(index)
     asked: dict[tuple[str, int | None], list[int]] = {}
-    for place, element in enumerate(given):
+    for index, element in enumerate(given):
         if type(element) is BlobDescription:
-            asked.setdefault((element.content_type, element.size), []).append(place)
+            asked.setdefault((element.content_type, element.size), []).append(index)
     found = {}
-    for description, places in asked.items():
+    for description, indexes in asked.items():
         those = stored.get(description, [])
-        if those == places or (len(those) == 1 == len(places)):
-            found.update({place: was[that] for place, that in zip(places, those, strict=True)})
+        if those == indexes or (len(those) == 1 == len(indexes)):
+            found.update({index: was[that] for index, that in zip(indexes, those, strict=True)})
     return found
 
 
 def _keep_keys(was: Mapping[Any, Any], given: Mapping[str, Any]) -> Any:
-    """An object with keys that are no text is shown with text in their place."""
+    """JSON shows keys that are not strings as strings."""
     keys = {text_key(key): key for key in was}
     if len(keys) < len(was):  # two keys with one text: it is not said which of them is meant
         return given

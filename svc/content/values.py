@@ -2,15 +2,15 @@
 
 Queries find plain values; handlers of applications may return anything a Python programmer would expect to work. What each becomes:
 
-    datetime                    JSON form: ISO 8601 text in UTC with ms; native form: datetime, aware
-    date                        JSON form: its ISO text; native form: midnight UTC
+    datetime                    JSON form: ISO 8601 string in UTC with ms; native form: datetime, aware
+    date                        JSON form: its ISO string; native form: midnight UTC
     bytes, bytearray, memoryview   bytes
     set, frozenset              JSON form: list; native form: set. In an order that does not depend on the process
     Mapping                     dict
     tuple, iterator, generator, views, any other iterable   list
     dataclass, msgspec.Struct   dict of its fields
     Enum                        its value
-    UUID, time, timedelta       text; a timedelta as ISO 8601 duration
+    UUID, time, timedelta       string; a timedelta as ISO 8601 duration
     Decimal, Fraction, numbers of other libraries   int if whole, else float
     Blob                        JSON form: http §7.2; native form: its bytes
 
@@ -46,7 +46,7 @@ def make_form(
     mapping: Callable[[Mapping[Any, Any], Form], Any],
     key_types: frozenset[type] = frozenset((str,)),
 ) -> Form:
-    """A function that replaces in a value what an encoder has no type for, and returns the same object where nothing has to be.
+    """A function that replaces values of types that an encoder does not know, and returns the same object if it has none.
 
     `plain`: types the encoder knows. `leaf` gives the form of a value that is neither plain nor a dict, list or tuple; `mapping` that of a dict
     with keys of other types than `key_types`. Both are given the function itself. It raises TypeError, and RecursionError.
@@ -92,15 +92,15 @@ def _json_mapping(value: Mapping[Any, Any], form: Form) -> Any:
     return {text_key(key): form(member) for key, member in value.items()}
 
 
-def moment_of(value: date) -> datetime:
-    """The moment that a date stands for: midnight UTC; a datetime is its own, in UTC if it has no zone."""
+def as_datetime(value: date) -> datetime:
+    """A date as an aware datetime: midnight UTC; a datetime as it is, in UTC if it has no time zone."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
 def to_plain(value: Any) -> Any:
-    """One step from a type that no encoder knows to one that is nearer to them, by the table above."""
+    """Convert a value of a type that no encoder knows by one step toward a plain type, by the table above. Raises TypeError."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -123,7 +123,7 @@ def to_plain(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Iterable) and not isinstance(value, type):
         return list(value)
-    raise TypeError(f"a value of type {type(value).__qualname__} has no form in a content type")
+    raise TypeError(f"a value of type {type(value).__qualname__} cannot be encoded")
 
 
 def number(value: Any) -> int | float:
@@ -131,7 +131,7 @@ def number(value: Any) -> int | float:
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, Decimal):
-        # The magnitude is looked at first: an int of Decimal("1e999999") would have a million digits.
+        # The magnitude is checked first: an int of Decimal("1e999999") would have a million digits.
         if value.is_finite() and value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
             return int(value)
         return float(value)
@@ -139,7 +139,7 @@ def number(value: Any) -> int | float:
         return int(value.numerator)
     if isinstance(value, numbers.Real):
         return float(value)
-    raise TypeError(f"a number of type {type(value).__qualname__} has no form in a content type")
+    raise TypeError(f"a number of type {type(value).__qualname__} cannot be encoded")
 
 
 _MOST_DIGITS = 300
@@ -158,36 +158,36 @@ def in_order(value: Set[Any]) -> list[Any]:
 
 
 def text_key(key: Any) -> str:
-    """The text an object's key becomes: a text itself, else its JSON without the quotes."""
+    """A key of an object as a string: a string itself, else its JSON without the quotes."""
     if type(key) is str:
         return key
     form = json_form(key)
     return form if type(form) is str else _encode_json(form).decode().strip('"')
 
 
-def whole_text(text: str) -> str:
-    """The text with each half of a surrogate pair replaced by U+FFFD: no encoding of Unicode has a form for it."""
+def replace_lone_surrogates(text: str) -> str:
+    """The string with each lone (unpaired) surrogate replaced by U+FFFD: no encoding of Unicode can represent it."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def with_whole_text(value: Any) -> Any:
-    """A value in JSON form with all its texts whole."""
+def without_lone_surrogates(value: Any) -> Any:
+    """A value in JSON form without lone surrogates in its strings and keys."""
     if isinstance(value, str):
-        return whole_text(value)
+        return replace_lone_surrogates(value)
     if isinstance(value, dict):
-        return {with_whole_text(key): with_whole_text(member) for key, member in value.items()}
-    return [with_whole_text(element) for element in value] if isinstance(value, list | tuple) else value
+        return {without_lone_surrogates(key): without_lone_surrogates(member) for key, member in value.items()}
+    return [without_lone_surrogates(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def unencodable(value: Any, name: str) -> Exception:
-    """What to raise for a value that encoders follow too deep: a defect if it refers to itself, else the wish for another type."""
+    """The exception for a value that is nested too deeply for an encoder: TypeError if it refers to itself, else NotAcceptable."""
     path: set[int] = set()
     stack: list[tuple[int, Any]] = [(id(value), iter((value,)))]
     while stack:
         for member in stack[-1][1]:
             if isinstance(member, dict | list | tuple | set | frozenset):
                 if id(member) in path:
-                    return TypeError(f"the value refers to itself, so it has no form as {name}")
+                    return TypeError(f"the value refers to itself, so it cannot be encoded as {name}")
                 path.add(id(member))
                 stack.append((id(member), iter(member.values() if isinstance(member, dict) else member)))
                 break

@@ -8,7 +8,7 @@ import yaml
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.heavy_rows import Weight
-from svc.content.values import json_form, unencodable, with_whole_text
+from svc.content.values import json_form, unencodable, without_lone_surrogates
 from svc.store.values.records import decode_json_many as decode_stored_many
 
 # libyaml's emitter is in all wheels of PyYAML; without it the same is slower.
@@ -25,7 +25,7 @@ class _Dumper(_Base):  # type: ignore[misc]
 def encode_yaml(value: Any) -> bytes:
     """Raises TypeError."""
     try:
-        return _dump(with_whole_text(json_form(value)))
+        return _dump(without_lone_surrogates(json_form(value)))
     except RecursionError:
         raise unencodable(value, "text/yaml") from None
 

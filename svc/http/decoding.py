@@ -6,7 +6,7 @@ A short body may stand for a very long one, so every coding is undone in steps o
     br              at most STEP bytes and one block of the library's buffer (256 KiB)
     zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
 
-What is decoded may be RATIO times as long as what was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
+What is decoded may be RATIO times as long as the body that was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
 of a body together count, so that a chain of them stands for no more than one does.
 
 A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
@@ -77,7 +77,7 @@ class _DecodedOutput:
         self.size += len(data)
         if self.size > self._limit:
             if self._limit < self._max_bytes:
-                raise ClientError(f"The decoded body is more than {RATIO} times as long as what was sent", 413)
+                raise ClientError(f"The decoded body is more than {RATIO} times as long as the body that was sent", 413)
             raise ClientError(f"The decoded body is longer than {self._max_bytes} bytes", 413)
         self._buffer.write(data)
 

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from svc.content.json_type import encode_json
-from svc.content.values import whole_text
+from svc.content.values import replace_lone_surrogates
 from svc.realtime.event import Event
 from svc.realtime.resume import LIVE_QUERY_ID
 
@@ -86,4 +86,4 @@ def _lines(name: str, value: Any) -> bytes:
 
 def _text(value: Any) -> str:
     """A string as it is, anything else as JSON."""
-    return whole_text(value) if isinstance(value, str) else encode_json(value).decode()
+    return replace_lone_surrogates(value) if isinstance(value, str) else encode_json(value).decode()

@@ -64,7 +64,9 @@ def raw_response(request: Request, content_type: str | None, body: bytes | Blob,
         if found is not None:
             start, end = found
             if start >= end:
-                raise ClientError(f"The range begins behind the end, at {size}", 416, headers=(("Content-Range", f"bytes */{size}"),))
+                raise ClientError(
+                    f"The range begins after the end of the content, at {size}", 416, headers=(("Content-Range", f"bytes */{size}"),)
+                )
             status = 206
             pairs.append(("Content-Range", f"bytes {start}-{end - 1}/{size}"))
     if content is not None:

@@ -1,7 +1,7 @@
 """What the fields of an HTTP/2 request mean (RFC 9113 §8.3, RFC 8441): the sibling of `request_head`, with the same result for the layers above.
 
-`:authority` becomes `host`, cookie crumbs are joined, and what HTTP/2 forbids is refused, since a peer that translates to HTTP/1.1 could be led to
-read another request than we do. Clients repeat all fields but `:path`, so what the others say is worked out once and found again by them.
+`:authority` becomes `host`, cookie crumbs are joined, and what HTTP/2 forbids is refused, since a proxy that translates to HTTP/1.1 could read
+another request than we do (request smuggling). Clients repeat all fields but `:path`, so the parsed form of the others is cached by them.
 """
 
 from __future__ import annotations
@@ -189,9 +189,9 @@ def _interpret(pairs: HeaderPairs) -> tuple[HeaderBlock, int | None, bool]:
 
 
 def check_field(name: bytes, value: bytes) -> str:
-    """The value of an ordinary field as text. Raises PeerError (RFC 9113 §8.2)."""
+    """The value of an ordinary field as a string. Raises PeerError (RFC 9113 §8.2)."""
     if _NAME.fullmatch(name) is None:
-        raise PeerError("A field name that is no lower-case token")
+        raise PeerError("Invalid field name: it must be a lower-case token")
     if name in _CONNECTION_FIELDS:
         raise PeerError(f"{name.decode('ascii')} is not allowed in HTTP/2")
     text = check_value(name, value)
@@ -202,7 +202,7 @@ def check_field(name: bytes, value: bytes) -> str:
 
 def check_value(name: bytes, value: bytes) -> str:
     if _VALUE.fullmatch(value) is None:
-        raise PeerError(f"The value of {name.decode('ascii')} has control characters, or blanks around it")
+        raise PeerError(f"The value of {name.decode('ascii')} has control characters, or white space around it")
     return value.decode("latin-1")
 
 

@@ -137,6 +137,6 @@ def unmask(payload: bytes, key: bytes) -> bytes:
         keys = (key * ((length >> 2) + 1))[:length]
         return (int.from_bytes(payload, "little") ^ int.from_bytes(keys, "little")).to_bytes(length, "little")
     data = bytearray(payload)
-    for place, byte in enumerate(key):
-        data[place::4] = data[place::4].translate(_TRANSLATIONS[byte])
+    for index, byte in enumerate(key):
+        data[index::4] = data[index::4].translate(_TRANSLATIONS[byte])
     return bytes(data)

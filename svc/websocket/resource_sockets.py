@@ -17,7 +17,7 @@ from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType
 from svc.content.registry import ContentTypes
-from svc.content.values import whole_text
+from svc.content.values import replace_lone_surrogates
 from svc.errors import NotAcceptable, NotFound, Problem
 from svc.http.event_blocks import event_json, is_event
 from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source, iter_source
@@ -68,7 +68,7 @@ class FrameEncoder:
             encoded = self._event(item)
         elif isinstance(item, dict) and item.get("contentType") is not None and isinstance(item.get("data"), str | bytes):
             data = item["data"]
-            return encode_frame(whole_text(data) if isinstance(data, str) else data)
+            return encode_frame(replace_lone_surrogates(data) if isinstance(data, str) else data)
         else:
             encoded = self.kind.encode(item)
         return self._frame_later(encoded) if inspect.isawaitable(encoded) else self._frame(encoded)

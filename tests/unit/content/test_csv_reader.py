@@ -66,10 +66,10 @@ def test_quoted_cells_are_known() -> None:
         ("a,b,a\n", "two columns are named a, in line 1"),
         ('a\n"b', "begins in line 2 has no end"),
         ('a\n"b""', "begins in line 2 has no end"),
-        ('a\n"b"c\n', "text after a quoted cell, in line 2"),
-        ('a\n"b" \n', "text after a quoted cell, in line 2"),
+        ('a\n"b"c\n', "characters after a quoted cell, in line 2"),
+        ('a\n"b" \n', "characters after a quoted cell, in line 2"),
         ('a\nb"c\n', "a quote in a cell that is not quoted, in line 2"),
-        ('a\n"b\n\n"c\n', "text after a quoted cell, in line 4"),
+        ('a\n"b\n\n"c\n', "characters after a quoted cell, in line 4"),
     ],
 )
 def test_what_is_no_csv(text: str, message: str) -> None:

@@ -140,7 +140,7 @@ REFUSED = {
     "d4 01 00": "extension type 1 is not known",
     "c7 00 42": "integer of 0 bits",
     "c7 7f 42" + "01" * 127: "integer of 1016 bits",
-    "d4 73 01": "a set that is not an array",
+    "d4 73 01": "a set must be an array",
     "d5 73 91 80": "an object cannot be",
     "d4 ff 00": "timestamp",
     "d7 ff ffffffffffffffff": "timestamp",

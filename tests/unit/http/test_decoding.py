@@ -165,7 +165,7 @@ def test_what_is_decoded_is_no_more_than_a_hundred_times_what_was_sent(name: str
         bomb = gzip.compress(bomb)  # it was stored, not compressed
         name += ", gzip"
     error = fault(name, bomb, 64 * MIB)
-    assert (error.status_code, error.message) == (413, "The decoded body is more than 100 times as long as what was sent")
+    assert (error.status_code, error.message) == (413, "The decoded body is more than 100 times as long as the body that was sent")
 
 
 @EACH
