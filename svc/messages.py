@@ -24,8 +24,8 @@ class HeaderBlock:
     """The header fields of one request head: immutable, shared by all requests that repeat it.
 
     `fields`: lower-case name -> value, repeated fields joined with `, ` (`Cookie` with `; `, RFC 9110 §5.3, RFC 6265 §5.4).
-    `memo`: for layers above to keep what they derived from these fields (negotiated types, identified user). Each layer owns its own key;
-    what depends on more than the fields (a user's rights, a configuration) must carry its own test of freshness.
+    `memo`: for values that layers above derive from these fields (negotiated types, identified user). Each layer owns its own key;
+    a value that depends on more than the fields (a user's rights, a configuration) must carry its own check of validity.
     """
 
     __slots__ = ("fields", "memo", "pairs")
@@ -60,7 +60,7 @@ class Headers:
 
     @classmethod
     def trusted(cls, pairs: HeaderPairs) -> Headers:
-        """Take over a list whose texts are known to be clean, without a copy."""
+        """Take over a list of valid names and values, without a copy or a check."""
         headers = cls.__new__(cls)
         headers._pairs = pairs
         return headers
@@ -114,11 +114,11 @@ class Headers:
 
 
 class FeedWriter(Protocol):
-    """Where a feed writes: the body of one answer on its way to the peer."""
+    """The writer of a feed: sends the body of one answer."""
 
     @property
     def pending(self) -> int:
-        """Bytes written and not yet taken by the socket or the peer's flow control. Who writes more while this is large holds it in memory."""
+        """Bytes written and not yet taken by the socket or the peer's flow control. Bytes written while this is large are held in memory."""
 
     def write(self, data: bytes) -> None:
         """Queue for the end of the turn. The bytes may be shared with other answers. Dropped after `end` and after `Feed.close`."""
@@ -138,13 +138,13 @@ class Feed:
         """All that was written is sent: `pending` is 0 again. Called only after it was not, at the end of a turn."""
 
     def sweep(self, now: float) -> None:
-        """About once a second, with `clock.monotonic()`: for what a silence asks for."""
+        """About once a second, with `clock.monotonic()`: for keep-alive messages."""
 
     def drain(self) -> None:
         """The server is stopping: call `writer.end()` soon."""
 
     def close(self) -> None:
-        """Over: the peer went away, or `end` was called and all is sent. Called once, also if `start` never was; nothing follows."""
+        """The feed is over: the peer closed, or `end` was called and all is sent. Called once, also if `start` never was; nothing follows."""
 
 
 # A streamed body is pulled when the out-buffer has room. `b""` means: nothing yet, ask again in the next turn (a long scan giving way).
@@ -152,10 +152,10 @@ BodyStream = Iterator[bytes] | AsyncIterator[bytes]
 
 
 class Response:
-    """What goes out. `data` is negotiated into bytes by the layer that knows the client's wishes, `body` goes as it is.
+    """What goes out. `data` is encoded in the content type that the client prefers, `body` is sent as it is.
 
-    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's. Inner layers give and
-    read them as `pairs`, known to be clean; handlers use `headers`, which checks what it is given. Both are the same list.
+    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's. Inner layers read and
+    write them as `pairs`, without a check; handlers use `headers`, which checks. Both are the same list.
     """
 
     __slots__ = ("_headers", "body", "data", "pairs", "status")
@@ -197,7 +197,7 @@ class Abort(Exception):
 
 
 class Transport(Protocol):
-    """What a request can ask of the exchange it belongs to."""
+    """The exchange of a request, as the request sees it: `connection.Exchange`."""
 
     def send_early_hints(self, pairs: HeaderPairs) -> None: ...
 
@@ -288,7 +288,7 @@ class Request:
         self.target = target  # as received, origin form: path, `?` and query, still percent-encoded
         self.block = block
         self.content = content  # the complete body, transfer coding removed
-        self.upload: Any = None  # what a sink made of the body, which then is not in `content`
+        self.upload: Any = None  # the result of a body sink; then `content` is empty
         self.http_version = http_version
         path, mark, query = target.partition("?")
         self.pathname = path
@@ -297,21 +297,21 @@ class Request:
         self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (http §12.1)
         self.offers = ""  # the protocol that the client asks to go on with, in lower case: "websocket"; with HTTP/2 its `:protocol`
         self.peer = ""  # address of the transport peer, without port
-        self.peer_certificate: Any = None  # of a TLS client that showed one
+        self.peer_certificate: Any = None  # tls.PeerCertificate of a TLS client, verified; None without one
         self.arrived = 0.0  # clock.monotonic() when the head was complete
         self.answered = 0.0  # ... and when its answer's head was ready
         self.exchange: Transport | None = None
         self.foreign: str | None = None  # of a page of a foreign origin: why what its browser adds does not identify it
         self.user: Caller | None = None  # set by auth.Identifier; None = anonymous
         self.sessions: RequestSessions | None = None  # None: sessions are switched off
-        self.refresh_token: str | None = None  # a valid one that came as `Bearer`, which makes nobody a user
+        self.refresh_token: str | None = None  # a valid one sent as `Bearer`; it does not identify a user
         self.transaction: AppliedWrites | None = None  # applied by the handler: the answer waits for the turn's commit
         self.precondition: WritePrecondition | None = None  # of the next write to the addressed record (`If-Match` and the like)
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
-        self.restore: Any = None  # content.unchanged.Restore: keeps what the decoded body says just as the stored record is shown
+        self.restore: Any = None  # content.unchanged.Restore: restores stored values that the decoded body repeats in their encoded form
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
         self._session: Any = None
@@ -335,7 +335,7 @@ class Request:
 
     @property
     def response_headers(self) -> Headers:
-        """Fields to add to the answer, whoever makes it."""
+        """Fields to add to the answer, also to an error."""
         if self.added_headers is None:
             self.added_headers = Headers()
         return self.added_headers
@@ -431,19 +431,19 @@ class Tunnel(Protocol):
 
     @property
     def pending(self) -> int:
-        """Bytes written and not yet taken by the socket or the peer's flow control. Who writes more while this is large holds it in memory."""
+        """Bytes written and not yet taken by the socket or the peer's flow control. Bytes written while this is large are held in memory."""
 
     def write(self, data: bytes) -> None:
         """Queue for the end of the turn. The bytes may be shared with other tunnels. Dropped after `close`, `abort` or `on_closed`."""
 
     def close(self) -> None:
-        """Nothing more will be written: end our half once all is sent, and the whole when the peer has ended his, or shortly after."""
+        """Nothing more will be written: end our half once all is sent, and the whole when the peer has ended its half, or shortly after."""
 
     def abort(self) -> None:
-        """End it now; what is not sent is lost."""
+        """End it now; unsent bytes are discarded."""
 
     def pause_reading(self) -> None:
-        """No `on_data` until `resume_reading`: the peer is held back."""
+        """No `on_data` until `resume_reading`: the socket is not read."""
 
     def resume_reading(self) -> None: ...
 
@@ -457,19 +457,19 @@ class Receiver(Protocol):
     def on_data(self, data: bytes) -> None: ...
 
     def on_eof(self) -> None:
-        """The peer will send nothing more; he may still read."""
+        """The peer will send nothing more; it may still read."""
 
     def on_sent(self) -> None:
         """All that was written is sent: `pending` is 0 again. Called only after it was not, at the end of a turn."""
 
     def on_closed(self) -> None:
-        """The tunnel is gone, for whatever reason, `abort` included. Called once, also if `start` never was; nothing follows."""
+        """The tunnel is closed, for any reason, `abort` included. Called once, also if `start` never was; nothing follows."""
 
     def sweep(self, now: float) -> None:
         """About once a second, with `clock.monotonic()`: for deadlines."""
 
     def drain(self) -> None:
-        """The server is stopping: come to an end soon."""
+        """The server is stopping: close the tunnel soon."""
 
 
 class Upgrade(Response):

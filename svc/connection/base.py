@@ -1,9 +1,9 @@
-"""What all connections have in common: a socket, an out-buffer, a deadline (design §1-§3).
+"""SocketConnection, the base of all connections: a socket, an output buffer, a deadline (design §1-§3).
 
-Output is collected during a turn and sent once at its end (`flush`). What the socket does not take waits until it is writable. A connection is never
+Output is collected during a turn and sent once at its end (`flush`). Bytes that the socket does not take wait until it is writable. A connection is never
 torn down inside its own call: `close_soon` marks it and the end of the turn closes it.
 
-The socket is a non-blocking one, or stands for one (`tls.TlsSocket`): `recv`, `send`, `shutdown`, `close`, `fileno`.
+The socket is a non-blocking one, or has its interface (`tls.TlsSocket`): `recv`, `send`, `shutdown`, `close`, `fileno`.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ class SocketConnection:
         """Move the protocol's output to `_out`."""
 
     def _on_all_sent(self, now: float) -> None:
-        """`_out` went to the socket as a whole."""
+        """The socket took all of `_out`."""
 
     def _on_unsent(self) -> None:
         """The socket did not take all of `_out`."""
 
     def _on_flushed(self) -> None:
-        """The end of a turn in which a flush was asked for, with nothing left unsent."""
+        """At the end of a flush that left nothing unsent."""
 
     def _on_room(self) -> None:
-        """The socket has become writable and has taken some of what waited."""
+        """The socket has become writable and has taken some of the output."""
 
     def _on_close(self) -> None:
-        """The connection is over; the socket is still open. Whoever waits for something of it is told."""
+        """The connection is ending; the socket is still open. Subclasses notify what waits for it."""
 
     def on_deadline(self) -> None:
         raise NotImplementedError
@@ -169,7 +169,7 @@ class SocketConnection:
         self.touch()
 
     def defect(self, error: Exception) -> None:
-        """An exception nobody expected: it costs this connection, not the loop."""
+        """An unexpected exception: log it and close this connection."""
         self._shared.log_error(f"connection from {self.peer}", error)
         self.close_now()
 
@@ -178,11 +178,11 @@ class SocketConnection:
             return
         self.closed = True
         self._on_close()
-        self._let_go()
+        self._detach()
         self.sock.close()
 
-    def _let_go(self) -> None:
-        """Forget the socket without closing it."""
+    def _detach(self) -> None:
+        """Unregister from the loop and from `shared` without closing the socket."""
         self._stop_reading()
         if self._writing:
             self._writing = False
@@ -198,6 +198,6 @@ class SocketConnection:
         successor.peer_certificate = self.peer_certificate
         successor._ended = self._ended
         self.closed = True
-        self._let_go()
+        self._detach()
         successor.open()
         successor.touch()

@@ -1,10 +1,10 @@
-"""Bodies of answers that do not exist as bytes when the answer begins, on their way out.
+"""Streamed response bodies: pulled from an iterator, awaited, or pushed by a `Feed`.
 
     PulledBody    an iterator: asked for a chunk when the connection has room, within the turn's share of time
     AwaitedBody   an asynchronous iterator: the same in a task
     PushedBody    a `Feed`, which writes when something happens
 
-A slow reader holds back the scan that feeds it: nothing is asked for while more than HIGH_WATER bytes are unsent.
+Back pressure: nothing is pulled while more than HIGH_WATER bytes are unsent.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ StreamedBody = PulledBody | AwaitedBody | PushedBody
 
 
 def streamed_body(shared: SharedState, exchange: Exchange, body: Any) -> StreamedBody:
-    """What sends a response's body that is no bytes. A body that is not to be sent is closed here (HEAD)."""
+    """The sender of a response's body that is not bytes. A body that is not sent is closed here (HEAD)."""
     if exchange.request.method == "HEAD":
         close_body(body)
         body = iter(())

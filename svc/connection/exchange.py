@@ -24,16 +24,16 @@ class BodySink(Protocol):
 
     on_change: Callable[
         [BaseException | None], None
-    ]  # set by the connection: there is room again, or (with an exception) no more is wanted
+    ]  # set by the connection: there is room again, or (with an exception) the sink has failed
 
     def write(self, data: bytes) -> bool:
-        """Take a piece. False: no more, please, until `on_change`."""
+        """Take a piece. False: the sink is full until `on_change`."""
 
     def finish(self, done: Callable[[Any, BaseException | None], None]) -> None:
-        """The body is complete: `done` gets what became of it, or what went wrong; now or later."""
+        """The body is complete: `done` gets the result, or the exception; now or later."""
 
     def discard(self) -> None:
-        """Nobody wants it any more. Nothing is called after this."""
+        """The body is not needed any more. Nothing is called after this."""
 
 
 Decision = Response | BodySink | None
@@ -83,13 +83,13 @@ class Carrier(Protocol):
         """The request is complete."""
 
     def on_body_end(self, exchange: Exchange) -> None:
-        """The body is here; who takes it may still be at work."""
+        """The body has arrived; its sink may not be done yet."""
 
     def on_body_progress(self, exchange: Exchange) -> None:
         """A sink has been given a piece."""
 
     def pause_body(self, exchange: Exchange) -> None:
-        """Hold the peer back."""
+        """Stop reading the body."""
 
     def resume_body(self, exchange: Exchange) -> None: ...
 
@@ -106,11 +106,11 @@ class Carrier(Protocol):
         """Ask for a flush at the end of this turn."""
 
     def defect(self, error: Exception) -> None:
-        """An exception nobody expected: it costs this connection, not the loop."""
+        """An unexpected exception: log it and close this connection."""
 
 
 class Exchange:
-    """One request and its answer, on one connection. The handle by which a later answer finds its way back."""
+    """One request and its answer, on one connection. Used to send an answer later."""
 
     __slots__ = ("abandoned", "body_bytes", "connection", "request", "status", "stream_id", "task")
 
@@ -137,7 +137,7 @@ class Exchange:
             self.connection.send_informational(self, 103, pairs)
 
     def abandon(self, now: float) -> None:
-        """The peer went away: stop what is at work for it, and tell the application. What is left of a streamed body is the connection's to end."""
+        """The peer went away: cancel its task, and notify the application. The connection closes a streamed body."""
         self.abandoned = True
         if self.task is not None:
             # Not at once: of a task that has not begun nothing would ever run, nor what it was given to await.

@@ -50,7 +50,7 @@ class ConnectionState(IntEnum):
 
 
 class Http1Connection(SocketConnection):
-    """See the module's text. The `Carrier` of one exchange at a time."""
+    """An HTTP/1.1 connection: the `Carrier` of one exchange at a time."""
 
     __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
 
@@ -245,7 +245,7 @@ class Http1Connection(SocketConnection):
         self.touch()
 
     def _refuse_body(self) -> None:
-        """An answer has been given: nobody waits for what is still to come of the request's body."""
+        """The request is answered: the rest of its body is not needed."""
         if self._intake is not None:
             self._unread = self._unread or self._intake.is_coming
             self._drop_intake()
@@ -408,7 +408,7 @@ class Http1Connection(SocketConnection):
     def drain(self) -> None:
         self.protocol.drain()
         if self._waits_for_request and self._reading:
-            self.on_readable()  # what came in this very moment is still answered
+            self.on_readable()  # requests that have just arrived are still answered
         if self._waits_for_request:
             self.close_soon()
         elif self.state is ConnectionState.SENDING:

@@ -9,8 +9,8 @@ Each request is a `Http2Exchange`, with a deadline of its own. Of the connection
     the answer to the PING that announces a stop  DRAIN_SECONDS, then without it
     the peer's FIN, after it broke the protocol   LINGER_SECONDS, discarding, else closed
 
-Output that the socket does not take soon holds the peer back: nothing is read while more than UNSENT_MAX waits, for what is read makes more of it.
-Answers that the peer's windows hold back hold its requests back: beyond ANSWERS_MAX those that come wait until there is room, or their time is up.
+Nothing is read while more than UNSENT_MAX bytes of output wait for the socket, since requests make more output. While more than ANSWERS_MAX bytes of
+answers wait for the peer's windows, further requests wait until there is room, or until their deadline.
 """
 
 from __future__ import annotations
@@ -46,11 +46,25 @@ LINGER_SECONDS = 2.0  # for a peer to take note of a GOAWAY that came while it w
 
 
 class Http2Connection(SocketConnection):
-    """See the module's text."""
+    """An HTTP/2 connection and its exchanges, one for each open stream."""
 
     __slots__ = (
-        "_drain_deadline", "_exchanges", "_forgiven", "_head_deadline", "_idle_deadline", "_is_lingering", "_losing", "_stall_deadline",
-        "_timeout", "_unread", "_unsent", "_waiting", "_watched", "date", "protocol", "shared",
+        "_drain_deadline",
+        "_exchanges",
+        "_head_deadline",
+        "_idle_deadline",
+        "_is_lingering",
+        "_losing",
+        "_stall_deadline",
+        "_ticked",
+        "_timeout",
+        "_unread",
+        "_unsent",
+        "_waiting",
+        "_watched",
+        "date",
+        "protocol",
+        "shared",
     )  # fmt: skip
 
     def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str) -> None:
@@ -69,7 +83,7 @@ class Http2Connection(SocketConnection):
         self._idle_deadline = self.deadline
         self._stall_deadline = inf
         self._drain_deadline = inf
-        self._forgiven = now  # the time the protocol knows of
+        self._ticked = now  # time of the last `protocol.tick`
         self._unread = False  # the connection ends while the peer may still be sending
         self._is_lingering = False
 
@@ -110,9 +124,9 @@ class Http2Connection(SocketConnection):
     def _receive(self, data: bytes) -> None:
         shared, protocol = self._shared, self.protocol
         now = shared.now()
-        if now - self._forgiven >= 1.0:
-            seconds = int(now - self._forgiven)
-            self._forgiven += seconds
+        if now - self._ticked >= 1.0:
+            seconds = int(now - self._ticked)
+            self._ticked += seconds
             protocol.tick(seconds)
         self._on_events(protocol.receive_data(data))
         if not protocol.reading_head:
@@ -216,7 +230,7 @@ class Http2Connection(SocketConnection):
     # --- the end of one exchange ---------------------------------------------------------------------------------------------------
 
     def fail(self, exchange: Http2Exchange, error: PeerError) -> None:
-        """What the peer did, or did not do in time, is the end of this request: answer while that is possible."""
+        """End a request because of an error or a timeout of the peer; answer it if that is still possible."""
         stream_id, request = exchange.stream_id, exchange.request
         self.lose(exchange)
         self._refuse(stream_id, error, request)
@@ -228,7 +242,7 @@ class Http2Connection(SocketConnection):
         self.touch()
 
     def lose(self, exchange: Http2Exchange) -> None:
-        """The stream is over, or its answer is nobody's any more."""
+        """Drop an exchange: its stream is over, or its answer is not needed any more."""
         stream_id = exchange.stream_id
         if self._exchanges.get(stream_id) is exchange:
             del self._exchanges[stream_id]
@@ -252,7 +266,7 @@ class Http2Connection(SocketConnection):
     # --- for exchanges -------------------------------------------------------------------------------------------------------------
 
     def watch(self, exchange: Http2Exchange) -> None:
-        """Tell it when there is room."""
+        """Call `on_flushed` or `on_room` of this exchange when there is room."""
         self._watched[exchange.stream_id] = exchange
 
     def request_deadline(self) -> float:
@@ -390,12 +404,12 @@ class Http2Connection(SocketConnection):
         return not self._exchanges and not self._out
 
     def drain(self) -> None:
-        """The peer is told first, so that it sends its next requests elsewhere; those on their way are answered.
+        """Announce the stop first (GOAWAY), so that the peer sends its next requests elsewhere; those already sent are answered.
 
         Answers that are complete go before, and nothing but one GOAWAY follows them: some clients (httpx 0.28) make nothing of what comes after.
         """
         if self._reading and self.protocol.idle:
-            self.on_readable()  # what came in this very moment is still answered
+            self.on_readable()  # requests that have just arrived are still answered
         if self.closed:
             return
         self._collect()

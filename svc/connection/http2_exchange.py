@@ -1,4 +1,4 @@
-"""One request on a stream of HTTP/2, and its answer: the `Carrier` of itself, so that what goes wrong costs the stream, not the connection.
+"""One request on a stream of HTTP/2, and its answer: the `Carrier` of itself, so that an error ends the stream, not the connection.
 
 waits for                      deadline
 the rest of its body           timeout, else 408; a sink that takes it renews it with each piece, one that is full in time answers 503
@@ -38,7 +38,7 @@ class StreamCarrier(TunnelCarrier, Protocol):
 
 
 class Http2Exchange(Exchange):
-    """See the module's text."""
+    """One request and its answer; also the `Carrier` that its body and answer use."""
 
     __slots__ = ("_http2", "_sent_before", "deadline", "intake", "sending", "tunnel")
 
@@ -211,7 +211,7 @@ class Http2Exchange(Exchange):
         elif intake is not None and intake.is_coming and not (intake.has_sink and http2.protocol.is_paused(self.stream_id)):
             http2.fail(self, PeerError("The request's body did not arrive in time", 408))
         else:
-            # With a sink that is full, not the peer is slow, but what takes its body.
+            # With a full sink, the sink is slow, not the peer.
             stores = intake is not None and intake.is_coming
             what = "The body could not be stored in time" if stores else "The request was not answered in time"
             error: Problem = ServerError(what, 503, "TIMEOUT")
@@ -222,7 +222,7 @@ class Http2Exchange(Exchange):
             self.answer(self, response)
 
     def defect(self, error: Exception) -> None:
-        """An exception nobody expected: it costs this stream."""
+        """An unexpected exception: log it and end this stream."""
         http2 = self._http2
         http2.shared.log_error(f"connection from {http2.peer}", error)
         http2.protocol.reset(self.stream_id, INTERNAL_ERROR)

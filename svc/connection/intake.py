@@ -149,7 +149,7 @@ class BodyIntake:
             connection.defect(defect)
 
     def drop_sink(self) -> None:
-        """Nobody waits for the sink any more."""
+        """Discard the sink."""
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.discard()

@@ -1,8 +1,8 @@
-"""A listening socket, of a port or of a path: accepts in batches, and leaves the last descriptors of the process to those that need them more.
+"""A listening socket, of a port or of a path: accepts in batches, and reserves the last descriptors of the process.
 
 A new descriptor is always the lowest that is free, so the number of an accepted socket says how many the process has open at least. When that comes
-to what is reserved, the listener accepts nothing more until there is room again; who wants to connect waits in the backlog. Connections of the
-application's ports leave more than those of the operations port, and these more than the Unix socket's: whatever is done to the application, it can
+to what is reserved, the listener accepts nothing more until there is room again; new clients wait in the backlog. Connections of the
+application's ports leave more than those of the operations port, and these more than the Unix socket's: even when the application is overloaded, it can
 still be administered, and there are descriptors for files.
 """
 
@@ -21,7 +21,7 @@ from svc.messages import UNIX_PEER
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
 BACKLOG = 1024
-BACK_OFF = 0.25  # seconds until a listener looks whether the process has descriptors and memory again
+BACK_OFF = 0.25  # seconds until a listener tries again whether the process has descriptors and memory
 WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together
 
 RESERVED_BY_APPLICATION = 96  # descriptors that connections of a kind leave to others
@@ -78,7 +78,7 @@ def peer_address(address: object) -> str:
 
 
 class Acceptor(Protocol):
-    """Where accepted sockets go: `Connections`, or what stands before them on a TLS port."""
+    """Where accepted sockets go: `Connections`, or `TlsAcceptor` on a TLS port."""
 
     @property
     def open(self) -> Collection[object]: ...
@@ -104,7 +104,7 @@ def free_descriptor(sock: socket.socket) -> int:
 class Listener:
     """Feeds accepted sockets of one port or path to `connections`.
 
-    `routed(at_once)` is told of each: True if it was taken in the first turn it was seen in, False if an earlier batch left it waiting.
+    `routed(at_once)` is called for each: True if it was taken in the first turn it was seen in, False if an earlier batch left it waiting.
     """
 
     _warned_at = float("-inf")  # of all listeners

@@ -1,19 +1,19 @@
-"""TLS on a non-blocking socket: `TlsSocket` stands for the socket that it encrypts (contract: http §14).
+"""TLS on a non-blocking socket: `TlsSocket` has the interface of the socket that it encrypts (contract: http §14).
 
     socket.recv -> _incoming -> SSLObject -> what recv returns
     what send gets -> SSLObject -> _outgoing -> _held -> socket.send
 
 What a connection may rely on, as with a socket:
 
-1. `recv` leaves nothing inside that could be decrypted: nobody is woken for it. (OpenSSL reads ahead no further than the record it works on, so
+1. `recv` leaves nothing inside that could be decrypted, since no poll would report it. (OpenSSL reads ahead no further than the record it works on, so
    nothing is left exactly when `_incoming` is empty.) It may therefore return a record, 16 KiB, more than it was asked for.
 2. `send` reports bytes as sent when the ciphertext of all of them is with the socket. A piece whose ciphertext was taken in part is reported as not
    sent at all: the caller offers the same bytes again, as for a socket that was full, and only the rest of the ciphertext goes out. At most PIECE bytes
    are encrypted ahead of the socket, so what is held for a slow peer is bounded.
-3. Every fault is an OSError, as `ssl.SSLError` is one; after it the connection is of no more use.
+3. Every fault is an OSError, as `ssl.SSLError` is one; after it the connection cannot be used.
 
-Ciphertext that nobody asked for (alerts, answers to KeyUpdate) goes out with the next `recv` or `send`. A peer who makes us write that and does not
-read it is cut off beyond MAX_UNASKED. Renegotiation is switched off in the context (`svc.tls.contexts`).
+Ciphertext of TLS itself (alerts, answers to KeyUpdate) goes out with the next `recv` or `send`. A peer that causes it and does not read it is
+disconnected beyond MAX_UNASKED. Renegotiation is switched off in the context (`svc.tls.contexts`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             return False
         finally:
-            self.flush()  # also the alert that tells why it failed
+            self.flush()  # also the alert with the reason
         return True
 
     def flush(self) -> bool:
@@ -182,7 +182,7 @@ class TlsSocket:
         return sent
 
     def shutdown(self, how: int) -> None:
-        """As of a socket. The peer is told with close_notify that what it has is complete."""
+        """Close the socket, after close_notify, which tells the peer that the data is complete."""
         self._say_goodbye()
         self.raw.shutdown(how)
 

@@ -1,12 +1,12 @@
-"""A connection of a TLS port until both sides agree; then it is one of HTTP (contract: http §14, analytics §3).
+"""A connection of a TLS port during the TLS handshake; afterwards it is one of HTTP (contract: http §14, analytics §3).
 
 A step of a handshake is up to some milliseconds of arithmetic, so steps are not taken when their bytes come: `on_readable` only puts the connection
-into a queue, and the end of each turn takes as many steps as fit into HANDSHAKE_SLICE (`run`). A thousand clients that come at once wait for each
-other, not the requests of those who are there already. Those who wait are not polled meanwhile.
+into a queue, and the end of each turn takes as many steps as fit into HANDSHAKE_SLICE (`run`). A thousand new clients wait for each
+other and do not delay the requests of connected clients. Queued handshakes are not polled meanwhile.
 
-    bytes that are no TLS      answered with 400 if they look like HTTP, else closed without a word
+    bytes that are not TLS     answered with 400 if they look like HTTP, else closed silently
     nothing, or not enough     closed after HANDSHAKE_SECONDS
-    a certificate to look up   waits for what becomes of that
+    a certificate to check     waits for the revocation check
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n"
     b"This port speaks HTTPS: use https:// in the address\n"
 )
-"""What a client gets that speaks plain HTTP."""
+"""The answer to a client that speaks plain HTTP."""
 
 
 class HandshakeLog(Protocol):
@@ -62,7 +62,7 @@ class RevocationCheck(Protocol):
         """Seconds that a check may take."""
 
     def check(self, certificate: Any, done: Callable[[], None]) -> bool:
-        """True: the certificate knows it; False: that takes a while, then `done` is called."""
+        """True: the result is known, in the certificate; False: `done` is called when it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Recorded(Protocol):
 
 
 class TlsAcceptor:
-    """Stands for `Connections` where a listener hands over what it accepts."""
+    """Used by a listener in place of `Connections`: begins a TLS handshake on each accepted socket."""
 
     def __init__(self, connections: SharedState, port: TlsPort) -> None:
         self._connections = connections
@@ -97,7 +97,7 @@ class TlsAcceptor:
 
 
 class TlsHandshake(SocketConnection):
-    """See the module's text."""
+    """A connection while its TLS handshake is in progress; Http1Connection or Http2Connection replaces it."""
 
     __slots__ = ("_accepted", "_is_done", "_is_queued", "_port", "_tls")
 
@@ -120,7 +120,7 @@ class TlsHandshake(SocketConnection):
             self._shared.handshakes.append(self)
 
     def wait(self) -> bool:
-        """Its turn has not come: what it has to read stays where it is. False if it was waiting before."""
+        """Stop polling the socket until the next `step`. False if that had been done before."""
         was_reading = self._reading
         self._stop_reading()
         return was_reading
@@ -173,7 +173,7 @@ class TlsHandshake(SocketConnection):
         self._finish()
 
     def _finish(self) -> None:
-        """Both sides agree. A certificate may have to be looked into before the first request is."""
+        """The handshake is complete. A client certificate may have to be checked for revocation before the first request."""
         port, session = self._port, self._tls.session
         port.record((self._shared.now() - self._accepted) * 1000.0, "tls-handshake")
         port.record(bool(session.session_reused), "tls-reused")
@@ -246,7 +246,7 @@ class TlsHandshake(SocketConnection):
 
 
 def run(shared: SharedState) -> None:
-    """Take steps of those that wait, in their order, for HANDSHAKE_SLICE."""
+    """Step the queued handshakes in order, for HANDSHAKE_SLICE."""
     queue: deque[PendingHandshake] = shared.handshakes
     now = shared.now
     deadline = now() + HANDSHAKE_SLICE

@@ -138,7 +138,7 @@ class TunnelConnection(SocketConnection):
         self.close_now()
 
     def drain(self) -> None:
-        """The receiver is told by `Connections`."""
+        """`Connections` notifies the receiver."""
 
     def _on_close(self) -> None:
         self._shared.lasting.discard(self._receiver)

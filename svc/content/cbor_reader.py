@@ -78,7 +78,7 @@ def decode_cbor_slices(body: bytes) -> Slices:
         if not isinstance(error, (*_FAULTS, _Refused)) and not _is_panic(error):
             raise
         if len(body) <= EXACT:
-            return decode_cbor(body)  # which names the offset
+            return decode_cbor(body)  # which reports the offset
         what = _sentence(error) if isinstance(error, _FAULTS) else str(error) if isinstance(error, _Refused) else "it cannot be decoded"
         raise BadBody(f"Invalid CBOR: {what} before byte {reading.offset}") from None
 

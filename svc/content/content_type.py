@@ -78,7 +78,7 @@ class RowWriter(Protocol):
         """`rows` of one row that holds very many related records, in pieces (`heavy_rows`); None: this format writes it as a whole."""
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
-        """The element that stands for a failure (http §8); None: this format has no place for it, so the connection is aborted."""
+        """The element that reports a failure (http §8); None: this format cannot contain one, so the connection is aborted."""
 
     def end(self) -> bytes: ...
 
@@ -131,7 +131,7 @@ class ContentType:
         """The value of a request body. `parameters`: those of its Content-Type, by lower-case name.
 
         `attributes`: the declared ones of the table that is written, which say what texts stand for (CSV cells, form fields: http §7.3, §6.4).
-        Raises BadBody (400), naming the place.
+        Raises BadBody (400), with the position.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 r"""CSV -> rows, rows -> records (contract: http §7.3; RFC 4180).
 
 Rows end with CRLF, LF or CR; empty lines are skipped; cells are separated by commas, and a quoted cell may hold anything, its quotes doubled.
-The csv module is not used: it does not tell quoted cells from others, and an empty cell is no property while "" is an empty text.
+The csv module is not used: it does not distinguish quoted cells from others: an empty cell is an absent property, "" is an empty string.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from svc.store.schema import Attribute
 from svc.store.values.conversion import autoconvert, printable
 
 QUOTE: Final = '"'
-SLICE_CELLS = 2000  # read between two turns of others
+SLICE_CELLS = 2000  # read in one step
 
 WINDOW = 1 << 15  # characters whose lines are found at one time
 MAX_COLUMNS = 10_000

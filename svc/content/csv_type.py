@@ -1,11 +1,11 @@
 """`text/csv` (contract: http §7.2, §7.3; RFC 4180).
 
-    text, dates, bytes (base64), lists and objects (JSON)   quoted; a blob is its text or its description, as in JSON
+    strings, dates, bytes (base64), lists and objects (JSON)   quoted; a blob is its content as a string or its description, as in JSON
     numbers, booleans                                       bare
     null, absent, NaN                                       empty
 
-Cells that a spreadsheet would take for a formula go out as they are: what is read back must be what was written, so it is for whoever opens
-the file in a spreadsheet to import it as text.
+Cells that a spreadsheet would take for a formula go out as they are: what is read back must be what was written, so a
+spreadsheet must import them as text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from svc.store.blobs import Blob
 from svc.store.schema import Attribute
 from svc.store.values import records
 
-VALUE_COLUMN = "value"  # of values that are no objects, when nobody named it
+VALUE_COLUMN = "value"  # the column of values that are not objects, by default
 
 
 class CsvType(ContentType):
@@ -81,7 +81,7 @@ class CsvRowWriter:
         return _encoded(header, lines)
 
     def values(self, batch: list[Any]) -> bytes:
-        """Of rows whose columns nobody named, those of the first batch are all that there are."""
+        """Without declared columns, the columns are those of the first batch of rows."""
         rows = [_known(row) for row in batch]
         if not self._begun and not self._columns:
             self._columns = tuple(dict.fromkeys([name for row in rows if isinstance(row, dict) for name in row]))

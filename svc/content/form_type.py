@@ -23,7 +23,7 @@ from svc.store.values.records import decode_json_many as decode_stored_many
 SLICE_FIELDS = 1000  # read between two turns of others
 MAX_FIELD = 1 << 16  # bytes of a field, beyond which its escapes are counted
 MAX_ESCAPES = 200_000  # percent-encoded bytes of one field: they are decoded at one time, 10 ms
-VALUE_NAME = "value"  # of values that are no objects
+VALUE_NAME = "value"  # the field of values that are not objects
 
 _IS_JSON = "The form is JSON, or its only field has a name that begins so: send it with Content-Type: application/json"
 _bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})").search

@@ -1,4 +1,4 @@
-"""Content types that applications bring: a handler is an object or a mapping with some of these parts (contract: applications §15).
+"""Content types of applications: a handler is an object or a mapping with some of these parts (contract: applications §15).
 
     serialize(data)             -> bytes or str
     serialize_stream(data)      -> async iterator (or iterator) of bytes or str, for iterables
@@ -32,7 +32,7 @@ class HandlerType(ContentType):
     streams: bool  # whether there is an `encode_stream`
 
     def __init__(self, name: str, handler: Any) -> None:
-        """Raises ValueError for a handler with nothing in it, or with a `q` that is no quality."""
+        """Raises ValueError for a handler with nothing in it, or with an invalid `q`."""
         self.name = name
         self.handler = handler
         self._serialize = _part(handler, "serialize")

@@ -1,7 +1,7 @@
-"""Keys and elements of sets that come from a body: what may be one, and how many (contract: http §7.2).
+"""Keys and elements of sets that come from a body: allowed types, and how many (contract: http §7.2).
 
-Hashes of numbers are no secret, so a sender can choose numbers that all fall on one place of a hash table: n of them take n² steps. Text
-and bytes have salted hashes and may come in any number. Numbers are so many that the worst choice costs a few milliseconds for the kilobytes
+Hash flooding: hashes of numbers are not salted, so a sender can choose numbers that all collide in a hash table: n of them take n² steps. Strings
+and bytes have salted hashes and are not limited. Numbers are so many that the worst choice costs a few milliseconds for the kilobytes
 sent; lists and integers beyond 64 bits, of which whole hashes can be made equal, are far fewer.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 MAX_NUMBERS = 10_000
 MAX_COMPOUND = 256
-MAX_WITHOUT_CHECK = 256  # keys: fewer cannot do harm
+MAX_WITHOUT_CHECK = 256  # keys: fewer are harmless
 
 _SALTED = frozenset((str, bytes))
 _SIMPLE = frozenset((int, float, bool, type(None), datetime))

@@ -1,14 +1,14 @@
-"""A large JSON array, decoded in pieces, so that others can be served in between.
+"""A large JSON array, decoded in pieces, so that other requests can be served in between.
 
 The decoder takes whole documents only, and 40 MB take it half a second. So the body is cut at a comma between two elements, and each piece is
-decoded as an array of its own. A comma that stands in a text or inside an element is no place to cut, but need not be told apart beforehand:
-what stands before it then is no array of whole elements, so that the decoder refuses it, and another place is tried. Conversely, if
-`[` + piece + `]` is an array, then the piece is a sequence of whole elements: the one `]` closes the one array that is open. So the pieces
-together are what the body is, and a fault before the end of a piece is a fault of the body.
+decoded as an array of its own. A comma inside a string or inside an element is the wrong offset to cut at, but need not be recognised
+beforehand: the piece before it is then not an array of whole elements, so that the decoder refuses it, and another offset is tried. Conversely, if
+`[` + piece + `]` is an array, then the piece is a sequence of whole elements: the one `]` closes the one array that is open. So the pieces together are
+the elements of the body, and an error before the end of a piece is an error of the body.
 
-Where to cut is guessed by how the first element begins: `{"id":` behind `},` begins another one, unless objects inside look like those outside.
+The offset is guessed from the beginning of the first element: `{"id":` after `},` begins another one, unless nested objects begin like it.
 
-What cannot be cut so, objects with large members or elements of more than MAX_PIECE bytes, is left to `json_split`, which is slower.
+Other bodies, objects with large members or elements of more than MAX_PIECE bytes, are left to `json_split`, which is slower.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from svc.content.json_split import MAX_VALUES, decode_split, skip_space
 from svc.errors import BadBody
 
 PIECE = 1 << 16  # bytes, decoded in about a millisecond
-MAX_PIECE = 1 << 17  # without a place to cut within this many, the rest is split
+MAX_PIECE = 1 << 17  # bytes searched for an offset to cut at; else `json_split` takes the rest
 HEAD = 1 << 16  # bytes of an object within which its long array begins
-SEARCHED = 1 << 20  # bytes looked through at a time for another member of the same name
+SEARCHED = 1 << 20  # bytes searched at a time for another member of the same name
 _TRIES = 4
 _MAX_SIGNATURE = 200
 _MAX_SPACE = 1000  # between two elements
@@ -39,7 +39,7 @@ _not_space = re.compile(rb"[^ \t\r\n]").search
 def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
     """`decode(body)`, with a step for each piece; a generator that returns the value. Raises the same BadBody.
 
-    `decode`: `json_type.decode_json`, whose messages tell the place of a fault.
+    `decode`: `json_type.decode_json`, whose messages contain the byte offset of an error.
     """
     begin = yield from skip_space(body)
     if body[begin : begin + 1] != b"[":
@@ -79,7 +79,7 @@ def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], 
         raise error if len(body) > MAX_PIECE else _fault_of(body, decode) from None
     if not values:
         return (yield from decode_split(body, decode))
-    mark = token_hex(8)  # tells this array from another one of the same name, however that is spelt
+    mark = token_hex(8)  # identifies this array among others of the same name, however it is escaped
     before = position - len(prefix) - len(mark) - 3
     try:
         whole = yield from _whole(b"".join((prefix, b'"', mark.encode(), b'",', body[position:])), decode)
@@ -137,7 +137,7 @@ def _fault_of(body: bytes, decode: Callable[[bytes], Any]) -> BadBody:
 def _take_piece(
     body: bytes, begin: int, size: int, signature: bytes, values: list[Any], decode: Callable[[bytes], Any]
 ) -> Generator[None, None, int]:
-    """Append the elements of one piece to `values`; the place of the comma behind it, -1 if no place to cut was found."""
+    """Append the elements of one piece to `values`; the offset of the comma after it, -1 if no offset to cut at was found."""
     for cut in _cuts(body, begin, begin + size, signature):
         found = _decode_piece(body, begin, cut, values, decode)
         if found:
@@ -155,7 +155,7 @@ def _is_object(body: bytes, decode: Callable[[bytes], Any]) -> bool:
 
 
 def _decode_piece(body: bytes, begin: int, end: int, before: list[Any], decode: Callable[[bytes], Any]) -> list[Any]:
-    """The elements between, none if the end is no place to cut. `before`: the elements before them."""
+    """The elements between; an empty list if `end` is the wrong offset to cut at. `before`: the elements before them."""
     piece = b"".join((_head(before), body[begin:end], b"]"))
     try:
         found: list[Any] = decode(piece)
@@ -175,19 +175,19 @@ def _head(before: list[Any]) -> bytes:
 
 
 def _moved(error: BadBody, begin: int, before: list[Any]) -> BadBody:
-    """The fault of a piece, decoded behind its `_head`, told by its place in the whole body."""
+    """The error of a piece, decoded after its `_head`, with the offset in the whole body."""
     return _shifted(error, begin - len(_head(before)), max(len(before) - 1, 0))
 
 
 def _shifted(error: BadBody, offset: int, elements: int) -> BadBody:
-    """The same fault, told by its place in a body with so many bytes and elements more before it."""
+    """The error with `offset` bytes and `elements` elements added to its position."""
     message = _POSITION.sub(lambda match: f"(byte {int(match[1]) + offset})", error.message)
     message = re.sub(r"at byte (\d+)$", lambda match: f"at byte {int(match[1]) + offset}", message)
     return BadBody(_INDEX.sub(lambda match: f"`$[{int(match[1]) + elements}]", message))
 
 
 def _signature(body: bytes, position: int) -> bytes:
-    """How elements begin that look like the first: up to the colon behind their first name; b"" if that is no object."""
+    """How elements begin that look like the first: up to the colon behind their first name; b"" if that is not an object."""
     found = _not_space(body, position, position + _MAX_SIGNATURE)
     if found is None or found[0] != b"{":
         return b""
@@ -216,7 +216,7 @@ def _cuts(body: bytes, begin: int, end: int, signature: bytes) -> Iterator[int]:
 
 
 def _skip_space_back(body: bytes, position: int) -> int:
-    """The position of the last byte up to `position` that is no white space; of much white space, one within it."""
+    """The position of the last byte up to `position` that is not white space; of much white space, one within it."""
     least = max(position - _MAX_SPACE, 0)
     while position > least and body[position] in _SPACE:
         position -= 1

@@ -211,7 +211,7 @@ def decode_split(body: bytes, decode: Callable[[bytes], Any]) -> Generator[None,
 
 
 def skip_space(body: bytes, position: int = 0) -> Generator[None, None, int]:
-    """The position of the first byte at or behind `position` that is no white space, a step for each MAX_SPACE bytes."""
+    """The position of the first byte at or behind `position` that is not white space, a step for each MAX_SPACE bytes."""
     size = len(body)
     while position < size:
         found = _not_space(body, position, position + MAX_SPACE)
@@ -223,7 +223,7 @@ def skip_space(body: bytes, position: int = 0) -> Generator[None, None, int]:
 
 
 def skip_space_back(body: bytes, begin: int) -> Generator[None, None, int]:
-    """The end of what is no white space, from `begin` on."""
+    """The end of the characters from `begin` on that are not white space."""
     end = len(body)
     while end > begin:
         low = max(begin, end - MAX_SPACE)
@@ -243,6 +243,6 @@ def _decode_at(body: bytes, begin: int, end: int, decode: Callable[[bytes], Any]
 
 
 def _moved(error: BadBody, offset: int) -> BadBody:
-    """The same fault with its place in the whole body; without the path, which was one within the piece."""
+    """The error with its offset in the whole body; without the path, which is relative to the piece."""
     message = _POSITION.sub(lambda match: f"(byte {int(match[1]) + offset})", error.message)
     return BadBody(_STRAY.sub(lambda match: f"at byte {int(match[1]) + offset}", message))

@@ -74,7 +74,7 @@ def without_mark(body: bytes) -> bytes:
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:
-    """The decoder counts within one string; the caller wants the place in the body."""
+    """The offset in the body: the decoder counts within one string."""
     try:
         body.decode()
     except UnicodeDecodeError as whole:

@@ -65,7 +65,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
             raise ValueError(f"more than one value, the second at byte {end}")
     except _REFUSED as error:
         if len(body) <= EXACT:
-            return decode_msgpack(body)  # which names the offset
+            return decode_msgpack(body)  # which reports the offset
         raise _bad_body(body, error, (_fault(body),)) from None
     return value
 
@@ -269,7 +269,7 @@ def _nanoseconds(data: bytes, at: int, before: int) -> int:
 
 
 def _may_be_rounded_up(data: bytes) -> bool:
-    """False: it has no such timestamp. What is long is one long text or binary: to go past it takes no time, to search it would."""
+    """False: it has no such timestamp. Long data is one long string or binary: skipping it takes no time, searching it would."""
     if len(data) > _SEARCHED:
         return True
     looked_at = 0
@@ -284,7 +284,7 @@ def _may_be_rounded_up(data: bytes) -> bool:
 
 
 def _with_whole_ms(data: bytes) -> bytes:
-    """The same document, its timestamps cut to whole ms. What is no document is left as it is from the first fault on."""
+    """The same document, its timestamps cut to whole ms. An invalid document is left unchanged from the first error on."""
     changed: bytearray | None = None
     offset, size = 0, len(data)
     while offset < size:
@@ -344,9 +344,9 @@ def _fault(body: bytes) -> int | None:
 
 
 def _end_of(body: bytes, start: int, items: int) -> tuple[int, int | None]:
-    """(end of the value at `start`, None), or (0, offset of the first item that is none); (0, None) if it has more than `items` of them.
+    """(end of the value at `start`, None), or (0, offset of the first invalid item); (0, None) if it has more than `items` of them.
 
-    Only the structure is looked at: containers are not entered but counted, so there is no depth.
+    Only the structure is checked: containers are not entered but counted, so there is no depth.
     """
     offset, size = start, len(body)
     missing = 1  # items still to come
@@ -398,7 +398,7 @@ _COUNTED: dict[int, tuple[int, int, int]] = {
 
 
 def _items_pattern() -> bytes:
-    """A run of items whose length their first byte tells, without those that may be timestamps. Of objects and lists the headers; the members follow."""
+    """A run of items whose length follows from their first byte, without those that may be timestamps. Of objects and lists the headers; the members follow."""
     kinds: dict[int, list[int]] = {}
     for kind, (length, _) in (dict.fromkeys((*range(128), *range(224, 256)), (0, 0)) | _FIXED).items():
         if kind != 0xD7:

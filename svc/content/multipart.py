@@ -1,7 +1,7 @@
 """`multipart/form-data` (contract: http §7.5; RFC 7578): a form whose parts are attributes of one record, files among them.
 
-python-multipart finds the parts; what they are is decided here, and what becomes of a file's content by who made the reader: it goes where it is
-told to as it comes, so that only fields are in memory, and of them no more than `MAX_FIELDS`.
+python-multipart finds the parts; their values are made here. The content of a file is written to an object of the caller as it arrives, so that only
+fields are in memory, at most `MAX_FIELDS` bytes of them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ logging.getLogger("python_multipart.multipart").setLevel(
 
 
 class PartContent(Protocol):
-    """Where the content of a file goes."""
+    """A writer for the content of a file."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 @dataclass(slots=True)
 class FormPart:
-    """`content_type`: None: it has none. `data`: of a field, all of it once it has ended; `content`: where that of a file went."""
+    """A part of a form. `content_type`: None without one. `data`: of a field, complete once it has ended; `content`: the writer of a file's content."""
 
     name: str
     content_type: str | None
@@ -47,7 +47,7 @@ class FormPart:
 
 
 OpenContent = Callable[[FormPart], PartContent | None]
-"""Where the content of a part goes; None: it is a field, kept in memory."""
+"""Returns the writer for the content of a part; None: it is a field, kept in memory."""
 
 
 class MultipartReader:
@@ -206,7 +206,7 @@ def _type_of(part: FormPart) -> tuple[str, Mapping[str, str]]:
 
 
 def form_record(parts: list[FormPart], attributes: Mapping[str, Attribute] | None) -> dict[str, Any]:
-    """The record that a form is; `attributes` None: nothing is declared. An empty field is no property, as an empty cell of CSV."""
+    """The record that a form is; `attributes` None: nothing is declared. An empty field is an absent property, as an empty cell of CSV."""
     record = {}
     try:
         for part in parts:

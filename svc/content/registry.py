@@ -20,7 +20,7 @@ from svc.content.plain_type import EVENT_STREAM, EventStreamType, PlainType
 from svc.content.yaml_type import YamlType
 from svc.errors import NotAcceptable
 
-_REMEMBERED = 256  # Accept fields; clients use few, so when it is full it starts anew
+_REMEMBERED = 256  # Accept fields; clients use few, when it is full it is cleared
 _REMEMBERED_LENGTH = 512  # a longer field is negotiated each time
 _media_type = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+").fullmatch
 
@@ -63,7 +63,7 @@ class ContentTypes(MutableMapping[str, Any]):
         return self._handlers[name.lower()]
 
     def __setitem__(self, name: str, handler: Any) -> None:
-        """Raises ValueError for a name that is no media type and for a handler that cannot be used."""
+        """Raises ValueError for a name that is not a media type and for a handler that cannot be used."""
         key = name.lower()
         if _media_type(key) is None:
             raise ValueError(f"{name!r} is not a media type")
@@ -121,14 +121,14 @@ class ContentTypes(MutableMapping[str, Any]):
             return False
         kind = self._types.get(EVENT_STREAM)
         if type(kind) is not EventStreamType:
-            return False  # an application has put something else in its place, which negotiation finds like any other
+            return False  # an application has replaced it by another type, which negotiation finds like any other
         offered = copy(kind)
         offered.writes = True
         found = choose(accept, [(name, offered if other is kind else other) for name, other in self._types.items()])
         return found is not None and found[0] is offered
 
     def named(self, media_type: str) -> ContentType | None:
-        """The type that a URL's extension stands for; None: there is no such type to write."""
+        """The type of a URL's extension; None: no such type is written."""
         kind = self._types.get(media_type)
         return kind if kind is not None and kind.writes else None
 

@@ -1,15 +1,15 @@
-"""What a body says as the stored record is shown is what is stored (contract: http §7.5).
+"""Values of a body that repeat the stored record as GET has shown it are the stored values (contract: http §7.5).
 
-What GET gave can be put back, and says less than the record does: JSON has no dates, no bytes and no sets, a CSV cell and the field of a form are
-text, a blob is shown by its content without its type, or by a description. So a value that is given in the very form in which the stored one is
-shown is the stored one. That is decided inside the transaction, by the record that is replaced or changed (`store.writes.Decide`); what has a form
-of its own in the content type, and so came back as what it is, is not looked at.
+A client may PUT the body of a GET, which has less type information than the record: JSON has no dates, no bytes and no sets, a CSV cell and the field of
+a form are strings, a blob is shown by its content without its type, or by a description. So a value equal to the encoded form of the stored one is
+replaced by the stored one. That is decided inside the transaction, by the record that is replaced or changed (`Decide`). Values of types that the
+content type itself has are not compared.
 
     restore_native   CBOR, MessagePack: blobs
-    restore_json     JSON, NDJSON: blobs, dates, bytes, sets, keys that are no text
-    restore_cells    CSV: the same, and whatever is JSON in a cell
-    restore_loaded   CSV of a bulk load, which reads cells of no declared type by their look
-    restore_fields   forms: everything, because all of it is text
+    restore_json     JSON, NDJSON: blobs, dates, bytes, sets, keys that are not strings
+    restore_cells    CSV: the same, and JSON in a cell
+    restore_loaded   CSV of a bulk load, which converts cells without a declared type by their characters
+    restore_fields   forms: everything, because all fields are strings
 """
 
 from __future__ import annotations

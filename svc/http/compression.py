@@ -1,11 +1,11 @@
 """Which answers are compressed, and how (contract: http §8; RFC 9110 §12.5.3).
 
 The client's quality decides between the codings; of equal ones br goes before zstd and zstd before gzip. zstd is offered only to clients that name it,
-for `*` also stands in the fields of clients older than it. A body is left as it is when it is short, is of a type that is compressed already, when its
-maker has given it a coding or forbids it one (`Cache-Control: no-transform`), and when it would not become shorter.
+for older clients send `*` too. A body is left as it is when it is short, is of a type that is already compressed, when its
+handler has set a coding or forbids one (`Cache-Control: no-transform`), and when it would not become shorter.
 
-Compression tells how long a body is that holds both a secret and something an attacker can choose (BREACH). Our own bodies hold no secrets besides
-the records that the caller asked for (credentials and sessions travel in header fields), and do not repeat what was asked; a cross-origin page has no
+The length of a compressed body can reveal a secret in it if an attacker chooses another part of the same body (BREACH). Our own bodies hold no secrets besides
+the records that the caller asked for (credentials and sessions travel in header fields), and do not repeat the request; a cross-origin page has no
 session here (http §11.3). A resource that does put a token and a part of the request into one body answers with `no-transform`.
 """
 
@@ -34,7 +34,7 @@ _NO_BODY = frozenset({204, 206, 304})  # and 206, whose ranges count the bytes o
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one `Accept-Encoding` asks for. `coding`: the best we can write, None = identity; `identity`: a body may also go without a coding."""
+    """The result of one `Accept-Encoding`. `coding`: the best we can write, None = identity; `identity`: a body may also go without a coding."""
 
     coding: Coding | None
     identity: bool
@@ -128,7 +128,7 @@ class Compression:
         )  # bodies up to this length stay as they are, unless identity is refused
 
     def threshold_for(self, block: HeaderBlock) -> int:
-        """The length of a body above which `apply` may have something to do for this client, whose answers have VARY."""
+        """The length of a body above which `apply` may have something to do for this client, if its response has VARY."""
         choice = choice_of(block)
         if not choice.identity:
             return 0
@@ -202,7 +202,7 @@ class Compression:
 
 
 def _may_be_coded(pairs: HeaderPairs) -> bool | None:
-    """False: the content is compressed already. None: whoever made the answer has decided about its coding."""
+    """False: the content is compressed already. None: the handler has decided about its coding."""
     may = True
     for name, value in pairs:
         lower = name.lower()

@@ -34,13 +34,13 @@ def parse_date(value: str | None) -> float | None:
     if value is None:
         return None
     try:
-        moment = parsedate_to_datetime(value)
+        parsed = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
     try:
-        return moment.timestamp()
+        return parsed.timestamp()
     except (OverflowError, ValueError):
         return None
 

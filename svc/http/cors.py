@@ -1,8 +1,8 @@
-"""Cross-origin requests: what browsers are told that pages of other origins may do and read (contract: http §9).
+"""Cross-origin requests (CORS): the header fields that allow pages of other origins to send requests and read answers (contract: http §9).
 
 listed            its name, with credentials if there are sessions
 foreign, admitted `*`: the answers to anonymous requests, and to those with a Bearer token
-own, others       nothing: browsers ask for nothing, or let the page read nothing
+own, others       no fields: browsers then block the page
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cors:
         self._methods = methods
 
     def preflight(self, request: Request) -> Response | None:
-        """The answer to a preflight, before authentication; None if the request is none, or its origin is not admitted."""
+        """The answer to a preflight, before authentication; None if the request is not a preflight, or its origin is not admitted."""
         fields = request.block.fields
         if request.method != "OPTIONS" or "origin" not in fields or "access-control-request-method" not in fields:
             return None

@@ -1,13 +1,13 @@
 """Request bodies with a content coding (contract: http §8; RFC 9110 §8.4, §15.5.16).
 
-A short body may stand for a very long one, so every coding is undone in steps of bounded output, and the limit is asked after each:
+A short body may decode to a very long one (decompression bomb), so every coding is decoded in steps of bounded output, and the limit is checked after each:
 
     gzip, deflate   at most STEP bytes a step
     br              at most STEP bytes and one block of the library's buffer (256 KiB)
     zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
 
 What is decoded may be RATIO times as long as the body that was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
-of a body together count, so that a chain of them stands for no more than one does.
+of a body together count, so that a chain of them cannot expand further than one.
 
 A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
 each step, up to 5 ms on a busy server. Measured, as time of the processor: a slice of rows takes 1.4 ms (zstd) to 2.3 ms (gzip). Where the result grows
@@ -150,7 +150,7 @@ def _decode_br(body: bytes, output: _DecodedOutput) -> Steps:
                 raise _faulty("br") from None
             output.add(data)
             yield len(piece) + len(data)
-            # `can_accept_more_data` tells of input only: output may be waiting all the same.
+            # `can_accept_more_data` is about input only: output may still be pending.
             if not data or stream.is_finished():
                 break
             piece = b""

@@ -1,9 +1,9 @@
-"""Request -> Response: who asks, which handler, what became of it. The one place where an exception becomes a response.
+"""Request -> Response: authentication, handler, commit, answer. The one module where an exception becomes a response.
 
     preflight -> authentication -> handler (REST) -> the turn's commit, if it wrote -> answer
 
-A read is answered inside `handle()` by plain calls. What has to wait (a password to verify, an awaitable from a handler, a commit) is answered later
-through the exchange.
+A read is answered inside `handle()` by plain calls. A request that has to wait (for a password check, an awaitable
+of a handler, a commit) is answered later through the exchange.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Handler(Protocol):
 
 
 class Upgrades(Protocol):
-    """Who goes on with another protocol on a connection: `websocket.UpgradeListeners`."""
+    """Accepts upgrades to other protocols: `websocket.UpgradeListeners`."""
 
     def handle(self, request: Request, refusal: Problem | None) -> Any:
-        """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: nobody takes it, and the request is answered as if it had not
-        asked (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket tells with a close code (realtime §2);
+        """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: no listener accepts it, and the request is answered as one without
+        `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket reports with a close code (realtime §2);
         `request.user` is None then. Raises Problem."""
 
 
 class RequestRecorder(Protocol):
-    """Where the figures of a request go (analytics §3)."""
+    """Records the metrics of a request (analytics §3)."""
 
     def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
 
@@ -79,7 +79,7 @@ class Dispatcher:
         recorded_method: str = "",
         upgrades: Upgrades | None = None,
     ) -> None:
-        """`recorded_method`: what the figures of requests have as their method, if not that of HTTP (analytics §3)."""
+        """`recorded_method`: the method in the metrics, if not that of HTTP (analytics §3)."""
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
@@ -98,7 +98,7 @@ class Dispatcher:
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
 
     def receive(self, exchange: Exchange) -> Any:
-        """What becomes of a body that is not here yet: refused, taken by a sink, or (None) collected. An awaitable if that has to wait."""
+        """How to receive a body: a Response refuses it, a sink takes it, None has it collected. An awaitable if that has to wait."""
         request = exchange.request
         try:
             if request.method == "OPTIONS":
@@ -127,10 +127,10 @@ class Dispatcher:
             return self.error_response(error, request)
 
     def upgrade(self, exchange: Exchange) -> Response | None:
-        """A request that asks to go on with another protocol."""
+        """A request to switch to another protocol."""
         request = exchange.request
         if request.http_version[:1] == "2" and (self._upgrades is None or request.offers != "websocket"):
-            # An extended CONNECT (RFC 8441): any success would say that the tunnel is open, so it cannot be answered as if it had asked for nothing.
+            # An extended CONNECT (RFC 8441): any success would say that the tunnel is open, so it cannot be answered as an ordinary request.
             return self.error_response(Problem(f"The protocol {request.offers[:40]} is not available here", 501), request)
         if self._upgrades is None:
             return self.handle(exchange)
@@ -200,7 +200,7 @@ class Dispatcher:
         return response
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
-        """Any exception as an answer. What is not a Problem is a defect of ours: logged, and a bare 500 for the caller."""
+        """Any exception as an answer. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
         if isinstance(error, Abort):
             if request is not None and request.transaction is not None:
                 request.transaction.abort()
@@ -247,7 +247,7 @@ class Dispatcher:
             self._access.write(request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs)
 
     def cancelled(self, exchange: Exchange) -> None:
-        """Nobody waits for the answer any more. Writes that are applied still commit: they may be part of the turn already."""
+        """The answer is not needed any more. Applied writes still commit: they may be part of the turn already."""
         if exchange.task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
             exchange.task.cancel()
 
@@ -296,7 +296,7 @@ class Dispatcher:
             self._hold(exchange, response)
 
     def _verify(self, exchange: Exchange, pending: Pending) -> None:
-        """Run what blocks on a helper thread and go on when it is back."""
+        """Verify a password on a helper thread, then handle the request."""
         exchange.task = self._loop.create_task(self._verified(exchange, pending))
 
     async def _verified(self, exchange: Exchange, pending: Pending) -> None:

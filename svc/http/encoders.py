@@ -1,4 +1,4 @@
-"""Content codings that are written: whole bodies, and streams compressed while they are sent (RFC 9110 §8.4, RFC 7932, RFC 8878).
+"""Content codings of responses: whole bodies, and streams compressed while they are sent (RFC 9110 §8.4, RFC 7932, RFC 8878).
 
 Levels, measured on JSON rows of about 400 bytes (20,000 different ones; speed of one core of the development machine, input per second):
 
@@ -9,7 +9,7 @@ Levels, measured on JSON rows of about 400 bytes (20,000 different ones; speed o
 
 A stream is compressed in blocks of BLOCK bytes: brotli at this level finds repetitions only inside what it is given at once (4 KiB at a time: 1.9,
 64 KiB: 2.4, 128 KiB: 2.5, 256 KiB: 2.7). Each block is flushed, so what a peer has received it can decode. Flushed early are the first pieces, so that the
-first rows arrive at once, and whatever there is when the source has nothing at the moment.
+first rows arrive at once, and all pending output when the source has nothing to send now.
 
 Windows are small: what is compressed repeats itself within a few rows, and the peer needs as much memory as the window.
 """
@@ -240,9 +240,9 @@ class CompressedBody:
 
 
 class AsyncCompressedBody:
-    """The same for an asynchronous source. A source that waits has nothing at the moment: what there is goes out before it is waited for.
+    """The same for an asynchronous source. Pending output is flushed before a source is awaited.
 
-    Also lets the loop run after each block, for a source that never waits would keep it for itself: it is held back by output, and that is small.
+    Also lets the loop run after each block, for a source that never waits would block it: only large output pauses it.
     """
 
     __slots__ = ("_blocks", "_done", "_given", "_source", "_step", "_waits_for")

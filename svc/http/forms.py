@@ -1,4 +1,4 @@
-"""Bodies of `multipart/form-data`: read when they are here, or put into files as they come (contract: http §7.5)."""
+"""Bodies of `multipart/form-data`: decoded in memory, or written to files as they arrive (contract: http §7.5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from svc.http.media_types import blob_type
 from svc.store.blobs import Blob, Upload, create_blob
 from svc.store.schema import Attribute
 
-FEED = 32 << 10  # bytes that are read between two turns of others
+FEED = 32 << 10  # bytes that are read in one step
 
 AttributeOf = Callable[[str], Attribute | None]
 
 
 def _ignore(error: BaseException | None) -> None:
-    """Nobody listens."""
+    """The default of `on_change`: do nothing."""
 
 
 class Form:
@@ -33,7 +33,7 @@ class Form:
         return form_record(self.parts, attributes)
 
     def only_value(self, attribute: Attribute) -> Any:
-        """What a form is for the address of one property: its single part, whatever its name."""
+        """The value of a form sent to the address of one property: its single part, whatever its name."""
         if len(self.parts) != 1:
             raise BadBody(f"A form for one property must have one part, it has {len(self.parts)}")
         return part_value(self.parts[0], attribute)
@@ -53,7 +53,7 @@ class _Pieces:
 
 
 def read_form(content_type: str, body: bytes, attribute_of: AttributeOf) -> Generator[None, None, Form]:
-    """The form that a body is; its files are blobs in memory. In short steps. Raises BadBody, 413, and BadValue for a type that is none."""
+    """Decode a complete body; its files are blobs in memory. In short steps. Raises BadBody, 413, and BadValue for an invalid type."""
     reader = MultipartReader(content_type, lambda part: _Pieces() if becomes_blob(part, attribute_of(part.name)) else None)
     for start in range(0, len(body), FEED):
         reader.feed(body[start : start + FEED])
@@ -160,7 +160,7 @@ class FormUpload:
             self.on_change(error)
 
     def finish(self, done: Callable[[Form | None, BaseException | None], None]) -> None:
-        """That was all: `done` gets the form, whose files are on disk, or what prevented that."""
+        """The body is complete: `done` gets the form, once its files are on disk, or the exception."""
         if self._error is not None:
             done(None, self._error)
             return
@@ -174,7 +174,7 @@ class FormUpload:
             self._complete(done)
 
     def discard(self) -> None:
-        """It is not wanted any more."""
+        """Drop the form and its files."""
         self._is_discarded = True
         self._drop()
 

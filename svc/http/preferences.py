@@ -1,4 +1,4 @@
-"""What a request's header fields ask of its answer, worked out once for each header block (contract: http §7.1; RFC 7240)."""
+"""The preferences of a client for its answer, parsed once for each header block (contract: http §7.1; RFC 7240)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from svc.messages import HeaderBlock
 
 
 class Preferences:
-    """Kept in the memo of the header block, and made anew when the content types have changed since.
+    """Kept in the memo of the header block, and parsed again when the content types have changed.
 
-    `coding`: the name of the content coding that the client likes best, None = identity. `writer`: the best type the client accepts; None if there is
-    none, and `refusal` says so. `threshold`: bytes of a body above which compression has something to do. `explain`: the plan is wanted, not the records.
-    `events`: a stream of events is wanted, not an answer with an end.
+    `coding`: name of the preferred content coding, None = identity. `writer`: the best type that the client accepts; None if it accepts none of ours,
+    then `refusal` is the message. `threshold`: bytes of a body above which it may be compressed. `explain`: `Prefer: explain`, the plan instead of the
+    records. `events`: the client accepts `text/event-stream`.
     """
 
     __slots__ = ("coding", "conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
@@ -43,7 +43,7 @@ class Preferences:
             self.refusal = error.message
 
     def without_conditions(self) -> Preferences:
-        """The same of a request without conditions."""
+        """A copy for the same request without conditions."""
         same = copy(self)
         same.conditional = False
         return same

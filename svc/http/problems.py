@@ -14,9 +14,9 @@ _BINARY = frozenset(("application/cbor", "application/x-msgpack", "application/m
 
 
 def problem_response(error: Problem, types: ContentTypes, request: Request | None = None, request_id: str = "") -> Response:
-    """A problem object in JSON, or in CBOR or MessagePack for a client that would rather have these.
+    """A problem object in JSON, or in CBOR or MessagePack for a client that prefers these.
 
-    `request_id` is for defects: what the log calls the request. Faults of a query in the address have a `position`, counted from 0.
+    `request_id`: of a defect, also in the log. Errors of a query in the address have a `position`, counted from 0.
     """
     detail = error.message if not request_id else f"{error.message} (request {request_id})"
     body: dict[str, Any] = {

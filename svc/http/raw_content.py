@@ -1,7 +1,7 @@
-"""Content that goes out as it is, whole or a range of it (contract: http §7.4; RFC 9110 §13.1.5, §14).
+"""Raw content in responses: whole or one range (contract: http §7.4; RFC 9110 §13.1.5, §14).
 
-One range is answered with 206. Several are answered with the whole: a client that wants pieces from here and there can ask for them one by one, and
-`multipart/byteranges` has served attacks more than readers. A `Range` that cannot be understood is ignored, as the RFC wants.
+One range is answered with 206. Several are answered with the whole content: a client can request ranges one by one, and `multipart/byteranges` is
+mostly used for attacks. An invalid `Range` is ignored, as the RFC requires.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_raw_content(value: Any) -> bool:
 def raw_response(request: Request, content_type: str | None, body: bytes | Blob, pairs: HeaderPairs) -> Response:
     """The answer to GET or HEAD whose body is this content. `pairs`: validators and the like; `content_type`: None = the blob's own.
 
-    Raises ClientError 416 for a range behind the end. The file of a large blob is opened here, so that one that is missing is still an
+    Raises ClientError 416 for a range after the end. The file of a large blob is opened here, so that one that is missing is still an
     error of its own; it is read as the peer takes it. A blob that is still arriving is sent as it comes.
     """
     if content_type is None:

@@ -100,9 +100,9 @@ class RowResponses(ResponseParts):
             explanation = Explanation(rows.plan, snapshot)
             scan = 0.0
             while True:
-                moment = self._now()
+                started = self._now()
                 done = explanation.step()
-                scan += self._now() - moment
+                scan += self._now() - started
                 if done:
                     break
                 await rows.table.database.store.slices.take()

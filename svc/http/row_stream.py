@@ -1,12 +1,12 @@
-"""Rows of a query on their way into an answer (contract: http §8; schema-and-store §11.13).
+"""The rows of a query as the body of an answer (contract: http §8; schema-and-store §11.13).
 
     QueryExecution   one run of a plan, a slice at a time, on the turn's snapshot or, once it outlives the turn, on its own
     RowStream   the rest of an execution as chunks of one document, pulled when the connection has room
 
-Rows with related records in them are weighed: what is too heavy to be encoded in one slice is encoded in pieces. Time that is worked for a query
-which joins, sorts or counts is part of its budget (`svc.query.budget`), as what it holds is.
+Rows with related records in them are weighed: rows too heavy to be encoded in one slice are encoded in pieces. The work time and memory of a
+query that joins, sorts or counts are limited by its budget (`svc.query.budget`).
 
-A failure after the first byte becomes the last element of the document where its format has a place for one, else the connection is aborted.
+A failure after the first byte becomes the last element of the document if its format can contain one, else the connection is aborted.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class QueryExecution:
         self, rows: PlannedQuery, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float, reader: Request | str = "a result"
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        `reader`: who is named in the log if its snapshot has to be taken away. A faulty query raises here."""
+        `reader`: named in the log if its snapshot has to be released. An invalid query raises here."""
         self._rows = rows
         self._reader = reader
         self._generation = -1  # of the definitions, when the snapshot was kept
@@ -105,7 +105,7 @@ class QueryExecution:
     def gather(self) -> bool:
         """Work for one slice; True: the answer can begin, with what is in `found`."""
         run, found, whole, now = self.run, self.found, self.whole, self._now
-        began = moment = now()
+        began = time = now()
         deadline = began + SLICE
         if self._held is not None:
             self._use()
@@ -113,16 +113,16 @@ class QueryExecution:
             found += run.step(BATCH_ROWS)
             if not whole and len(found) >= BATCH_ROWS:
                 break
-            moment = now()
-            if moment >= deadline and not run.done:
-                self.scan_seconds += moment - began
-                self._count(moment - began)
+            time = now()
+            if time >= deadline and not run.done:
+                self.scan_seconds += time - began
+                self._count(time - began)
                 return bool(found) and not whole
         self.scan_seconds += now() - began
         return True
 
     def _count(self, seconds: float) -> None:
-        """So much more was worked for the query. Raises QueryTooLarge."""
+        """Add seconds of work to the budget of the query. Raises QueryTooLarge."""
         self._worked += seconds
         if self._worked > self._seconds and self._is_costly:
             raise too_large(f"takes more than {self._seconds:g} seconds of work", "query.maxTime", "seconds")
@@ -133,7 +133,7 @@ class QueryExecution:
         return sum(map(self.run.weight, self.found)) if self.run.has_weights else len(self.found)
 
     def keep(self) -> None:
-        """The execution outlives this turn: the turn's snapshot becomes its own."""
+        """Keep the turn's snapshot for later turns."""
         if self._held is None:
             self._hold()
 
@@ -145,8 +145,8 @@ class QueryExecution:
         return held
 
     def _use(self) -> None:
-        """See that there is a snapshot for some work now. One that was taken away is replaced by a new one, if the rows have an order in which
-        the rest can be found there; else raises SnapshotLost. So does an answer that has said how many rows it has."""
+        """Use the kept snapshot for a step. One that was released by the store is replaced by a new one, if the rows have an order by which the rest
+        can be found there; else raises SnapshotLost, also if the answer has already sent the number of rows."""
         held = self._held
         assert held is not None, "the snapshot must be kept"
         try:
@@ -163,7 +163,7 @@ class QueryExecution:
         await self._rows.table.database.store.slices.take()
 
     def step(self) -> list[Any]:
-        """Some more rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if that was too long ago."""
+        """The next rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if the store has released the snapshot."""
         self._use()
         if not self._is_costly:
             return self.run.step(BATCH_ROWS)
@@ -249,7 +249,7 @@ class QueryExecution:
             self.close()
 
     def values(self) -> list[Any]:
-        """What was found, as values."""
+        """The found rows as values."""
         if self.shaped:
             return self.found
         values = [decode(raw) if self._native else decode_json(raw) for raw in self.found]
@@ -279,7 +279,7 @@ class QueryExecution:
                 self._held.abort()
 
     def __del__(self) -> None:
-        # Of an answer that was cancelled before its first step nobody else would let go the snapshot.
+        # An answer that was cancelled before its first step releases its snapshot here.
         self.close()
 
 
@@ -347,10 +347,10 @@ class RowStream:
 
 
 def _reader_of(request: Request) -> str:
-    user = "nobody" if request.user is None else f"the user {request.user.username}"
+    user = "an anonymous user" if request.user is None else f"the user {request.user.username}"
     return f"the answer to {request.method} {request.target[:_SHOWN]} for {user} at {request.peer or 'a local socket'}"
 
 
 def failure_text(error: BaseException) -> str:
-    """What the client may know of a failure in the middle of an answer (http §8)."""
+    """The message for the client of a failure in the middle of an answer (http §8)."""
     return f"{type(error).__name__}: {error.message if isinstance(error, Problem) else 'Internal Server Error'}"

@@ -1,7 +1,7 @@
 """What a peer did (events), and what a driver hands back when another protocol takes over (`SwitchTo`).
 
 Every driver has `receive_data(data: bytes) -> list[Event]`, `receive_eof() -> list[Event]`, `data_to_send() -> bytes`, and the three ways to answer
-of `http1.Http1`. Bytes out are no command. Flat classes, never changed once handed on.
+of `http1.Http1`. Output bytes are not a command. Flat classes, not changed after they are reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from svc.messages import HeaderBlock, HeaderPairs
 class RequestReceived:
     """A complete head. `body` is the complete body (`b""` if there is none), or None: `DataReceived`... and `RequestEnded` follow.
 
-    Fields that follow from the head are here so that nobody parses them twice. `target` is in origin form (`*` for `OPTIONS *`).
+    Values derived from the head are here so that they are parsed once. `target` is in origin form (`*` for `OPTIONS *`).
     """
 
     stream_id: int
@@ -49,7 +49,7 @@ class RequestEnded:
 
 @dataclass(slots=True)
 class RequestFailed:
-    """One request of several is broken or not wanted; it may not have been reported yet. The connection answers `error` if nothing of an answer was
+    """One request of several is malformed or refused; it may not have been reported yet. The connection answers `error` if nothing of an answer was
     sent yet. The other requests go on. No event of this request follows."""
 
     stream_id: int

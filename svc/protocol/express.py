@@ -1,16 +1,16 @@
 """The express lane: recognise the plain request that almost all traffic is, or decline (design §3).
 
-A head is plain if h11 and every other reader of HTTP would understand it in one and the same way:
+A head is plain if h11 and every other reader of HTTP would understand it in the same way:
 
 1. the request line is a known method, a target in origin form of visible ASCII, `HTTP/1.1`, with one space between;
 2. lines end with CRLF and contain neither CR nor LF otherwise; there is no line folding;
-3. a field line is a token, a colon, and visible ASCII with blanks;
+3. a field line is a token, a colon, and visible ASCII with white space;
 4. exactly one `Host`; at most one `Content-Length`, of digits only; `Connection` at most once and `keep-alive` or `close`;
 5. no `Transfer-Encoding`, `Expect` or `Upgrade`.
 
 Declining is always safe: h11 then decides. So whatever a rule does not name is declined.
 
-Clients repeat their header block, the lines after the request line, byte for byte, so a block is taken apart once and found again by its bytes.
+Clients repeat their header block, the lines after the request line, byte for byte, so a parsed block is cached by its bytes.
 """
 
 from __future__ import annotations

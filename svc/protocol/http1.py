@@ -1,14 +1,14 @@
 """HTTP/1.1 and 1.0, the server's side of one connection: bytes -> events, answers -> bytes. The only home of h11.
 
 Heads are read in two lanes. `express` recognises the plain ones; h11 reads the others. Each head takes its own lane, whatever came before it on the
-connection: behind a proxy that shares its connections among all clients, one client's odd head says nothing about the next request. One fresh
-`h11.Connection` reads one head (making it costs 1 us), so the lanes meet at a message boundary with nothing to hand over but the bytes that are left.
+connection: behind a proxy that shares its connections among all clients, one client's odd head says nothing about the next request. A new
+`h11.Connection` reads each head (creating it costs 1 us), so the lanes meet at a message boundary and share only the unread bytes.
 Bodies with a length are counted, chunked ones are for `chunked`, h11 reads the fields of their trailers. Both lanes share one writer, so the answer
 cannot depend on the lane.
 
 The lifecycle of the connection is in `http1_states`. Requests are answered in order; bytes of later ones wait in the buffer.
 
-A request answered before its body has come costs the connection: to read on would be to swallow up to a gigabyte that nobody wants.
+A request answered before its body has arrived ends the connection: reading on could mean up to a gigabyte of unused bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from svc.protocol.response_head import STATUS_LINES, encode_fields, encode_trail
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
 _NEVER_IN_FIELDS = re.compile(rb"[\x00\x0b\x0c]|\r(?!\n)")  # h11 refuses these too, but in quadratic time
-_BEFORE_TRAILERS = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"  # what h11 has to have read before them
+_BEFORE_TRAILERS = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"  # h11 must read this before trailers
 _CLOSE = "Connection: close\r\n"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113 §3.4: a client that knows we speak HTTP/2 begins with this
 
@@ -116,7 +116,7 @@ class Http1:
         return self.next_events()
 
     def next_events(self) -> list[Event]:
-        """After an answer is complete, or while `has_failed`: what the bytes received meanwhile say. Cheap if there are none.
+        """After an answer is complete, or while `has_failed`: the events of the bytes received meanwhile. Cheap without such bytes.
 
         A failure comes alone. What was reported with it could no more be answered, as by an application that decides at the head of a request.
         """
@@ -140,7 +140,7 @@ class Http1:
             if self._state is _IDLE and not self._buffer:
                 events.append(PeerClosed())
             else:
-                # Nobody waits for an answer to half a request: not FAILED, in which one could be given.
+                # The peer closed in the middle of a request and expects no answer: not FAILED, which allows one.
                 events.append(ProtocolFailed(PeerError("The connection was closed in the middle of a request")))
             self._close()
         return events
@@ -365,7 +365,7 @@ class Http1:
     def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
         """The answer's body is complete. Trailers go only with chunks, else they are dropped (RFC 9110 §6.5).
 
-        Raises ValueError if the announced length is not reached; the connection is then at its end, as only that tells the peer.
+        Raises ValueError if the announced length is not reached; the connection is then closed, the only way to signal it to the peer.
         """
         self._check_begun(stream_id)
         if self._to_send:
@@ -382,7 +382,7 @@ class Http1:
     def switch_protocol(self, stream_id: int, pairs: HeaderPairs | None) -> SwitchTo:
         """101: accept the offered `Upgrade` that `pairs` names. Only when `can_switch`. The bytes already read go with the command.
 
-        `pairs` None: whoever goes on writes the answer to the request, too.
+        `pairs` None: the next protocol writes the answer to the request, too.
         """
         if stream_id != self._stream_id or not self.can_switch:
             self._misused("no Upgrade to accept")
@@ -448,7 +448,7 @@ class Http1:
 
     @property
     def body_remaining(self) -> int:
-        """Bytes to come of a body with a length; 0 if none is coming or its length is unknown. Tells how much it is worth to read at once.
+        """Bytes to come of a body with a length; 0 if none is coming or its length is unknown. For choosing the size of a read.
 
         Not so for chunked bodies, which may be made of one-byte chunks.
         """
@@ -476,7 +476,7 @@ class Http1:
         assert 0 <= self._searched <= len(self._buffer), self
 
     def _move(self, input: Http1Input) -> None:
-        """The one place where the state changes, but for misuse."""
+        """The one function that changes the state, except for misuse."""
         after = NEXT[self._state][input]
         if after is Http1State.ERROR:
             self._misused(input.name)

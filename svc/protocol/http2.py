@@ -145,7 +145,7 @@ class Http2(Http2Responses):
         events.append(ProtocolFailed(PeerError(message)))
 
     def _on_frame(self, frame: Frame, events: list[Event]) -> None:
-        """Count the frame, and give it to h2 unless we know what it means or h2 would take it wrongly. Raises ConnectionFault or ProtocolError."""
+        """Count the frame, and pass it to h2 unless it is handled here. Raises ConnectionFault or ProtocolError."""
         kind = frame.type
         if kind > HEADERS:
             self._on_other_frame(frame)
@@ -189,7 +189,7 @@ class Http2(Http2Responses):
             raise ConnectionFault(PROTOCOL_ERROR, "A frame within a header block")
         elif kind == RST_STREAM:
             if frame.stream_id > self._conn.highest_inbound_stream_id:
-                raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for a stream that never was")
+                raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for an idle stream")
         elif kind == SETTINGS:
             if frame.flags & ACK and frame.size:
                 raise ConnectionFault(FRAME_SIZE_ERROR, "An acknowledgement of settings with settings")
@@ -207,7 +207,7 @@ class Http2(Http2Responses):
         if known is not None and known.is_ended:
             raise ConnectionFault(STREAM_CLOSED, "HEADERS after the end of a request")
         if known is None and stream_id & 1 and self._express_first <= stream_id <= self._express_last:
-            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")  # for h2 it never was
+            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")  # h2 has never seen it
         conn = self._conn
         if not self._express or flags & (_WHOLE | PADDED) != _WHOLE or not stream_id & 1 or stream_id <= conn.highest_inbound_stream_id:
             return False
@@ -215,7 +215,7 @@ class Http2(Http2Responses):
         if flags & WITH_PRIORITY:
             start += 5
             if len(frame.raw) < start or int.from_bytes(frame.raw[HEAD_SIZE : HEAD_SIZE + 4], "big") & _LAST_STREAM_ID == stream_id:
-                return False  # wrong
+                return False  # h2 reports the error
         try:
             fields = self._decoder.decode(frame.raw[start:])[0][1]
         except ProtocolError as error:
@@ -228,7 +228,7 @@ class Http2(Http2Responses):
         return True
 
     def _on_express_frame(self, frame: Frame, stream: Stream, events: list[Event]) -> bool:
-        """A frame for a stream of the express lane. False: h2 shall say what is wrong with it, or ignore it."""
+        """A frame for a stream of the express lane. False: h2 handles it: an error, or a frame to ignore."""
         kind = frame.type
         if kind == WINDOW_UPDATE and frame.size == 4:
             increment = int.from_bytes(frame.raw[HEAD_SIZE:], "big") & LARGEST_WINDOW
@@ -241,7 +241,7 @@ class Http2(Http2Responses):
             self._cancel(stream, events)
             return True
         if kind == DATA:
-            # After the end of the request. h2 resets the stream for it, and gives the bytes back to the connection's window.
+            # After the end of the request. h2 resets the stream for it, and acknowledges the bytes.
             self._frame_rates.consume(OUR_RESET)
             self._cancel(stream, events)
         return False
@@ -264,9 +264,9 @@ class Http2(Http2Responses):
             self._output.write(encode_reset(stream_id, REFUSED_STREAM))
 
     def _refuses(self, stream_id: int) -> bool:
-        """No more requests now, or ever: the peer may try again, perhaps elsewhere (RFC 9113 §8.7).
+        """Whether a new request is refused; the peer may retry it, perhaps elsewhere (RFC 9113 §8.7).
 
-        Answers that the peer cannot have seen yet count as under way: who sends requests without waiting gets no more at one time than others.
+        Answers that the peer cannot have seen yet count as in progress, so that pipelining does not raise the limit.
         """
         return (
             len(self._streams) + self._answers >= self._max_streams
@@ -293,13 +293,13 @@ class Http2(Http2Responses):
             self._requests.on_trailers(stream, fields, events)
 
     def _on_stream_ended(self, event: StreamEnded, events: list[Event]) -> None:
-        """After DATA; heads and trailers that end their stream are done with."""
+        """After DATA; the end of heads and trailers is handled with them."""
         stream = self._streams.get(event.stream_id)
         if stream is not None and not stream.is_ended:
             self._requests.on_end(stream, [], events)
 
     def _on_reset(self, event: StreamReset, events: list[Event]) -> None:
-        """The peer gave the request up, or h2 reset it because of what the peer did."""
+        """The peer reset the stream, or h2 did because of an error of the peer."""
         if not event.remote_reset:
             self._frame_rates.consume(OUR_RESET)
         stream = self._streams.get(event.stream_id)
@@ -340,7 +340,7 @@ class Http2(Http2Responses):
     # --- bodies on their way in ----------------------------------------------------------------------------------------------------
 
     def pause(self, stream_id: int) -> None:
-        """Hold this stream's body back: no more than its window now allows will come."""
+        """Stop acknowledging this stream's body: the peer can send no more than its window now allows."""
         stream = self._streams.get(stream_id)
         if stream is not None:
             stream.is_paused = True
@@ -356,7 +356,7 @@ class Http2(Http2Responses):
         return stream is not None and stream.is_paused
 
     def _acknowledge_bodies(self) -> None:
-        """Once a turn, when it is known who was paused."""
+        """Open the windows of bodies that are not paused. Once a turn."""
         conn = self._conn
         self._output.from_h2 = True
         waiting, self._acknowledge = self._acknowledge, {}
@@ -388,15 +388,15 @@ class Http2(Http2Responses):
 
     @property
     def wants_to_send(self) -> bool:
-        """Some answers were only cut short by OUTPUT_MAX, or have just been given."""
+        """There is output beyond OUTPUT_MAX, or answers given since the last `data_to_send`."""
         return self._output.is_ready
 
     # --- end -----------------------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Graceful stop, first part: say that it comes. Requests that are on their way are still answered.
+        """Graceful stop, first part: announce it with GOAWAY. Requests that are already sent are still answered.
 
-        `finish_drain` follows when the peer has seen this, which the answer to a PING tells, or when the caller has waited long enough.
+        `finish_drain` follows when the peer has seen this, which the answer to a PING shows, or when the caller has waited long enough.
         """
         if not self._is_draining and not self._is_over:
             self._is_draining = True
@@ -405,14 +405,14 @@ class Http2(Http2Responses):
             self._output.from_h2 = True
 
     def finish_drain(self) -> None:
-        """Second part: no request but those received is answered. `should_close` when all are."""
+        """Second part: no request but those received is answered. `should_close` follows when all are."""
         if self._last_stream_id is None and not self._is_over:
             self._is_draining = True
             self._last_stream_id = self._conn.highest_inbound_stream_id
             self._output.write(encode_goaway(self._last_stream_id, NO_ERROR))
 
     def close(self, code: int = NO_ERROR) -> None:
-        """Say goodbye; whatever is under way is lost."""
+        """Send GOAWAY and end the connection; requests in progress are dropped."""
         if not self._is_over:
             self._conn.close_connection(code)
             self._end()
@@ -425,7 +425,7 @@ class Http2(Http2Responses):
         self._output.from_h2 = True
 
     def tick(self, seconds: int) -> None:
-        """So much time has passed: what a peer may do only so often in some time it may do again."""
+        """Refill the token buckets of `http2_flood_limits` for `seconds` that have passed."""
         self._frame_rates.tick(seconds)
 
     @property
@@ -435,12 +435,12 @@ class Http2(Http2Responses):
 
     @property
     def idle(self) -> bool:
-        """No request is under way."""
+        """No request is in progress."""
         return not self._streams
 
     @property
     def reading_head(self) -> bool:
-        """Something that has to be complete soon has begun: the preface, a header block, a frame other than DATA."""
+        """A part with a deadline has begun: the preface, a header block, a frame other than DATA."""
         return bool(self._block_size) or self._reader.waits_in_headers
 
     def check(self) -> None:

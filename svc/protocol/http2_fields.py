@@ -1,13 +1,13 @@
-"""Header compression of HTTP/2 (RFC 7541): the codecs that an `h2` connection is given in place of its own.
+"""Header compression of HTTP/2 (RFC 7541): the codecs that replace those of an `h2` connection.
 
-They speak hpack's interface, use its tables, and agree with it byte for byte (tests hold them against each other). What they add is
-memory: of the 60 us that h2 takes for a small request on our machines, more than half went into taking the same fields apart and together again.
+They speak hpack's interface, use its tables, and agree with it byte for byte (tests hold them against each other). They add
+a cache: of the 60 us that h2 takes for a small request on our machines, more than half was decoding and encoding the same fields.
 
-`FieldDecoder` remembers what a block decoded to while its table stays as it is. h2 passes on what a decoder returns without looking into it once its
-own checks of fields are off, so a block reaches the driver as one object: `[(b"fields", DecodedFields)]`.
+`FieldDecoder` remembers what a block decoded to while its table stays as it is. h2 passes on what a decoder returns unchanged once its own
+checks of fields are off, so a block reaches the driver as one object: `[(b"fields", DecodedFields)]`.
 
 `FieldEncoder` gets the fields of the next block from the driver directly (`load`), for h2 would copy and scan them five times on their way.
-Fields that repeat go into the table; those that seldom do (`ETag`, lengths, places) never do, so that they cannot push the others out.
+Fields that repeat go into the table; those that seldom do (`ETag`, lengths, locations) never do, so that they cannot push the others out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UNSENT = OWN_FIELDS | CONNECTION_FIELDS
 _UNINDEXED = frozenset({"content-range", "etag", "last-modified", "location"})
 _SECRET = frozenset({"set-cookie"})  # kept out of the tables of intermediaries too (RFC 7541 §7.1.3)
 
-# The names under which the driver gives its own fields to `load`. No application can: they are no field names.
+# The names under which the driver gives its own fields to `load`. No application can: they are not valid field names.
 DATE = "\0date"
 CONTENT_LENGTH = "\0content-length"
 
@@ -61,7 +61,7 @@ class CompressionFailed(ProtocolError):
 
 
 class DecodedFields:
-    """One block, decoded. Shared by all requests that repeat it, so never changed but for `memo`, which is the driver's."""
+    """One block, decoded. Shared by all requests that repeat it, so never changed except `memo`, which the driver sets."""
 
     __slots__ = ("memo", "pairs", "size")
 
@@ -171,7 +171,7 @@ def _text(data: bytes, position: int) -> tuple[bytes, int]:
         position += 1
     end = position + length
     if end > len(data):
-        raise HPACKDecodingError("A text longer than its block")
+        raise HPACKDecodingError("A string longer than its block")
     coded = data[position:end]
     if first < 0x80:
         return coded, end
@@ -197,7 +197,7 @@ class FieldEncoder:
         self._added = 0  # fields that ever went in
         self._size = 0
         self._table_size = TABLE_SIZE
-        self._smallest: int | None = None  # sizes the peer has to be told: the smallest since the last block, then the present one
+        self._smallest: int | None = None  # table sizes to announce: the smallest since the last block, then the current one
 
     @property
     def header_table_size(self) -> int:
@@ -215,7 +215,7 @@ class FieldEncoder:
     def check(self, pairs: HeaderPairs) -> tuple[HeaderPairs, dict[str, str] | None]:
         """(the fields to send, the OWN_FIELDS and CONNECTION_FIELDS among `pairs` by lower-case name or None).
 
-        Raises ValueError for what is no field. Nothing of `load` and `encode` can fail after this.
+        Raises ValueError for an invalid field. Nothing of `load` and `encode` can fail after this.
         """
         numbers = self._numbers
         own: dict[str, str] | None = None
@@ -309,7 +309,7 @@ def _put_integer(out: bytearray, value: int, pattern: int, bits: int) -> None:
 _STATUS_BYTES = {int(value): bytes((0x80 | index,)) for index, (name, value) in enumerate(_STATIC, 1) if name == b":status"}
 _STATIC_NAMES = {name: index for index, (name, _) in reversed(list(enumerate(_STATIC, 1)))}
 
-# Name as given -> (name to send, its index in the static table or 0, what becomes of it, is not for applications to send).
+# Name as given -> (name to send, its index in the static table or 0, how it is encoded, whether applications may not send it).
 # Bounded, for applications may make names up.
 _NAMES: dict[str, tuple[bytes, int, int, bool]] = {
     DATE: (b"date", _STATIC_NAMES[b"date"], _TO_TABLE, False),
@@ -319,7 +319,7 @@ _NAMES_MAX = 1024
 
 
 def _learn(name: str) -> tuple[bytes, int, int, bool]:
-    """Raises ValueError for what is no field name."""
+    """Look up a field name and cache the result. Raises ValueError for an invalid one."""
     if not is_field_name(name):
         raise ValueError(f"not a field name: {name!r}")
     lower = name.lower()

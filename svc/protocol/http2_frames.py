@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from struct import Struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # RFC 9113 §3.4
-FRAME_SIZE_MAX = 16384  # bytes of a frame's content, both ways: what everybody may send unless told more (RFC 9113 §4.2)
+FRAME_SIZE_MAX = 16384  # bytes of a frame's content, both ways: the default of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §4.2)
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-UNKNOWN = 10  # of whatever type we do not know: to be ignored (RFC 9113 §4.1), PRIORITY_UPDATE of RFC 9218 among them
+UNKNOWN = 10  # any other type: ignored (RFC 9113 §4.1), PRIORITY_UPDATE of RFC 9218 among them
 END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20  # flags
 
 # Codes of RST_STREAM and GOAWAY (RFC 9113 §7).
@@ -28,7 +28,7 @@ _STREAM_BITS = 0x7FFFFFFF
 
 
 class ConnectionFault(Exception):
-    """The peer broke the protocol in a way that ends the connection."""
+    """A protocol error of the peer that ends the connection (GOAWAY with `code`)."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ def encode_goaway(last_stream_id: int, code: int) -> bytes:
 
 
 class FrameReader:
-    """Holds at most one incomplete frame."""
+    """Cuts the input into frames. Holds at most one incomplete frame."""
 
     __slots__ = ("_data", "_position", "_preface")
 
@@ -92,7 +92,7 @@ class FrameReader:
         self._preface = len(PREFACE)  # bytes of it still to come
 
     def receive(self, data: bytes) -> None:
-        """More input. Whoever calls this then takes `next` until it returns None."""
+        """Add input. The caller then calls `next` until it returns None."""
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
         self._position = 0
 
@@ -125,7 +125,7 @@ class FrameReader:
 
     @property
     def waits_in_headers(self) -> bool:
-        """What it holds began a frame that must be complete soon: all but DATA, which may be as slow as the peer is."""
+        """The buffer holds the beginning of a frame that must be complete soon: any but DATA, which may be as slow as the peer."""
         if self._preface:
             return True
         held = len(self._data) - self._position

@@ -1,7 +1,7 @@
 """The output of an HTTP/2 connection: answers wait here for the peer's windows and leave in turns of one frame.
 
-Frames of streams that h2 knows are made by h2. Those of the express lane (`http2`) are made here, with h2's books of the connection's window and of
-the fields' table, so both come out in the order in which they were made.
+Frames of streams that h2 knows are made by h2. Those of the express lane (`http2`) are made here, with h2's accounting of the connection's window
+and of the HPACK table, so both are sent in the order in which they were made.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _INFORMATIONAL = [(b":status", b"100")]  # h2 has to know that it is not the ans
 
 
 class Output:
+    """Frames made and not yet collected, and the streams that wait to send, of one connection."""
+
     __slots__ = ("_blocked", "_conn", "_encoder", "_out", "_ready", "buffered", "finished", "from_h2", "full_frames")
 
     def __init__(self, conn: H2Connection, encoder: FieldEncoder) -> None:
@@ -37,7 +39,7 @@ class Output:
         self._encoder = encoder
         self._out: list[bytes] = []
         self.from_h2 = True  # h2 may have made frames that are not in `_out` yet
-        self._ready: list[Stream] = []  # have something to send; a deque would take 0.7 KB of each idle connection, and this is never long
+        self._ready: list[Stream] = []  # with something to send; a deque would take 0.7 KB of each idle connection, and this is never long
         self._blocked: dict[int, Stream] = {}  # ... and no window for it
         self.buffered = 0  # bytes of all answers that wait for windows, or their turn
         self.finished: list[Stream] = []  # their answers are complete
@@ -62,7 +64,7 @@ class Output:
             self.write(encode_headers(stream.id, self._encoder.encode(()), is_last))
 
     def send_whole_body(self, stream: Stream, body: bytes) -> bool:
-        """The body in one frame, after the head, if there is room for it now and nobody waits."""
+        """The body in one frame, after the head, if the windows allow it now and no other stream is queued."""
         size = len(body)
         if self._ready or size > FRAME_SIZE_MAX or size > self._room(stream):
             return False
@@ -100,7 +102,7 @@ class Output:
         self.queue(stream)
 
     def queue(self, stream: Stream) -> None:
-        """It has something to send, if only its end."""
+        """Queue a stream that has something to send, if only its end."""
         if not stream.is_queued and stream.id not in self._blocked:
             stream.is_queued = True
             self._ready.append(stream)
@@ -110,7 +112,7 @@ class Output:
         return bool(self._ready)
 
     def pump(self) -> None:
-        """One frame of each stream in turn, until there is enough output or no window. Streams done with go to `finished`."""
+        """One frame of each stream in turn, until there is enough output or no window. Complete streams go to `finished`."""
         ready = self._ready
         room = OUTPUT_MAX
         while ready and room > 0:
@@ -143,7 +145,7 @@ class Output:
             self.finished.append(stream)
 
     def forget(self, stream: Stream) -> None:
-        """It was reset. `pump` finds nothing to do for it."""
+        """Forget a stream that was reset: `pump` skips it."""
         self._blocked.pop(stream.id, None)
         self.buffered -= stream.buffered
         stream.buffered = 0
@@ -158,7 +160,7 @@ class Output:
     # --- windows of the peer ---------------------------------------------------------------------------------------------------------
 
     def on_window(self, stream_id: int) -> None:
-        """There is room for this stream, or (0) perhaps for all."""
+        """The window of this stream, or (0) of the connection, has grown."""
         blocked = self._blocked
         if stream_id:
             stream = blocked.pop(stream_id, None)
@@ -170,7 +172,7 @@ class Output:
                 self.queue(stream)
 
     def enlarge(self, stream: Stream, increment: int) -> bool:
-        """WINDOW_UPDATE of a stream in the express lane. False: more than there may be."""
+        """WINDOW_UPDATE of a stream in the express lane. False: the window would exceed 2^31-1."""
         assert stream.window is not None
         if stream.window + increment > LARGEST_WINDOW:
             return False

@@ -1,7 +1,7 @@
-"""What comes on a stream of HTTP/2, as the events of one request. What is wrong with it is the request's failure, not the connection's.
+"""The frames of an HTTP/2 stream -> the events of one request. An error in it fails the request, not the connection.
 
 Head and body that come together, in one `receive_data`, are reported as one event, as `Http1` does. So a request begun there waits among the *fresh*
-ones until its end has come or the input is used up (`report_fresh`).
+ones until its end has arrived or the input is used up (`report_fresh`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELD_OVERHEAD = 32
 
 
 class RequestReader:
-    """Of all streams of a connection. Raises ConnectionFault if too many requests fail."""
+    """Reads the requests of all streams of a connection. Raises ConnectionFault if too many fail."""
 
     __slots__ = ("_frame_rates", "_fresh", "_limits")
 
@@ -124,18 +124,18 @@ class RequestReader:
     def fail(self, stream: Stream, error: PeerError, events: list[Event]) -> None:
         stream.has_failed = True
         if stream.fresh is not None:
-            # It fails in the call that began it: nothing need be done for it, nor may it be answered before it is found to be malformed.
+            # It fails in the call that began it: no event of it is reported, so it is not answered before the error is found.
             events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
         stream.fresh = stream.pieces = None
         self._frame_rates.consume(OUR_RESET)
         events.append(RequestFailed(stream.id, error))
 
     def cancel(self, stream: Stream, events: list[Event]) -> None:
-        """The stream is over; nobody waits for an answer."""
+        """The stream was reset: no answer is expected."""
         stream.fresh = stream.pieces = None
         if stream.has_failed:  # which ended it
             return
-        # Of a request that is given up as soon as it is made nothing needs to be done. In `events` there are only events of streams.
+        # A request that is cancelled in the call that began it is not reported at all. `events` holds only events of streams here.
         own = [event for event in events if event.stream_id == stream.id]  # type: ignore[union-attr]
         if own:
             events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
@@ -143,7 +143,7 @@ class RequestReader:
             events.append(RequestCancelled(stream.id))
 
     def report_fresh(self, events: list[Event]) -> None:
-        """The input is used up: what came of the bodies of fresh requests, if that was not all."""
+        """At the end of the input: report the incomplete bodies of fresh requests."""
         for stream in self._fresh:
             self._report_body(stream, events)
         self._fresh.clear()

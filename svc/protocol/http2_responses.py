@@ -34,7 +34,7 @@ class Http2Responses:
         self._answers = 0  # answers completed since the last `data_to_send`
 
     def send_continue(self, stream_id: int) -> None:
-        """100 Continue, if the peer still waits for it."""
+        """Send 100 Continue, if the peer still waits for it."""
         stream = self._streams.get(stream_id)
         if stream is not None and stream.waits_for_continue and stream.answer == UNANSWERED:
             stream.waits_for_continue = False
@@ -118,7 +118,7 @@ class Http2Responses:
     def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
         """The answer's body is complete.
 
-        Raises ValueError for what cannot be a trailer, and if the announced length is not reached; the stream is then reset, which tells the peer.
+        Raises ValueError for what cannot be a trailer, and if the announced length is not reached; the stream is then reset.
         """
         stream = self._streams.get(stream_id)
         if stream is None:
@@ -141,15 +141,15 @@ class Http2Responses:
         if stream is None:
             return
         if stream.answer == UNANSWERED:
-            # RFC 9113 §8.1.1: a malformed request may be answered before its stream is reset for it. Then the answer does not end the stream: of one
-            # that both sides have ended nothing may be said any more.
+            # RFC 9113 §8.1.1: a malformed request may be answered before its stream is reset for it. Then the answer does not end the stream: a
+            # stream that both sides have ended cannot be reset.
             stream.reset_code = PROTOCOL_ERROR if error.status_code == 400 else NO_ERROR
             self.respond(stream_id, error.status_code, pairs, body, date)
         elif stream.answer == ANSWERING:
             self.reset(stream_id, PROTOCOL_ERROR)
 
     def reset(self, stream_id: int, code: int = CANCEL) -> None:
-        """Give the stream up; what is not sent is lost."""
+        """Reset the stream; unsent bytes are discarded."""
         stream = self._streams.get(stream_id)
         if stream is not None:
             self._output.reset(stream, code)
@@ -162,11 +162,11 @@ class Http2Responses:
 
     @property
     def buffered(self) -> int:
-        """... of all answers."""
+        """Bytes of all answers that wait for the peer's windows or for their turn."""
         return self._output.buffered
 
     def sent(self, stream_id: int) -> int:
-        """Bytes of the answer's body that did not have to wait any more. Grows as long as the peer reads."""
+        """Bytes of the answer's body that are framed. Grows while the peer reads."""
         stream = self._streams.get(stream_id)
         return 0 if stream is None else stream.sent
 
@@ -178,7 +178,7 @@ class Http2Responses:
         return stream
 
     def _finish(self, stream: Stream) -> None:
-        """The answer is complete in the output. What is still to come of the request nobody wants (RFC 9113 §8.1), or it was malformed."""
+        """The answer is complete in the output. The stream is reset if the rest of the request is not needed (RFC 9113 §8.1) or it was malformed."""
         stream_id = stream.id
         del self._streams[stream_id]
         self.finished.append(stream_id)
@@ -188,13 +188,13 @@ class Http2Responses:
         self._settle(stream)
 
     def _forget(self, stream: Stream) -> None:
-        """It was reset."""
+        """Remove a stream that was reset."""
         del self._streams[stream.id]
         self._output.forget(stream)
         self._settle(stream)
 
     def _settle(self, stream: Stream) -> None:
-        """Give back to the connection's window what the stream held of it."""
+        """Acknowledge the bytes that the stream had not acknowledged, which opens the connection's window."""
         if stream.unacknowledged:
             self._acknowledge.pop(stream.id, None)
             self._conn.acknowledge_received_data(stream.unacknowledged, stream.id)

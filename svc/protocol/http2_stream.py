@@ -1,4 +1,4 @@
-"""One stream of HTTP/2: what the driver knows of a request and its answer."""
+"""One stream of HTTP/2: the driver's state of a request and its answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ UNANSWERED, ANSWERING, ANSWERED = range(3)  # nothing of the final answer is wri
 
 
 class Stream:
+    """State of one request and its answer."""
+
     __slots__ = (
         "answer", "buffered", "chunks", "content_length", "fresh", "has_failed", "id", "is_accepted", "is_ended", "is_head", "is_paused", "is_queued",
         "is_silent", "is_tunnel", "is_wide", "offset", "pieces", "received", "reset_code", "sent", "to_send", "trailers", "unacknowledged",
@@ -20,11 +22,11 @@ class Stream:
 
     def __init__(self, stream_id: int, is_head: bool, is_ended: bool, window: int | None) -> None:
         self.id = stream_id
-        self.window = window  # bytes of its answer that the peer has room for, if it is in the express lane; else h2 knows
+        self.window = window  # bytes of its answer that the peer has room for, if it is in the express lane; None: h2 counts it
         self.is_head = is_head
         # The request.
         self.is_ended = is_ended  # all of it is here
-        self.has_failed = False  # it was reported as failed; what still comes of it is nobody's
+        self.has_failed = False  # it was reported as failed; the rest of it is ignored
         self.is_tunnel = False  # an extended CONNECT
         self.is_accepted = False  # ... answered with 200
         self.waits_for_continue = False
@@ -46,7 +48,7 @@ class Stream:
         self.trailers: HeaderPairs | None = None
         self.is_queued = False  # among the streams that have something to send
         self.reset_code = (
-            NO_ERROR  # tells the peer why the rest of its request is not read, if it was answered before; else ends the answer
+            NO_ERROR  # code of the RST_STREAM after an answer that came before the end of the request; others end a malformed one
         )
 
     def put(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""What the head of an HTTP/1 request means, once its lines are taken apart (RFC 9110, RFC 9112). Both lanes of `http1` end here.
+"""The meaning of the head of an HTTP/1 request, after its lines are parsed (RFC 9110, RFC 9112). Both lanes of `http1` end here.
 
 The syntax of single lines is the business of the two readers, `express` and h11. Here are the rules that span fields, because a peer in front of
-us and we must never disagree on where a request ends or for whom it is: framing, `Host`, target, `Connection`.
+us and we must never disagree on where a request ends or for which host it is: framing, `Host`, target, `Connection`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REQUEST_LINE_PARTS = re.compile(rb"[^ ]+ [^ ]+ [^ ]+")
 
 @dataclass(slots=True)
 class ParsedBlock:
-    """A header block, and what the driver has to know of it."""
+    """A header block, and the values of it that the driver needs."""
 
     block: HeaderBlock
     content_length: int  # of the body in bytes; 0 if there is none, or if it is chunked
@@ -31,7 +31,7 @@ class ParsedBlock:
 
 
 def interpret_block(pairs: HeaderPairs, http_version: str) -> ParsedBlock:
-    """Apply the rules that span fields. `pairs`: lower-case names, values without outer blanks, Content-Length a numeral.
+    """Apply the rules that span fields. `pairs`: lower-case names, values without outer white space, Content-Length a numeral.
 
     Raises PeerError. HTTP/1.0 never keeps a connection: without chunks it could do so only where a length is known beforehand, and `Keep-Alive`
     through an old proxy hangs (RFC 9112, appendix C.2.2).
@@ -106,7 +106,7 @@ def reduce_target(method: str, target: str, pairs: HeaderPairs) -> str:
 
 
 def explain_request_line(head: bytes) -> str:
-    """Why the first line of this head, which h11 has refused, is none: a sentence for the peer."""
+    """A message for the peer: why the first line of this head, which h11 has refused, is not a valid request line."""
     line = head[: head.find(b"\n")].removesuffix(b"\r")
     if any(byte >= 0x7F or byte < 0x20 for byte in line):
         return "Control or non-ASCII character in the request line; percent-encode it"

@@ -29,7 +29,7 @@ def status_line(status: int) -> str:
 
 
 def encode_fields(pairs: Iterable[tuple[str, str]]) -> tuple[str, dict[str, str] | None]:
-    """(the field lines, the OWN_FIELDS among `pairs` by lower-case name or None if there are none). Raises ValueError for what is no field.
+    """(the field lines, the OWN_FIELDS among `pairs` by lower-case name or None if there are none). Raises ValueError for an invalid field.
 
     >>> encode_fields([("Allow", "GET"), ("Connection", "close")])
     ('Allow: GET\\r\\n', {'connection': 'close'})

@@ -1,16 +1,15 @@
-"""The server's side of a WebSocket after the handshake: bytes to events, and what it says by itself to bytes (RFC 6455, RFC 7692).
+"""The server's side of a WebSocket after the handshake: bytes -> events, messages and control frames -> bytes (RFC 6455, RFC 7692).
 
-Frames have two lanes, as requests have. A message that is one plain frame, and a plain ping or pong, are read by `websocket_express`. All else goes
-through wsproto, which judges it: fragments, what is here only in part, compressed messages, close frames, and everything that is wrong.
-wsproto takes about ten times as long for a small message, and holds some 3 KiB; it is there only while a message is being collected, so a connection at
-rest has none.
+Frames have two lanes, as requests have. A message that is one plain frame, and a plain ping or pong, are read by `websocket_express`. All other
+frames go through wsproto: fragments, incomplete frames, compressed messages, close frames, and everything that is wrong. wsproto takes about ten times
+as long for a small message, and holds some 3 KiB; it exists only while a message is being collected, so an idle connection has none.
 
 wsproto is fed frame by frame. The driver reads each header too, but only to know where the frame ends and, before any of it is collected, whether the
 message would be larger than `max_payload`. What is collected is kept in one buffer, whatever the size of the pieces it came in.
 
-The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. Events come ahead of what the owner makes of them, so
-it is he who says when a ping or a close frame is answered: in its turn, after the answers to the messages before. Nobody has to be answered more
-often than he listens: while `holds_pongs` is set only the latest ping is remembered (RFC 6455 §5.5.3).
+The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. The owner handles events later
+than they are reported, so the owner decides when a ping or a close frame is answered: after the answers to the messages before it. While the peer
+does not read (`holds_pongs`), only the latest ping is remembered (RFC 6455 §5.5.3).
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ TOO_BIG = 1009
 
 
 class WebSocketProtocol:
-    """See the module's text. Sans-IO: `receive_data`, `next_events`, `data_to_send`."""
+    """The protocol of one WebSocket connection, without I/O: `receive_data`, `next_events`, `data_to_send`."""
 
     __slots__ = (
         "_collected", "_deflater", "_empty_fragments", "_end_code", "_end_reason", "_held", "_held_ping", "_in_frame", "_in_message",
@@ -87,8 +86,8 @@ class WebSocketProtocol:
         self._inflater = None if deflate is None else Inflater(deflate, max_payload)
         self._wsproto: Connection | None = None
         self.state = WebSocketState.OPEN
-        self.is_behind = False  # `next_events` has something to say
-        self.holds_pongs = False  # set by the owner: the peer does not take what it is sent
+        self.is_behind = False  # `next_events` has more events
+        self.holds_pongs = False  # set by the owner: the peer does not read its output
         self._held = b""  # input that waits for its turn, or for the rest of a header
         self._held_ping: bytes | None = None
         self._end_code = NO_STATUS  # of the peer's close frame, or of what it did wrong

@@ -1,9 +1,9 @@
-"""permessage-deflate (RFC 7692): what is agreed upon in the handshake, and both directions in bounded memory.
+"""permessage-deflate (RFC 7692): negotiation in the handshake, and both directions in bounded memory.
 
 Memory of a connection, by zlib's own formulas: deflating takes 2^(bits + 2) + 2^(memory level + 9) bytes, inflating 2^bits, and both some 7 KiB. With
 windows of 2^12 and memory level 5 that is 39 KiB and 11 KiB, or 39 KiB for inflating if the client does not let us choose its window.
 Without context takeover, which is the default, neither outlives the message it is for, so a connection at rest holds nothing. With it, the 39 KiB for
-deflating stay. Clients are never allowed to keep theirs: what we hold for a silent peer is not for him to choose.
+deflating stay. Clients are never allowed to keep theirs: the memory that a silent peer costs is not its choice.
 
 A message is inflated piece by piece and never further than its limit, nor, beyond RATIO_FREE bytes, to more than RATIO times what has come of it:
 64 KiB can hold 64 MiB.

@@ -7,7 +7,7 @@
     |N|V|V|V|       |S|             | in network order             | M(ASK) = 1  |         |
     +-+-+-+-+-------+-+-------------+------------------------------+-------------+---------+
 
-A server's frames are not masked, so the bytes of one frame are the same for everyone who gets it.
+A server's frames are not masked, so one frame's bytes can be sent to many peers.
 """
 
 from __future__ import annotations
