@@ -15,7 +15,7 @@ _NOT_AVERAGED = _LABELS | {"count", "total", "distribution", "threadId"}
 
 
 class MetricGroup:
-    """What is known so far of one (metric, path, method, type).
+    """The values so far of one (metric, path, method, type).
 
     `sums`: field -> sum of value x count; `bins`: those of all entries; `total` None: no yes/no metric.
     """

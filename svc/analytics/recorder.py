@@ -1,4 +1,4 @@
-"""Where events are counted, and handed over when a second closes (contract: analytics §2).
+"""Counts events, and returns the counts of each second (contract: analytics §2).
 
 Recording is on every request's path, so it only appends to a list or adds to a counter; all arithmetic is done when the period is closed, and
 there in slices. Groups that were not used in a period are forgotten, except those someone holds a handle of.
@@ -16,7 +16,7 @@ MAX_GROUPS = 10_000  # per period (analytics §5)
 _METRICS_OF_A_REQUEST = 4
 
 OPERATION_METHOD = "operation"
-"""What is recorded as the method of operations (contract: primary, metrics of requests)."""
+"""The recorded method of operations (contract: primary, metrics of requests)."""
 
 # Anything else a client calls a method is one group: the number of groups is not for clients to choose.
 _METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE", OPERATION_METHOD))
@@ -55,7 +55,7 @@ class RequestGroup:
 
 
 class Period:
-    """What was recorded between two calls of `Recorder.close`, on its own."""
+    """The recorded values between two calls of `Recorder.close`."""
 
     __slots__ = ("fields", "flags", "numbers")
 
@@ -146,7 +146,7 @@ class Recorder:
         return self._numbers.setdefault(key, []).append
 
     def yes_no(self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> Callable[[bool], None]:
-        """The same for yes/no."""
+        """As `record`, for yes/no values."""
         key = (metric, path, method, type)
         self._held.add(key)
         return self._flags.setdefault(key, YesNo()).add

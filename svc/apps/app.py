@@ -202,7 +202,7 @@ def _load_schema(
 
 
 def _conflict(resources: Resources, definition: TableDefinition) -> str:
-    """What is wrong with an address that several tables want."""
+    """The message about a path of several tables."""
     assert definition.export is not None
     path = definition.export.path
     others = [claim.resource for claim in resources.claims(path)[:-1]]

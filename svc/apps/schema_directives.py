@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, Protocol
 
-from svc.apps.schema_syntax import Directive, Position, Value
+from svc.apps.schema_syntax import Directive, SourcePosition, Value
 from svc.store.schema import VectorIndex
 
 
 class Report(Protocol):
-    def warn(self, message: str, position: Position) -> None: ...
+    def warn(self, message: str, position: SourcePosition) -> None: ...
 
-    def fail(self, message: str, position: Position) -> None: ...
+    def fail(self, message: str, position: SourcePosition) -> None: ...
 
 
 Reader = Callable[[Value], object]

@@ -47,7 +47,7 @@ MAX_NUMERAL = 40  # characters; longer ones stay strings
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SourcePosition:
     """Line and column count from 1, in the original text."""
 
     line: int
@@ -58,19 +58,19 @@ class Position:
 class ArgumentPosition:
     """The position of an argument. `plain`: a string in one line without escapes, so that its characters have positions too."""
 
-    position: Position
+    position: SourcePosition
     plain: bool
 
-    def at(self, column: int) -> Position:
+    def at(self, column: int) -> SourcePosition:
         """The position of a character of a plain string, counted from 1; of anything else the position of the whole."""
-        return Position(self.position.line, self.position.column + column - 1) if self.plain else self.position
+        return SourcePosition(self.position.line, self.position.column + column - 1) if self.plain else self.position
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     name: str
     arguments: dict[str, Value]
-    position: Position
+    position: SourcePosition
     positions: dict[str, ArgumentPosition] = field(default_factory=dict, compare=False)  # of the arguments
 
 
@@ -86,7 +86,7 @@ class FieldDeclaration:
     has_arguments: bool
     directives: tuple[Directive, ...]
     description: str
-    position: Position
+    position: SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TypeDeclaration:
     fields: tuple[FieldDeclaration, ...]
     directives: tuple[Directive, ...]
     description: str
-    position: Position
+    position: SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class OtherDefinition:
 
     kind: str
     name: str
-    position: Position
+    position: SourcePosition
 
 
 def parse_schema(text: str) -> list[TypeDeclaration | OtherDefinition]:
@@ -200,13 +200,13 @@ class _Positions:
         # Where each insertion begins in the changed text.
         self._insertions = [position + number * len(_UNTYPED) for number, position in enumerate(insertions or [])]
 
-    def of(self, offset: int) -> Position:
+    def of(self, offset: int) -> SourcePosition:
         before = bisect_right(self._insertions, offset)
         if before:
             # An offset inside an insertion belongs to the position of the insertion.
             offset = max(self._insertions[before - 1], offset - len(_UNTYPED)) - (before - 1) * len(_UNTYPED)
         line = bisect_right(self._line_starts, offset)
-        return Position(line, offset - self._line_starts[line - 1] + 1)
+        return SourcePosition(line, offset - self._line_starts[line - 1] + 1)
 
 
 # --- nodes of the parser -> declarations ---------------------------------------------------------------------------------------------
@@ -270,9 +270,9 @@ class _DeclarationReader:
         position, loc = self._position(node.loc), node.loc
         if not isinstance(node, StringValueNode) or loc is None or loc.end - loc.start != len(node.value) + 2:
             return ArgumentPosition(position, False)
-        return ArgumentPosition(Position(position.line, position.column + 1), True)  # behind the quote
+        return ArgumentPosition(SourcePosition(position.line, position.column + 1), True)  # behind the quote
 
-    def _position(self, loc: Location | None) -> Position:
+    def _position(self, loc: Location | None) -> SourcePosition:
         return self._positions.of(loc.start if loc is not None else 0)
 
 

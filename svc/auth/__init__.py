@@ -1,1 +1,1 @@
-"""Who asks, and what may they do (contract: security)."""
+"""Authentication and permissions (contract: security)."""

@@ -46,7 +46,7 @@ class FairSlots:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, network: str) -> None:
-        """Wait for a slot. Whoever has one calls `release`, once. Cancelled, it has none."""
+        """Wait for a slot; the caller has to call `release` once. If cancelled, it has no slot."""
         if self._free:
             self._free -= 1
             return
@@ -82,5 +82,5 @@ class FairSlots:
                 del self._waiting[network]
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of waiting requests."""
         return sum(len(line) for line in self._waiting.values())

@@ -16,7 +16,6 @@ from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
 
 DEFAULT_ADMIN = "admin"
-INITIAL_PASSWORD_FILE = "initial-admin-password"
 _PASSWORD_BYTES = 18  # 144 bits, 24 characters
 
 

@@ -1,4 +1,4 @@
-"""Who a request is from (contract: http §11.1, security §1).
+"""The user of a request (contract: http §11.1, security §1).
 
 Called once per request, so the usual answer is in the header block's memo: blocks repeat byte for byte, and with them the user.
 The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
@@ -47,7 +47,7 @@ _TOKEN_CHALLENGE = _CHALLENGE[1:]
 
 
 class Certificates(Protocol):
-    """What the certificates of TLS clients say (`tls.mtls`)."""
+    """Maps certificates of TLS clients to users (`tls.mtls`)."""
 
     def username(self, certificate: Any) -> str | None:
         """The user's name; None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""

@@ -31,7 +31,7 @@ _LONGEST_SHOWN = 100  # characters of an origin in a message
 
 
 class Relation(Enum):
-    """What the origin of a request's page is to the server."""
+    """The relation of the origin of a request's page to the server."""
 
     OWN = "own"
     LISTED = "listed"

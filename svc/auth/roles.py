@@ -87,7 +87,7 @@ class TableRights:
         self.check_write(names, insert=stored is None, user=user)
 
     def keep_forbidden(self, record: dict[str, Any], stored: bytes | Mapping[str, Any] | None) -> dict[str, Any]:
-        """What a PUT of `record` over `stored` may store: attributes without the right to update stay as they are. Changes `record`.
+        """The record that a PUT of `record` over `stored` may store: attributes without the right to update keep their values. Changes `record`.
 
         `stored`: the record now, raw or decoded, None if there is none: then nothing is changed.
         """
@@ -162,7 +162,7 @@ class HasRole(Protocol):
 
 
 def rights(user: HasRole | None, database: str, table: str) -> TableRights:
-    """What `user` may do with the records of a table. Anonymous callers and users without a valid role may do nothing."""
+    """The rights of `user` on a table. Anonymous callers and users without a valid role have none."""
     if user is None or user.role is None:
         return NO_RIGHTS
     return user.role.rights(database, table)

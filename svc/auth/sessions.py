@@ -319,7 +319,7 @@ class Session:
 
     @property
     def username(self) -> str | None:
-        """Whom the log of the store names."""
+        """The user in the log entry of the write."""
         return None if self.request.user is None else self.request.user.username
 
     def __repr__(self) -> str:

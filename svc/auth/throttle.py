@@ -1,4 +1,4 @@
-"""How long a repeated failure has to wait (contract: security §10)."""
+"""Delays of repeated failed logins (contract: security §10)."""
 
 from __future__ import annotations
 

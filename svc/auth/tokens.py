@@ -251,5 +251,5 @@ def read_life(value: object) -> int:
 
 
 def _hash(token: str) -> str:
-    """What a user record keeps of a refresh token: its entropy is high enough for a plain hash."""
+    """The hash of a refresh token in a user record: the entropy is high enough for a plain hash."""
     return sha256(token.encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Users and roles as the rest of the program sees them, and the directory that keeps them (contract: security §5.1).
 
-A `User` never changes: a change of `svc_user` or `svc_role` makes the directory forget all of them and begin a new *generation*. Whoever keeps
+A `User` never changes: a change of `svc_user` or `svc_role` makes the directory forget all of them and begin a new *generation*. Code that keeps
 something derived from a user keeps the generation beside it and compares: one integer, no subscriptions.
 """
 
@@ -72,7 +72,7 @@ def user_of(request: Request) -> User | None:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a password is compared with. Never leaves this package."""
+    """The stored hash of a user. Never leaves this package."""
 
     password: str
     hash_function: str | None
@@ -118,7 +118,7 @@ class UserDirectory:
         return role
 
     def role_of(self, record: Mapping[str, Any]) -> Role:
-        """What a record of `svc_role` gives."""
+        """The role of a record of `svc_role`."""
         permission = record.get("permission")
         return Role(
             record["id"],
@@ -301,7 +301,7 @@ def login_id_of(record: Mapping[str, Any]) -> str:
 
 
 def new_login_epoch() -> str:
-    """What ends the sessions and tokens of a user, as `login_epoch` of the record."""
+    """A new `login_epoch` for a record, which ends the sessions and tokens of the user."""
     return uuid4().hex
 
 

@@ -71,7 +71,7 @@ class Verified:
 
 
 class Owner(Protocol):
-    """Who began a `Pending`, and knows what its result means."""
+    """The creator of a `Pending`, which handles its result."""
 
     def finish(self, pending: Pending, result: Any) -> User | None: ...
 
@@ -218,7 +218,7 @@ class Verifier:
         self._slots = FairSlots(AT_ONCE)
 
     def digest(self, credential: str) -> bytes:
-        """What a credential is known by here: the memory holds no clear text longer than a verification takes."""
+        """A keyed hash that identifies a credential: no clear text is kept longer than a verification takes."""
         return blake2b(credential.encode(), key=self._key, digest_size=32).digest()
 
     def known(self, digest: bytes) -> Verified | None:

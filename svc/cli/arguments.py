@@ -1,4 +1,4 @@
-"""From words of a command line to `Arguments`; what all commands ask of them."""
+"""Parsing of the command line into `Arguments`, and the root directory that it names."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from svc.root.installation import Installation
+    from svc.root.location import Installation
 
 FAILED, RUNNING = 1, 4
 """Exit status for a failure, and for a root on which a server is running already."""
@@ -103,7 +103,7 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 def named_directory(word: str) -> "Path":
     """An existing directory. Raises UsageError."""
-    from svc.root.installation import absolute
+    from svc.root.location import absolute
 
     path = absolute(word)
     if not path.exists():
@@ -114,16 +114,16 @@ def named_directory(word: str) -> "Path":
 
 
 def installation_of(arguments: Arguments) -> "Installation":
-    """Where the server of this call lives, or would. Raises ConfigError."""
+    """The installation that this call names, or that it would create. Raises ConfigError."""
     import os
 
-    from svc.root.installation import find_installation
+    from svc.root.location import find_installation
 
     return find_installation(os.environ, arguments.options)
 
 
 def existing_installation(arguments: Arguments) -> "Installation":
-    """As `installation_of`; what is wrong with it becomes a UsageError."""
+    """As `installation_of`; errors become a UsageError."""
     from svc.errors import ConfigError
 
     try:
@@ -133,7 +133,7 @@ def existing_installation(arguments: Arguments) -> "Installation":
 
 
 def complete_installation(arguments: Arguments) -> "Installation":
-    """As `existing_installation`, for commands that work on what is there. Raises UsageError if nothing is installed."""
+    """As `existing_installation`, for commands that need an installation. Raises UsageError if nothing is installed."""
     installation = existing_installation(arguments)
     if not installation.installed:
         raise UsageError(f"Error: svc is not installed in {installation.root}; svc install does it, --ROOTPATH names another root")
@@ -141,6 +141,6 @@ def complete_installation(arguments: Arguments) -> "Installation":
 
 
 def fail(message: object) -> int:
-    """Tell on standard error why the command fails. Returns its exit status."""
+    """Print on standard error why the command fails. Returns its exit status."""
     print(f"Error: {message}", file=sys.stderr)
     return FAILED

@@ -61,7 +61,7 @@ def bearer(token: str) -> str:
 
 
 class Answer:
-    """What a server answers. The body is read once, as a whole (`read`) or in pieces (`chunks`); both raise Unreachable if it breaks off."""
+    """A response. The body is read once, as a whole (`read`) or in pieces (`chunks`); both raise Unreachable if it breaks off."""
 
     def __init__(self, response: http.client.HTTPResponse, connection: http.client.HTTPConnection) -> None:
         self._response = response

@@ -92,7 +92,7 @@ COMMANDS = (
     Command(
         "status",
         "svc status",
-        "Tell whether the server is running, and its process id.",
+        "Show whether the server is running, and its process id.",
         _of("svc.cli.processes", "status"),
         "status is running, stopped or not installed; the output is YAML, with --json JSON.",
         flags=("json",),

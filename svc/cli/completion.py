@@ -48,12 +48,12 @@ def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -
 
 
 def words_of(row: Operation) -> tuple[str, ...]:
-    """What may follow an operation: `name=` of each field, then of the command line's parameters."""
+    """The words that may follow an operation: `name=` of each field, then of the command line's parameters."""
     return tuple(dict.fromkeys([*(f"{field.name}=" for field in row.fields), *(f"{name}=" for name in PARAMETERS)]))
 
 
 def values_of(field: Field) -> tuple[str, ...]:
-    """What may follow a field's `name=`, if that is known."""
+    """The values of a field, if they are known."""
     return field.choices or (("true", "false") if field.kind == "bool" else ())
 
 

@@ -62,7 +62,7 @@ def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
         return examine(installation.root, environ=os.environ, options=arguments.options, file=installation.file)
     if not file.is_file():
         raise UsageError(f"The file {file} does not exist")
-    from svc.root.installation import root_of
+    from svc.root.location import root_of
 
     return examine(root_of(file), environ=os.environ, options=arguments.options, file=file)
 

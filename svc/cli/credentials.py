@@ -23,7 +23,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SavedLogin:
-    """What `svc login` left for one address."""
+    """The tokens that `svc login` saved for one address."""
 
     operation_token: str
     refresh_token: str
@@ -41,7 +41,7 @@ class SavedLogins:
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> SavedLogins:
-        from svc.root.installation import boot_file
+        from svc.root.location import boot_file
 
         return cls(boot_file(environ).with_name(CREDENTIALS_FILE))
 

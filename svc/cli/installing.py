@@ -13,12 +13,15 @@ from svc.root.secrets import erase_secrets
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.root.installation import Administrator, Installation
+    from svc.root.administrator import Administrator
+    from svc.root.location import Installation
 
 
 def install(arguments: Arguments) -> int:
     from svc.errors import ConfigError, Problem
-    from svc.root.installation import AlreadyRunning, WrongUser, end_installation, make_keys, take_administrator
+    from svc.root.administrator import take_administrator
+    from svc.root.installation import WrongUser, end_installation, make_keys
+    from svc.root.lock import AlreadyRunning
 
     arguments.no_words()
     try:
@@ -80,8 +83,8 @@ def _create_system(config: Config, administrator: Administrator) -> None:
     """The system database, the role `super_user` and the first super user, as the server's start makes them."""
     from svc.auth.first_super_user import ensure_first_super_user
     from svc.clock import SYSTEM_CLOCK
+    from svc.root.administrator import PASSWORD_FILE, keep_initial_password
     from svc.root.data_version import ensure_version
-    from svc.root.installation import PASSWORD_FILE, keep_initial_password
     from svc.store import Store
     from svc.store.system import ensure_system
 

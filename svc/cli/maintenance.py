@@ -65,7 +65,8 @@ def upgrade(arguments: Arguments) -> int:
     from svc.clock import SYSTEM_CLOCK
     from svc.errors import ConfigError, Problem
     from svc.root.data_version import ensure_version
-    from svc.root.installation import AlreadyRunning, RootLock, WrongUser, check_user, require_database
+    from svc.root.installation import WrongUser, check_user, require_database
+    from svc.root.lock import AlreadyRunning, RootLock
     from svc.store import Store
     from svc.store.system import ensure_system
 

@@ -25,7 +25,8 @@ def run_offline(arguments: Arguments, row: Operation, words: OperationArguments)
     """Carry out one of OFFLINE. Returns the exit status."""
     from svc.errors import Problem
     from svc.operations.fields import read_fields
-    from svc.root.installation import AlreadyRunning, RootLock, WrongUser, check_user
+    from svc.root.installation import WrongUser, check_user
+    from svc.root.lock import AlreadyRunning, RootLock
     from svc.store.backup import BadBackup, InUse, UnknownBackup
 
     if words.parameters.get("out") is not None:

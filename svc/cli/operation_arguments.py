@@ -24,7 +24,7 @@ PARAMETERS: Mapping[str, str] = {
     "auth_password": "and its password; auth_password_file=FILE reads it from a file, - from standard input",
     "rejectUnauthorized": "false: do not verify the certificate of the other server; also --insecure",
 }
-"""What the command line takes from the words of every operation that has no field of that name."""
+"""The parameters of the command line itself, for every operation without a field of that name."""
 
 FOR_ALL = ("impersonate", "replicated")
 """Fields that every operation may have, whether its row says so or not."""

@@ -100,7 +100,7 @@ def kind_text(field: Field) -> str:
 
 
 def permission_text(permission: Permission) -> str:
-    """Who may run it, in words."""
+    """The permission that it needs, in words."""
     if permission.kind == "table":
         return f"{' and '.join(permission.rights)} on the table"
     return {

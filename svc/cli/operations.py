@@ -75,7 +75,7 @@ def local_client(arguments: Arguments) -> Client:
         client = Client(target)
         if client.is_listening():
             return client
-    from svc.root.installation import running_pid
+    from svc.root.lock import running_pid
 
     raise NotRunning(MUST_RUN) if running_pid(installation.root) is None else UsageError(NO_SOCKET)
 

@@ -1,4 +1,4 @@
-"""What commands that work on a root directory do first: read the configuration, install, lock the root (contract: configuration §4)."""
+"""The first steps of commands that work on a root directory: read the configuration, install, lock the root (contract: configuration §4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.root.installation import Installation, Terminal
+    from svc.root.administrator import Terminal
+    from svc.root.location import Installation
 
 
 def read_config(installation: Installation, arguments: Arguments) -> Config:
@@ -42,7 +43,8 @@ def locked_root(installation: Installation, arguments: Arguments, *, is_server: 
 
     Raises AlreadyRunning, WrongUser, ConfigError and UsageError.
     """
-    from svc.root.installation import RootLock, check_user, install, make_directories, require_database
+    from svc.root.installation import check_user, install, make_directories, require_database
+    from svc.root.lock import RootLock
 
     check_user(installation)
     installation = install(installation, os.environ, arguments.options)
@@ -55,7 +57,7 @@ def locked_root(installation: Installation, arguments: Arguments, *, is_server: 
 
 def report_failed_start(error: Exception, terminal: Terminal) -> int:
     """Print why a root cannot be used. Returns the exit status."""
-    from svc.root.installation import AlreadyRunning
+    from svc.root.lock import AlreadyRunning
 
     print(f"Error: {error}", file=terminal)
     return RUNNING if isinstance(error, AlreadyRunning) else FAILED

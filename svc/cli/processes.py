@@ -13,7 +13,7 @@ from svc.cli.arguments import FAILED, Arguments, UsageError, existing_installati
 
 if TYPE_CHECKING:
     from svc.cli.client import Client
-    from svc.root.installation import Installation
+    from svc.root.location import Installation
 
 RESTART_SECONDS = 60.0  # until the new server must answer
 GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
@@ -41,7 +41,7 @@ def _checked_start(arguments: Arguments) -> Installation:
 
 def stop(arguments: Arguments) -> int:
     from svc.root.background import stop
-    from svc.root.installation import running_pid
+    from svc.root.lock import running_pid
 
     arguments.no_words()
     installation = existing_installation(arguments)
@@ -55,7 +55,7 @@ def stop(arguments: Arguments) -> int:
 
 def restart(arguments: Arguments) -> int:
     """Restart a running server through its socket and wait until the new one answers; start one that is not running."""
-    from svc.root.installation import running_pid
+    from svc.root.lock import running_pid
 
     installation = existing_installation(arguments)
     if not installation.installed or running_pid(installation.root) is None:
@@ -91,7 +91,7 @@ def _identity(socket: Path) -> tuple[int, int] | None:
 
 def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, int] | None) -> int:
     from svc.clock import SYSTEM_CLOCK
-    from svc.root.installation import running_pid
+    from svc.root.lock import running_pid
 
     started = gone = SYSTEM_CLOCK.monotonic()
     while (now := SYSTEM_CLOCK.monotonic()) - started < RESTART_SECONDS:
@@ -110,7 +110,7 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
 
 
 def status(arguments: Arguments) -> int:
-    from svc.root.installation import running_pid
+    from svc.root.lock import running_pid
 
     arguments.no_words()
     installation = existing_installation(arguments)

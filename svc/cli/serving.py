@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from svc.config import Config
     from svc.config.document import Document
-    from svc.root.installation import Terminal
+    from svc.root.administrator import Terminal
     from svc.server import Server
 
 
@@ -61,7 +61,9 @@ def serve(
     `https`: make a certificate for this machine and print the address.
     """
     from svc.errors import ConfigError, Problem
-    from svc.root.installation import AlreadyRunning, WrongUser, end_installation, keep_initial_password, take_administrator
+    from svc.root.administrator import keep_initial_password, take_administrator
+    from svc.root.installation import WrongUser, end_installation
+    from svc.root.lock import AlreadyRunning
 
     try:
         administrator = take_administrator(os.environ, arguments.options)
@@ -145,7 +147,7 @@ def _make_local_certificate(config: Config) -> None:
 
 def _note_socket(config: Config) -> None:
     """Record the path of the operations socket for the command line, if it is not the configured one."""
-    from svc.root.installation import record_socket
+    from svc.root.location import record_socket
     from svc.root.socket_path import socket_path
 
     configured = config.operations_api.network.domain_socket
@@ -191,7 +193,7 @@ def _compact_on_start(config: Config) -> Config:
 
 def _log_notes(config: Config) -> None:
     """Log the notes about the configuration, and where the initial password is as long as it has not been changed."""
-    from svc.root.installation import initial_password_notice
+    from svc.root.administrator import initial_password_notice
 
     notice = initial_password_notice(config.root)
     if not config.notes and notice is None:

@@ -11,7 +11,7 @@ from svc.cli.arguments import UsageError
 from svc.cli.client import ServerAddress
 
 if TYPE_CHECKING:
-    from svc.root.installation import Installation
+    from svc.root.location import Installation
 
 OPERATIONS_PORT = 9925
 TARGET_VARIABLES = ("SVC_CLI_TARGET", "CLI_TARGET")
@@ -92,7 +92,7 @@ def local_target(installation: Installation, environ: Mapping[str, str]) -> Serv
     from svc.config.document import read_document
     from svc.config.relocation import relocated
     from svc.config.values import is_given, lookup
-    from svc.root.installation import recorded_socket
+    from svc.root.location import recorded_socket
     from svc.root.socket_path import socket_path
 
     name = ("operationsApi", "network", "domainSocket")

@@ -340,7 +340,7 @@ def _unknown_keys(document: Document, found: Diagnostics, prefix: str = "") -> N
 
 
 def _unknown_fields(row: Setting, value: Document, found: Diagnostics, name: str, prefix: str = "") -> None:
-    """The same for the fields of a mapping; `prefix`: of those that are looked at, with a dot at its end."""
+    """Note unknown fields of a mapping; `prefix`: of the fields that are checked, with a dot at its end."""
     fields = [part.name.removeprefix(prefix) for part in row.fields if part.name.startswith(prefix)]
     for key, inner in value.items():
         if key in fields:

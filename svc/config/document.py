@@ -102,7 +102,7 @@ def _marks(node: Any) -> tuple[dict[tuple[str, ...], int], list[tuple[str, tuple
 
 
 def _plain(value: Any) -> Any:
-    """The same with text for keys, and each use of an alias a value of its own. A RecursionError for what contains itself."""
+    """A copy with strings as keys, and a copy of the value for each use of an alias. Raises RecursionError for a value that contains itself."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list) else value
@@ -120,7 +120,7 @@ def write_document(file: Path, document: Document) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """The same for the text of a document."""
+    """As `write_document`, for rendered YAML."""
     write_private(file, text.encode())
 
 

@@ -20,7 +20,7 @@ _EDITING = threading.Lock()
 """Two edits at once would lose one of them."""
 
 RELOADED = ("level", "format", "file", "root", "path", "stdStreams", "colors", "tag", "rotation.")
-"""What is taken over from `logging` sections without a restart."""
+"""The fields of `logging` sections that take effect without a restart."""
 
 
 @dataclass(frozen=True)

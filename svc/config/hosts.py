@@ -124,5 +124,5 @@ def embedded(address: Address) -> Address:
 
 
 def read_address(text: str) -> Address:
-    """Of a socket's address, perhaps with a zone. Raises ValueError."""
+    """Parse the address of a socket, perhaps with a zone. Raises ValueError."""
     return ip_address(text.partition("%")[0])

@@ -1,4 +1,4 @@
-"""Where each value of a configuration came from, and what a misspelt name may have meant: for messages that can be acted upon.
+"""The source of each value of a configuration, and suggestions for misspelt names, for messages.
 
 A name is looked up by its flat form, the path joined by `_` in lower case, which is also how the environment and the command line spell it.
 A missing key has the line of the nearest key around it; a value of a former name has the line of that name.
@@ -15,7 +15,7 @@ from svc.config.settings import LEGACY, SETTINGS
 _INDEX = re.compile(r"\[\d+\]$")
 
 CLOSE = 0.72
-"""How alike two names must be, from 0 to 1, to be taken for one misspelt: `htpp` and `http` are 0.75."""
+"""Least similarity, from 0 to 1, of a misspelt name: `htpp` and `http` have 0.75."""
 
 
 def flat_name(path: Iterable[str]) -> str:
@@ -38,7 +38,7 @@ class Origins:
         self._sources = {flat_name((name,)): text for name, text in (sources or {}).items()}
 
     def of(self, name: str) -> str:
-        """Where the value of this dotted name, or what is nearest around it, was given; empty if nowhere."""
+        """The source of the value of this dotted name, or of the nearest key around it; empty if unknown."""
         for candidate in _around(name):
             if candidate in self._sources:
                 return self._sources[candidate]

@@ -50,7 +50,7 @@ def examine(
     options: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Examined:
-    """What `load_config` finds, without writing. Raises ConfigError."""
+    """Read the file and apply all overrides, without writing. Raises ConfigError."""
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
     marked = read_marked(file)
@@ -123,7 +123,7 @@ def reread(config: Config) -> Config:
 
 
 def rebuilt(config: Config, document: Document, origins: Origins | None = None) -> Config:
-    """What this configuration is with another document. Raises ConfigError."""
+    """The same configuration with another document. Raises ConfigError."""
     changes = dict(config.development)
     document = changed(document, changes) if changes else document
     result = build(document, config.root, dev=config.dev, file=config.file, origins=origins)
@@ -186,7 +186,7 @@ def single_values(document: Document, environ: Mapping[str, str], options: Mappi
 
 
 def changes_of(document: Document, name: str, value: object) -> dict[str, object]:
-    """What setting `name` (today's or a former one) to `value` changes; strings are converted. Former ones without
+    """The changes of the document that set `name` (a present or former name) to `value`; strings are converted. Former ones without
     effect change nothing."""
     if name in BY_NAME:
         return {name: cast_text(value, BY_NAME[name].kind) if isinstance(value, str) else value}

@@ -89,7 +89,7 @@ VERIFICATION_FIELDS = (
     Setting("ocsp.errorCacheTtl", "duration", 300_000, "How long a missing answer is remembered.", "ms", low=0),
     Setting("ocsp.failureMode", "choice", None, "The same for answers alone.", choices=_FAILURE_MODES, null=True),
 )
-"""Of `certificateVerification`."""
+"""Fields of `certificateVerification`."""
 
 MTLS_FIELDS = (
     Setting("user", "string", None, "Name of the user that every client with a valid certificate is.", null=True),
@@ -426,7 +426,7 @@ SWITCHED_OFF: dict[str, dict[str, object]] = {
     "localStudio": {"localStudio.enabled": False},
     "analytics": {"analytics.aggregatePeriod": -1},
 }
-"""What `<section>: false` means for a built-in section."""
+"""The values that `<section>: false` sets for a built-in section."""
 
 LOOPBACK_ORIGINS = [f"{scheme}://{host}:*" for scheme in ("http", "https") for host in ("localhost", "127.0.0.1", "[::1]")]
 
@@ -440,7 +440,7 @@ DEVELOPMENT: dict[str, object] = {
     "operationsApi.network.corsAccessList": LOOPBACK_ORIGINS,
     "instances": 1,
 }
-"""What `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (contract: configuration §4)."""
+"""The values that `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (contract: configuration §4)."""
 
 LEGACY: dict[str, str] = {
     "server_port": "operationsApi.network.port",

@@ -31,7 +31,7 @@ class SettingFault(ValueError):
 
 
 class FieldFaults(SettingFault):
-    """What is wrong with several fields of a mapping: `faults` are (dotted name, sentence)."""
+    """Faults of several fields of a mapping: `faults` are (dotted name, sentence)."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
         self.faults = faults

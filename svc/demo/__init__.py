@@ -23,7 +23,9 @@ from svc.config.document import write_document
 from svc.demo.data import APP
 from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.errors import ConfigError
-from svc.root.installation import PASSWORD_FILE, AlreadyRunning, RootLock, first_document, make_directories, take_administrator
+from svc.root.administrator import PASSWORD_FILE, take_administrator
+from svc.root.installation import first_document, make_directories
+from svc.root.lock import AlreadyRunning, RootLock
 from svc.server import Server
 
 EXAMPLES = (
@@ -72,7 +74,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _serve(root: Path, settings: dict[str, str]) -> int:
-    """As `svc run` does it, but for the boot file: the demo must not become the root that `svc` finds by itself."""
+    """As `svc run`, but without the boot file: the demo must not become the default root of `svc`."""
     administrator = take_administrator(os.environ, settings)
     file = root / CONFIG_FILE
     if not file.exists():

@@ -15,7 +15,7 @@ from svc.logs.files import LogFile, Rotation
 from svc.logs.lines import json_entry, message_text, plain_text, prefix, tag_text, timestamp
 
 TRACE, DEBUG, INFO, WARN, ERROR, FATAL, NOTIFY = 5, 10, 20, 30, 40, 50, 60
-"""As in the standard library, with two more."""
+"""The levels of the standard library, and two more."""
 
 NUMBERS = {"trace": TRACE, "debug": DEBUG, "info": INFO, "warn": WARN, "error": ERROR, "fatal": FATAL, "notify": NOTIFY}
 NAMES = {number: name for name, number in NUMBERS.items()}

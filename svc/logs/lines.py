@@ -20,7 +20,7 @@ START = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) \[([^\]/]*)/(\d+)\
 """The prefix of an entry in a file: time, thread, instance, level, tags."""
 
 JSON_START = b'{"timestamp":"'
-"""How an entry begins as JSON."""
+"""The beginning of an entry in JSON."""
 
 MAX_MESSAGE = 1 << 18
 """Characters of a message; what is longer is cut, so that one entry neither fills the disk nor what reads it."""
@@ -57,7 +57,7 @@ def message_text(messages: tuple[object, ...]) -> str:
 
 
 def plain_text(messages: tuple[object, ...]) -> str:
-    """The same as it is, for a format in which nothing can be forged."""
+    """The messages as one string, unescaped, for a format in which entries cannot be forged."""
     text = messages[0] if len(messages) == 1 and type(messages[0]) is str else " ".join([_as_text(message) for message in messages])
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}... ({len(text)} characters)"
 

@@ -71,7 +71,7 @@ class LogReader:
         return found
 
     def close(self) -> None:
-        """Give back the file; may be repeated."""
+        """Close the file; may be repeated."""
         self.done = True
         self._entries.close()
 
@@ -99,9 +99,9 @@ def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
     first = _text(None if wanted.since is None else wanted.since - SLACK_SECONDS, ceil)
     last = _text(None if wanted.until is None else wanted.until + SLACK_SECONDS, floor)
     if wanted.newest_first:
-        found = _raw_backward(stream, size if last is None else _place(stream, size, last, before=False))
+        found = _raw_backward(stream, size if last is None else _find_offset(stream, size, last, before=False))
     else:
-        found = _raw_forward(stream, 0 if first is None else _place(stream, size, first, before=True), size)
+        found = _raw_forward(stream, 0 if first is None else _find_offset(stream, size, first, before=True), size)
     for raw in found:
         # Most entries of a long file are not wanted: only of the others more than time and level is looked at.
         time, level, _, _, _ = raw
@@ -130,8 +130,8 @@ def _text(seconds: float | None, rounded: Any) -> str | None:
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000  # years 1 and 9999
 
 
-def _place(stream: BinaryIO, size: int, time: str, *, before: bool) -> int:
-    """Where to begin: the start of an entry before which all are older than `time`, or (`before=False`) behind which all are younger."""
+def _find_offset(stream: BinaryIO, size: int, time: str, *, before: bool) -> int:
+    """Offset of the start of an entry before which all are older than `time`, or (`before=False`) behind which all are younger."""
     low, high = 0, size
     while high - low > 2 * BLOCK:
         middle = (low + high) // 2
@@ -216,7 +216,7 @@ _HEAD = re.compile(START.pattern.encode(), re.ASCII)
 
 
 def _head(line: bytes) -> Head | None:
-    """What a line begins, None if it begins no entry."""
+    """The head of the entry that a line begins, None for another line."""
     if line[:1] == b"{":
         found = _parse_json(line) if line.startswith(JSON_START) else None
         return None if found is None else (found["timestamp"], found["level"], found)
@@ -310,7 +310,7 @@ def _raw_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Raw]:
 
 
 def _raw_backward(stream: BinaryIO, end: int) -> Iterator[Raw]:
-    """What is yielded is valid until the next step."""
+    """Yielded values are valid until the next step."""
     lines: deque[bytes] = deque()
     size, cut = 0, False
     for line in _lines_backward(stream, end):

@@ -20,7 +20,7 @@ from svc.errors import Problem
 from svc.operations.call import Call
 from svc.operations.operation_lists import expanded
 from svc.operations.registry import by_name
-from svc.root.installation import PASSWORD_FILE, remove_initial_password
+from svc.root.administrator import PASSWORD_FILE, remove_initial_password
 from svc.store import Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.system import SYSTEM

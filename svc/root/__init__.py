@@ -1,1 +1,1 @@
-"""The root directory of an installation: its files, lock, process and data version."""
+"""The root directory of an installation: its location, first run, lock, process and data version."""

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from svc.root.installation import Installation, Terminal
+    from svc.root.administrator import Terminal
+    from svc.root.location import Installation
 
 READY = "\x00ready"
 PIPE_VARIABLE = "SVC_START_PIPE"

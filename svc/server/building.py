@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from svc.apps import App, load_app
-from svc.auth.first_super_user import INITIAL_PASSWORD_FILE, FirstSuperUser, ensure_first_super_user
+from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
@@ -21,6 +21,7 @@ from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
+from svc.root.administrator import PASSWORD_FILE
 from svc.root.data_version import ensure_version
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
@@ -60,12 +61,12 @@ def open_store(config: Config, *, clock: Clock, loop: asyncio.AbstractEventLoop,
 def create_first_super_user(
     config: Config, store: Store, username: str | None, password: str | None, on_created: Callable[[FirstSuperUser], None] | None
 ) -> None:
-    """Create one where there is none, and call `on_created` with it."""
+    """Create one if the store has none, and call `on_created` with it."""
     created = ensure_first_super_user(
         store,
         username,
         password,
-        password_file=config.root / INITIAL_PASSWORD_FILE,
+        password_file=config.root / PASSWORD_FILE,
         hash_function=config.authentication.hash_function,
     )
     if created is not None and on_created is not None:
@@ -83,7 +84,7 @@ def make_verifier(config: Config, directory: UserDirectory, clock: Clock) -> Ver
 
 
 def application_origins(config: Config, logger: Logger) -> OriginPolicy:
-    """Whose pages may use the application's ports."""
+    """The origins whose pages may use the application's ports."""
     network = config.operations_api.network
     origins = OriginPolicy(
         config.http.cors_access_list,
@@ -95,7 +96,7 @@ def application_origins(config: Config, logger: Logger) -> OriginPolicy:
 
 
 def operations_origins(config: Config, logger: Logger) -> OriginPolicy:
-    """Whose pages may use the operations ports."""
+    """The origins whose pages may use the operations ports."""
     network = config.operations_api.network
     origins = OriginPolicy(network.cors_access_list, enabled=network.cors, setting="operationsApi.network.corsAccessList")
     _warn_of_invalid(origins, logger)

@@ -29,7 +29,7 @@ from svc.tls.revocation import Revocations, read_authorities
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """What distinguishes one server of an instance from the other.
+    """The settings that distinguish the two servers of an instance.
 
     `section`: of its settings, as messages name it. `purpose`: of the certificates that its TLS port shows (`tls.uses`). `reserved`: file
     descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.

@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Protocol
+from typing import Any
 
 from svc.clock import Clock
+from svc.logs import Logger
 from svc.tls.entries import Entry, StoredCertificates, Unusable, read, stamp
 from svc.tls.mtls import Mtls
 from svc.tls.peer import PeerCertificate
@@ -38,11 +39,6 @@ _REASONS = {
 }
 
 
-class Log(Protocol):
-    def warn(self, *messages: object) -> None: ...
-    def info(self, *messages: object) -> None: ...
-
-
 @dataclass(slots=True)
 class _Made:
     """A context, perhaps None, and what it was made from. `is_reported`: whether a failure has been logged."""
@@ -53,14 +49,14 @@ class _Made:
 
 
 class ServerContexts:
-    """Of one port."""
+    """The TLS contexts of one port."""
 
     def __init__(
         self,
         what: str,
         entries: Sequence[Entry],
         *,
-        log: Log,
+        log: Logger,
         clock: Clock,
         purpose: str = "https",
         stored: StoredCertificates | None = None,
@@ -113,7 +109,7 @@ class ServerContexts:
         return found
 
     def peer_certificate(self, session: ssl.SSLObject) -> PeerCertificate | None:
-        """That of the client, if it was asked for one. It has been verified, else there were no connection."""
+        """The client's certificate, if one was requested. It has been verified in the handshake."""
         if self.mtls is None:
             return None
         return PeerCertificate.of(session, with_chain=self.mtls.revocation is not None)

@@ -35,7 +35,7 @@ class Entry:
         return isinstance(self.certificate, str)
 
     def stamp(self) -> tuple[Stamp, Stamp]:
-        """What changes when its files do."""
+        """A value that changes with its files."""
         return (stamp(self.certificate) if isinstance(self.certificate, Path) else None, stamp(self.key))
 
     def text(self) -> bytes:
@@ -99,7 +99,7 @@ class StoredCertificates:
         return [decode(raw) for _, raw in table.scan(table.database.snapshot())]
 
     def entries(self, purpose: str) -> list[Entry]:
-        """Of a purpose; the one that was changed last comes last."""
+        """Those for a purpose; the one that was changed last comes last."""
         found = []
         for record in sorted(self._records(), key=lambda record: record.get("__updatedtime__") or 0):
             key, text = record.get("private_key_name"), record.get("certificate")

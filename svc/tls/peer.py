@@ -20,7 +20,7 @@ _SHORT = {
 
 
 class PeerCertificate:
-    """Of one connection. Names are strings such as `O=Example, CN=ann`, the most general part first."""
+    """The client certificate of one connection. Names are strings such as `O=Example, CN=ann`, the most general part first."""
 
     __slots__ = (
         "chain",
@@ -45,7 +45,7 @@ class PeerCertificate:
         self.subject = _text(fields.get("subject", ()))
         self.issuer = _text(fields.get("issuer", ()))
         self.serial: str = fields.get("serialNumber", "")
-        """In hexadecimal digits."""
+        """The serial number in hexadecimal digits."""
         names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
         self.common_name: str | None = names[0] if len(names) == 1 else None
         """None also if there are several, which would be ambiguous."""
@@ -56,7 +56,7 @@ class PeerCertificate:
 
     @classmethod
     def of(cls, session: ssl.SSLObject, *, with_chain: bool = False) -> PeerCertificate | None:
-        """What the peer of this connection has shown; None if nothing. `with_chain` costs some microseconds more."""
+        """The certificate of the peer of this connection; None without one. `with_chain` costs some microseconds more."""
         der = session.getpeercert(True)
         if der is None:
             return None

@@ -20,9 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from svc.clock import Clock
+from svc.logs import Logger
 from svc.tls.peer import PeerCertificate
 from svc.tls.revocation_settings import NoAnswer, RevocationSettings
 
@@ -55,12 +56,8 @@ class _Kept:
     reason: str = ""
 
 
-class Log(Protocol):
-    def warn(self, *messages: object) -> None: ...
-
-
 class Revocations:
-    """Of one port."""
+    """Checks the client certificates of one port."""
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class Revocations:
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
-        log: Log,
+        log: Logger,
     ) -> None:
         """`authorities`: PEM of those that are trusted, for certificates that come without their issuer, as those of resumed sessions do."""
         self._settings = settings
@@ -253,7 +250,7 @@ def _ask(
 
 
 def read_authorities(files: Sequence[Path]) -> list[bytes]:
-    """What can be read of these files."""
+    """The contents of these files; unreadable ones are left out."""
     found = []
     for file in files:
         try:

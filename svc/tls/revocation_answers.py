@@ -1,4 +1,4 @@
-"""What authorities say of certificates: lists (RFC 5280 §5) and answers (RFC 6960), read and verified. Pure functions on bytes."""
+"""Revocation lists (RFC 5280 §5) and OCSP responses (RFC 6960): parsing and verification. Pure functions on bytes."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_an_invalid_configuration_stops_with_the_contracts_text(tmp_path: Path, 
 
 
 def test_a_second_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from svc.root.installation import RootLock
+    from svc.root.lock import RootLock
 
     write_document(tmp_path / "svc-config.yaml", {})
     with RootLock(tmp_path):

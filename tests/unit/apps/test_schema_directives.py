@@ -6,7 +6,7 @@ import pytest
 
 from svc.apps import schema_directives as directives
 from svc.apps.schema_directives import FIELD_DIRECTIVES, TYPE_DIRECTIVES, read_directives, vector_index
-from svc.apps.schema_syntax import Directive, Position, Value
+from svc.apps.schema_syntax import Directive, SourcePosition, Value
 from svc.store.schema import VectorIndex
 
 
@@ -15,10 +15,10 @@ class Notes:
         self.warnings: list[str] = []
         self.errors: list[str] = []
 
-    def warn(self, message: str, position: Position) -> None:
+    def warn(self, message: str, position: SourcePosition) -> None:
         self.warnings.append(f"{position.line}: {message}")
 
-    def fail(self, message: str, position: Position) -> None:
+    def fail(self, message: str, position: SourcePosition) -> None:
         self.errors.append(f"{position.line}: {message}")
 
 
@@ -82,7 +82,7 @@ def read(known: directives.Specification, *given: tuple[str, dict[str, Any]]) ->
     notes = Notes()
     other = FIELD_DIRECTIVES if known is TYPE_DIRECTIVES else TYPE_DIRECTIVES
     found = read_directives(
-        [Directive(name, arguments, Position(number, 1)) for number, (name, arguments) in enumerate(given, 1)], known, other, notes
+        [Directive(name, arguments, SourcePosition(number, 1)) for number, (name, arguments) in enumerate(given, 1)], known, other, notes
     )
     return found, notes
 

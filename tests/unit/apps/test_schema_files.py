@@ -218,7 +218,7 @@ class TestPrimaryKey:
     def test_keys_are_text_or_numbers(self, kind: str) -> None:
         shown = kind
         assert errors(f"type T @table {{ id: {kind} }} type S {{ a: Int }}") == [
-            f"1.graphql:1:17: T.id cannot be a primary key with type {shown}: keys are text or numbers"
+            f"1.graphql:1:17: T.id cannot be a primary key with type {shown}: keys are strings or numbers"
         ]
 
     @pytest.mark.parametrize("kind", ["ID", "String", "Int", "Long", "Float", "BigInt", "Any"])

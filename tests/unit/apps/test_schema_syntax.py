@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from svc.apps.schema_syntax import Directive, FieldDeclaration, OtherDefinition, Position, TypeDeclaration, parse_schema
+from svc.apps.schema_syntax import Directive, FieldDeclaration, OtherDefinition, SourcePosition, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 
 
@@ -33,13 +33,21 @@ type Seat @table(database: "b") {
             "Seat",
             (
                 FieldDeclaration(
-                    "code", "ID", 0, True, False, False, (Directive("primaryKey", {}, Position(8, 24)),), "The code", Position(8, 14)
+                    "code",
+                    "ID",
+                    0,
+                    True,
+                    False,
+                    False,
+                    (Directive("primaryKey", {}, SourcePosition(8, 24)),),
+                    "The code",
+                    SourcePosition(8, 14),
                 ),
-                FieldDeclaration("tags", "String", 1, True, True, False, (), "", Position(9, 3)),
+                FieldDeclaration("tags", "String", 1, True, True, False, (), "", SourcePosition(9, 3)),
             ),
-            (Directive("table", {"database": "b"}, Position(7, 11)),),
+            (Directive("table", {"database": "b"}, SourcePosition(7, 11)),),
             "A seat.\n\n  For one performance.",
-            Position(7, 6),
+            SourcePosition(7, 6),
         )
     ]
 
@@ -105,9 +113,12 @@ class TestFieldsWithoutType:
     def test_places_are_those_of_the_text(self) -> None:
         declaration = only_type("type A { a b: Int c @x d\r\n e @y }")
         assert [(field.name, field.position) for field in declaration.fields] == [
-            ("a", Position(1, 10)), ("b", Position(1, 12)), ("c", Position(1, 19)), ("d", Position(1, 24)), ("e", Position(2, 2)),
+            ("a", SourcePosition(1, 10)), ("b", SourcePosition(1, 12)), ("c", SourcePosition(1, 19)), ("d", SourcePosition(1, 24)), ("e", SourcePosition(2, 2)),
         ]  # fmt: skip
-        assert [field.directives[0].position for field in declaration.fields if field.directives] == [Position(1, 21), Position(2, 4)]
+        assert [field.directives[0].position for field in declaration.fields if field.directives] == [
+            SourcePosition(1, 21),
+            SourcePosition(2, 4),
+        ]
 
     def test_a_forgotten_colon_is_not_taken_for_two_fields(self) -> None:
         with pytest.raises(SchemaError, match="Expected ':', found Name 'Float'") as caught:

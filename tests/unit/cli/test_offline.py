@@ -12,7 +12,7 @@ from svc.cli.offline import run_offline
 from svc.cli.operation_arguments import read_arguments
 from svc.config.document import write_document
 from svc.operations.registry import by_name
-from svc.root.installation import RootLock
+from svc.root.lock import RootLock
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode

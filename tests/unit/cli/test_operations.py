@@ -155,7 +155,7 @@ def test_without_a_server_the_contracts_texts(tmp_path: Path) -> None:
 
 def test_a_running_server_without_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "r").mkdir()
-    monkeypatch.setattr("svc.root.installation.running_pid", lambda root: 4242)
+    monkeypatch.setattr("svc.root.lock.running_pid", lambda root: 4242)
     for document in ({}, {"operationsApi": {"network": {"domainSocket": None}}}):
         write_document(tmp_path / "r" / "svc-config.yaml", document)
         with pytest.raises(UsageError) as caught:

@@ -7,7 +7,7 @@ import pytest
 from svc.cli.arguments import UsageError
 from svc.cli.target import cli_environment, local_target, parse_target, read_dot_env, target_text
 from svc.config.document import write_document
-from svc.root.installation import Installation
+from svc.root.location import Installation
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_socket_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_a_socket_whose_path_was_too_long_is_found_where_the_server_put_it(tmp_path: Path) -> None:
-    from svc.root.installation import record_socket
+    from svc.root.location import record_socket
     from svc.root.socket_path import socket_path
 
     environ = {"HOME": str(tmp_path)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from svc.demo import default_directory, introduction, main
-from svc.root.installation import PASSWORD_FILE
+from svc.root.administrator import PASSWORD_FILE
 
 
 def test_introduction_holds_the_password_that_was_made_up(tmp_path: Path) -> None:

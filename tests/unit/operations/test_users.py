@@ -11,7 +11,7 @@ import pytest
 
 from svc.auth.passwords import verify_password
 from svc.errors import Problem
-from svc.root.installation import PASSWORD_FILE
+from svc.root.administrator import PASSWORD_FILE
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 

@@ -1,0 +1,163 @@
+"""Type names and relationships across the declarations of several schema files (contract: schema-and-store §1.6, §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from svc.apps.schema_draft import TypeDraft
+from svc.errors import SchemaError
+from svc.store.schema import SCALAR_TYPES, Attribute, Relationship, Structure, TableDefinition, may_be_key, unite
+
+KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
+"""Database -> type name -> definition, of the applications loaded before."""
+
+
+class Resolver:
+    """Resolves the type names of drafts, then checks and unites their definitions."""
+
+    def __init__(self, drafts: list[TypeDraft], known: KnownTypes) -> None:
+        self._drafts = drafts
+        self._known = known
+        self._by_name: dict[str, list[TypeDraft]] = {}
+        for draft in drafts:
+            self._by_name.setdefault(draft.name, []).append(draft)
+
+    def resolve(self) -> list[TableDefinition]:
+        """The definitions that may be applied."""
+        for draft in self._drafts:
+            draft.attributes = [self._typed(draft, attribute) for attribute in draft.attributes]
+        self._reject_repeated_structures()
+        for draft in self._drafts:
+            if draft.definition is not None:
+                self._complete(draft, draft.definition)
+        tables = [draft for draft in self._drafts if draft.definition is not None]
+        for draft in tables:
+            for attribute in draft.attributes:
+                if attribute.relationship is not None:
+                    self._check_relationship(draft, attribute, attribute.relationship)
+        united: dict[tuple[str, str], TableDefinition] = {}
+        for draft in tables:
+            if draft.definition is not None and not draft.rejected:
+                self._unite(draft, draft.definition, united)
+        return list(united.values())
+
+    def _find(self, name: str, database: str) -> TypeDraft | TableDefinition | None:
+        """The type of this name that a type in `database` means: a table there, else a structure, else what is known from before."""
+        drafts = self._by_name.get(name, [])
+        for draft in drafts:
+            if draft.is_table and draft.database == database:
+                return draft
+        for draft in drafts:
+            if not draft.is_table:
+                return draft
+        return self._known.get(database, {}).get(name) or (drafts[0] if drafts else None)
+
+    def _typed(self, draft: TypeDraft, attribute: Attribute) -> Attribute:
+        """The attribute with what its type name turned out to be: unknown types become `Any`, relationships get their table."""
+        relationship = attribute.relationship
+        position = draft.positions.get(attribute.name, draft.declaration.position)
+        where = f"{draft.name}.{attribute.name}"
+        if attribute.type in SCALAR_TYPES:
+            if relationship is not None:
+                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is not a table", position)
+            return attribute
+        found = self._find(attribute.type, draft.database)
+        if found is None:
+            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted", position)
+            return replace(attribute, type="Any", relationship=None)
+        if relationship is None:
+            return attribute
+        if isinstance(found, TableDefinition):
+            return replace(attribute, relationship=replace(relationship, table=found.name))
+        if found.definition is None:
+            if not found.is_table:
+                draft.fail(f"the relationship {where} needs a table as its type, {found.name} has no @table", position)
+            return attribute
+        if found.database != draft.database:
+            draft.fail(f"the relationship {where} leads to {found.name} in another database, {found.database}", position)
+        return replace(attribute, relationship=replace(relationship, table=found.definition.name))
+
+    def _reject_repeated_structures(self) -> None:
+        for drafts in self._by_name.values():
+            structures = [draft for draft in drafts if not draft.is_table]
+            for draft in structures[1:]:
+                if draft.attributes != structures[0].attributes or draft.sealed != structures[0].sealed:
+                    draft.fail(f"the type {draft.name} is declared differently in {structures[0].path}", draft.declaration.position)
+
+    def _complete(self, draft: TypeDraft, definition: TableDefinition) -> None:
+        """Check the key, add the structures, and make the definition of a draft whole."""
+        for attribute in draft.attributes:
+            position = draft.positions.get(attribute.name, draft.declaration.position)
+            if attribute.primary_key and not may_be_key(attribute):
+                kind = f"[{attribute.type}]" if attribute.elements else attribute.type
+                draft.fail(f"{draft.name}.{attribute.name} cannot be a primary key with type {kind}: keys are strings or numbers", position)
+            if attribute.embed is not None and not any(other.name == attribute.embed.source for other in draft.attributes):
+                draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", position)
+        structures = self._structures(draft)
+        draft.definition = replace(definition, attributes=tuple(draft.attributes), structures=tuple(structures.values()))
+
+    def _structures(self, draft: TypeDraft) -> dict[str, Structure]:
+        """The types of nested objects that the attributes reach, each once; a type may reach itself."""
+        structures: dict[str, Structure] = {}
+        waiting = [(attribute, attribute.name) for attribute in draft.attributes]
+        while waiting:
+            attribute, origin = waiting.pop(0)
+            if attribute.relationship is not None or attribute.type in SCALAR_TYPES or attribute.type in structures:
+                continue
+            found = self._find(attribute.type, draft.database)
+            if isinstance(found, TableDefinition):
+                for structure in (Structure(attribute.type, found.attributes, found.sealed, found.description), *found.structures):
+                    structures.setdefault(structure.name, structure)
+                continue
+            assert found is not None
+            if found.rejected and found is not draft:
+                position = draft.positions.get(origin, draft.declaration.position)
+                draft.fail(f"the type {found.name}, which {draft.name}.{origin} needs, has errors", position)
+            structures[found.name] = Structure(found.name, tuple(found.attributes), found.sealed, found.declaration.description)
+            waiting += [(nested, origin) for nested in found.attributes]
+        return structures
+
+    def _check_relationship(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> None:
+        """The rules of §4.1, once all tables are whole."""
+        position = draft.positions.get(attribute.name, draft.declaration.position)
+        where = f"{draft.name}.{attribute.name}"
+        if relationship.to is not None and not attribute.elements:
+            draft.fail(f"the relationship {where} leads to many records: its type must be [{attribute.type}]", position)
+        if relationship.from_ is not None:
+            source = next((other for other in draft.attributes if other.name == relationship.from_), None)
+            if source is None:
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, which {draft.name} does not have", position)
+            elif not source.stored:
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, which is not stored", position)
+            elif relationship.to is None and source.type != "Any" and source.elements != attribute.elements:
+                expected = f"[{attribute.type}]" if source.elements else attribute.type
+                draft.fail(f"the relationship {where} starts from {relationship.from_}, so its type must be {expected}", position)
+        if relationship.to is not None:
+            target = self._find(attribute.type, draft.database)
+            definition = target.definition if isinstance(target, TypeDraft) else target
+            if definition is None:  # reported already
+                return
+            foreign = definition.attribute(relationship.to)
+            if foreign is None:
+                draft.fail(f"the relationship {where} leads to {relationship.to}, which {attribute.type} does not have", position)
+            elif not foreign.stored:
+                draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", position)
+            elif not foreign.indexed and not foreign.primary_key:
+                draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", position)
+
+    def _unite(self, draft: TypeDraft, definition: TableDefinition, united: dict[tuple[str, str], TableDefinition]) -> None:
+        """Add the definition to those that may be applied (§1.6)."""
+        address = (definition.database, definition.name)
+        try:
+            if address in united:
+                united[address] = unite(united[address], definition)
+                return
+            for known in self._known.get(definition.database, {}).values():
+                if known.name == definition.name:
+                    # Each application exports the table on its own.
+                    both = unite(replace(known, export=None), replace(definition, export=None))
+                    definition = replace(both, type_name=definition.type_name, export=definition.export)
+            united[address] = definition
+        except SchemaError as error:
+            draft.fail(error.message, draft.declaration.position)
