@@ -7,12 +7,7 @@ prepared, written, committed on the helper thread or told - the records must be 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +18,9 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing.bulk_batch import BulkResult
 from svc.store.writing.bulk_write import bulk_write
+from tests.support.crash import SEED, Child, rounds, say
 
-ROOT = Path(__file__).parents[2]
-ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "6"))
+ROUNDS = rounds(6)
 MAP_BYTES = 1 << 30
 BATCH = 150
 RECORDS = 1200  # of each load: whole batches
@@ -67,7 +62,7 @@ def write(path: Path) -> None:
     for load in range(first, 1_000_000):
 
         async def on_batch(result: BulkResult, load: int = load) -> None:
-            os.write(1, f"{load} {result.total}\n".encode())
+            say(f"{load} {result.total}")
 
         task = loop.create_task(bulk_write(table, rows(load), mode="insert" if load == 1 else "upsert", largest=BATCH, on_batch=on_batch))
         while not task.done():
@@ -98,37 +93,12 @@ def progress(content: dict[int, int]) -> tuple[int, int]:
 # -- the parent
 
 
-def run_and_kill(path: Path, delay: float) -> list[str]:
-    """What the child said before it was killed, `delay` seconds after its first line."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.test_bulk_kill", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert child.stdout is not None and child.stderr is not None
-    os.set_blocking(child.stdout.fileno(), False)
-    said, kill_at = b"", time.monotonic() + 60
-    while time.monotonic() < kill_at and child.poll() is None:
-        data = child.stdout.read()
-        if data:
-            if not said:
-                kill_at = time.monotonic() + delay
-            said += data
-        time.sleep(0.001)
-    child.send_signal(signal.SIGKILL)
-    os.set_blocking(child.stdout.fileno(), True)
-    said += child.stdout.read()
-    errors = child.stderr.read().decode()
-    child.stdout.close()
-    child.stderr.close()
-    assert child.wait() == -signal.SIGKILL, errors
-    return said.decode().splitlines()
-
-
 def test_batches_are_whole_or_absent(tmp_path: Path) -> None:
-    source = random.Random(int(os.environ.get("SVC_CRASH_SEED", "1")))
+    source = random.Random(SEED)
     path = tmp_path / "database"
     middles = 0
     for round_ in range(ROUNDS):
-        told = [(int(load), int(done)) for load, done in map(str.split, run_and_kill(path, source.uniform(0.0, 0.3)))]
+        told = [(int(load), int(done)) for load, done in map(str.split, Child(write, path).kill_after(source.uniform(0.0, 0.3)))]
         assert told, "nothing was ever written: the test has shown nothing"
         assert check_database(path / "data").findings == [], f"round {round_}"
         store = Store(path, map_bytes=MAP_BYTES)
@@ -140,7 +110,3 @@ def test_batches_are_whole_or_absent(tmp_path: Path) -> None:
         assert found >= told[-1], f"round {round_}: {told[-1]} had been told, {found} is there"
         middles += found[1] != RECORDS
     assert ROUNDS < 6 or middles, "it was never killed in the middle of a load"
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -12,12 +12,7 @@ tests/unit/store/test_env.py pins.
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +24,9 @@ from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
+from tests.support.crash import SEED, Child, rounds, say
 
-ROOT = Path(__file__).parents[2]
-ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "4"))
+ROUNDS = rounds(4)
 MAP_BYTES = 1 << 30
 WRITERS = 4  # transactions of a turn
 KEYS = [*range(20), *(f"key {number}" for number in range(20)), *(str(number) + "k" * 600 for number in range(5))]
@@ -76,7 +71,7 @@ def write_turns(path: Path, seed: int) -> None:
         store.maintenance(0.001)
         store.commit_turn()
         turn = [[some_write(source, counter) for _ in range(source.randint(1, 3))] for _ in range(WRITERS)]
-        say({"turn": turn})
+        say(json.dumps({"turn": turn}))
         outcomes: list[Problem | None] = []
         for writes in turn:
             transaction = store.begin("writer")
@@ -90,7 +85,7 @@ def write_turns(path: Path, seed: int) -> None:
             fail(store, tables, source)
         store.commit_turn()
         assert outcomes == [None] * WRITERS
-        say({"done": True})
+        say(json.dumps({"done": True}))
 
 
 def fail(store: Store, tables: dict[str, Table], source: random.Random) -> None:
@@ -111,12 +106,6 @@ def change_an_index(table: Table, indexed: bool) -> None:
     table.database.define_table(replace(DEFINITION, attributes=attributes))
 
 
-def say(line: dict[str, Any]) -> None:
-    data = json.dumps(line).encode() + b"\n"
-    while data:
-        data = data[os.write(1, data) :]
-
-
 # -- the parent
 
 
@@ -132,32 +121,6 @@ def carry_out(content: Content, turn: list[list[Write]]) -> Content:
             else:
                 records[shown] = {**records.get(shown, {}), **data, "id": key}
     return result
-
-
-def run_and_kill(path: Path, seed: int, delay: float) -> list[dict[str, Any]]:
-    """What the child said before it was killed, `delay` seconds after its first turn."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.test_kill", str(path), str(seed)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert child.stdout is not None and child.stderr is not None
-    os.set_blocking(child.stdout.fileno(), False)
-    said, kill_at = b"", time.monotonic() + 60
-    while time.monotonic() < kill_at and child.poll() is None:
-        data = child.stdout.read()
-        if data:
-            if not said:
-                kill_at = time.monotonic() + delay
-            said += data
-        time.sleep(0.002)
-    child.send_signal(signal.SIGKILL)
-    os.set_blocking(child.stdout.fileno(), True)
-    said += child.stdout.read()
-    errors = child.stderr.read().decode()
-    child.stdout.close()
-    child.stderr.close()
-    assert child.wait() == -signal.SIGKILL, errors
-    # The last line may be incomplete: then its turn has not begun.
-    return [json.loads(line) for line in said.split(b"\n")[:-1]]
 
 
 def read(path: Path) -> Content:
@@ -177,11 +140,12 @@ def read(path: Path) -> Content:
 
 
 def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
-    source = random.Random(int(os.environ.get("SVC_CRASH_SEED", "1")))
+    source = random.Random(SEED)
     content: Content = {name: {} for name in DATABASES}
     turns = 0
     for number in range(ROUNDS):
-        for line in (said := run_and_kill(tmp_path / "database", source.randrange(1 << 32), source.uniform(0.0, 0.3))):
+        child = Child(write_turns, tmp_path / "database", source.randrange(1 << 32))
+        for line in (said := [json.loads(line) for line in child.kill_after(source.uniform(0.0, 0.3))]):
             if "turn" in line:
                 turn = line["turn"]
             else:
@@ -201,7 +165,3 @@ def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
             )
         content = found
     assert turns > 0, "no turn was ever finished: the test has shown nothing"
-
-
-if __name__ == "__main__":
-    write_turns(Path(sys.argv[1]), int(sys.argv[2]))

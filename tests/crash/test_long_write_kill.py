@@ -8,21 +8,16 @@ thread commits, between commit and acknowledgement - all records must tell the n
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from svc.store import Store, Transaction
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from tests.support.crash import SEED, Child, rounds, say
 
-ROOT = Path(__file__).parents[2]
-ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "6"))
+ROUNDS = rounds(6)
 MAP_BYTES = 1 << 30
 RECORDS = 400
 
@@ -77,36 +72,7 @@ def write(path: Path) -> None:
         say("done")
 
 
-def say(line: str) -> None:
-    os.write(1, line.encode() + b"\n")
-
-
 # -- the parent
-
-
-def run_and_kill(path: Path, delay: float) -> list[str]:
-    """What the child said before it was killed, `delay` seconds after its first line."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.test_long_write_kill", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert child.stdout is not None and child.stderr is not None
-    os.set_blocking(child.stdout.fileno(), False)
-    said, kill_at = b"", time.monotonic() + 60
-    while time.monotonic() < kill_at and child.poll() is None:
-        data = child.stdout.read()
-        if data:
-            if not said:
-                kill_at = time.monotonic() + delay
-            said += data
-        time.sleep(0.001)
-    child.send_signal(signal.SIGKILL)
-    os.set_blocking(child.stdout.fileno(), True)
-    said += child.stdout.read()
-    errors = child.stderr.read().decode()
-    child.stdout.close()
-    child.stderr.close()
-    assert child.wait() == -signal.SIGKILL, errors
-    return said.decode().splitlines()
 
 
 def read(path: Path) -> tuple[int, int]:
@@ -127,13 +93,13 @@ def read(path: Path) -> tuple[int, int]:
 
 
 def test_long_writes_are_whole_or_absent(tmp_path: Path) -> None:
-    source = random.Random(int(os.environ.get("SVC_CRASH_SEED", "1")))
+    source = random.Random(SEED)
     path = tmp_path / "database"
     expected = {"short": 0, "long": 0}
     finished = 0
     for round_ in range(ROUNDS):
         under_way: tuple[str, int] | None = None
-        for line in run_and_kill(path, source.uniform(0.05, 0.4)):
+        for line in Child(write, path).kill_after(source.uniform(0.05, 0.4)):
             if line == "done":
                 assert under_way is not None
                 expected[under_way[0]] = under_way[1]
@@ -151,7 +117,3 @@ def test_long_writes_are_whole_or_absent(tmp_path: Path) -> None:
         assert short in possible["short"] and long in possible["long"], f"round {round_}: {short}, {long} instead of {possible}"
         expected = {"short": short, "long": long}
     assert finished > 0, "nothing was ever finished: the test has shown nothing"
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -17,18 +17,14 @@ By hand, for as long as wanted: `SVC_CRASH_SECONDS=3600 pytest -n 0 -s tests/cra
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import os
 import random
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from svc.auth.writes import write
 from svc.clock import SYSTEM_CLOCK
@@ -41,16 +37,16 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import decode_key
 from svc.store.values.records import decode
 from svc.store.values.validation import Add
+from tests.support.crash import SEED, Child, say
 
-ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "60"))
-SEED = int(os.environ.get("SVC_CRASH_SEED", "1"))
 CAMPAIGN = 8.0  # seconds that processes write to one directory
 PATIENCE = 40.0  # seconds: longer than a writer may have to wait for others
 MAP_BYTES = 1 << 34
 SINGLE_WRITERS = 3  # tasks of a process
 KEYS = 12  # of each of them
 RECORDS = 120  # of a list
+PAUSE = 0.04  # seconds at most between two writes of a task, so that the processes do not take all processors
 
 NOTE = TableDefinition(
     "Note",
@@ -64,10 +60,6 @@ NOTE = TableDefinition(
 
 
 # -- a child: `begin <what> <n>`, then `done` or `refused`, for each write
-
-
-def say(line: str) -> None:
-    os.write(1, line.encode() + b"\n")
 
 
 async def attempt(store: Store, table: Table, what: str, n: int) -> None:
@@ -100,18 +92,16 @@ async def write_single(store: Store, table: Table, name: str, source: random.Ran
     for n in range(1, 1_000_000):
         what = "counter" if source.random() < 0.2 else f"{name}.{source.randrange(KEYS)}"
         await attempt(store, table, what, n)
-        if source.random() < 0.5:
-            await asyncio.sleep(source.random() * 0.01)
+        await asyncio.sleep(source.random() * PAUSE)
 
 
 async def write_lists(store: Store, table: Table, name: str, source: random.Random) -> None:
     for n in range(1, 1_000_000):
-        await asyncio.sleep(source.random() * 0.05)
+        await asyncio.sleep(source.random() * 5 * PAUSE)
         await attempt(store, table, f"{name}.list", n)
 
 
-def child(path: Path, name: str, seed: int) -> None:
-    faulthandler.register(signal.SIGUSR1)
+def write_all(path: Path, name: str, seed: int) -> None:
     source = random.Random(seed)
     loop, selector = new_loop(SYSTEM_CLOCK)
     store = Store(path, map_bytes=MAP_BYTES)
@@ -140,54 +130,30 @@ def child(path: Path, name: str, seed: int) -> None:
 # -- the parent
 
 
-@dataclass
-class Child:
-    """What a child has said. `state`: what -> n of its last acknowledged write; `under_way`: what -> n of the one not yet answered."""
+class Writer:
+    """A child and what it has said. `state`: what -> n of its last acknowledged write; `under_way`: what -> n of the one not yet answered."""
 
-    process: subprocess.Popen[bytes]
-    errors: Path
-    heard: float
-    state: dict[str, int] = field(default_factory=dict)
-    under_way: dict[str, list[int]] = field(default_factory=dict)
-    acknowledged: list[tuple[str, int]] = field(default_factory=list)
-    refused: list[tuple[str, int]] = field(default_factory=list)
-    reader: threading.Thread | None = None
+    def __init__(self, path: Path, name: str, seed: int) -> None:
+        self.state: dict[str, int] = {}
+        self.under_way: dict[str, list[int]] = {}
+        self.acknowledged: list[tuple[str, int]] = []
+        self.refused: list[tuple[str, int]] = []
+        self.child = Child(write_all, path, name, seed, on_line=self.read)
 
-    def read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if not line.endswith(b"\n"):
-                return
-            kind, *rest = line.decode().split()
-            self.heard = time.monotonic()
-            if kind == "ready":
-                continue
-            what, n = rest[0], int(rest[1])
-            if kind == "begin":
-                self.under_way.setdefault(what, []).append(n)
-                continue
-            self.under_way[what].remove(n)
-            if kind == "done":
-                self.state[what] = n
-                self.acknowledged.append((what, n))
-            else:
-                self.refused.append((what, n))
-
-    def kill(self) -> None:
-        assert self.reader is not None
-        if self.process.poll() is not None:
-            raise AssertionError(f"a child ended by itself: {self.errors.read_text()}")
-        self.process.kill()
-        self.process.wait()
-        self.reader.join()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-    def check_alive(self) -> None:
-        if time.monotonic() - self.heard > PATIENCE:
-            self.process.send_signal(signal.SIGUSR1)
-            time.sleep(1)
-            raise AssertionError(f"a child has acknowledged nothing for {PATIENCE:.0f} s: {self.errors.read_text()}")
+    def read(self, line: str) -> None:
+        kind, *rest = line.split()
+        if kind == "ready":
+            return
+        what, n = rest[0], int(rest[1])
+        if kind == "begin":
+            self.under_way.setdefault(what, []).append(n)
+            return
+        self.under_way[what].remove(n)
+        if kind == "done":
+            self.state[what] = n
+            self.acknowledged.append((what, n))
+        else:
+            self.refused.append((what, n))
 
 
 class Campaign:
@@ -196,18 +162,11 @@ class Campaign:
     def __init__(self, path: Path, source: random.Random) -> None:
         self.path = path
         self.source = source
-        self.children: list[Child] = []
-        self.running: list[Child] = []
+        self.children: list[Writer] = []
+        self.running: list[Writer] = []
 
     def start(self) -> None:
-        name = f"p{len(self.children)}"
-        errors = self.path.with_name(f"{self.path.name}-{name}.errors")
-        arguments = [sys.executable, "-m", "tests.crash.test_processes_kill", str(self.path), name, str(self.source.randrange(1 << 30))]
-        with open(errors, "wb") as file:
-            process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=file)
-        started = Child(process, errors, time.monotonic())
-        started.reader = threading.Thread(target=started.read, daemon=True)
-        started.reader.start()
+        started = Writer(self.path, f"p{len(self.children)}", self.source.randrange(1 << 30))
         self.children.append(started)
         self.running.append(started)
 
@@ -220,21 +179,15 @@ class Campaign:
             while time.monotonic() < end or not all(one.acknowledged for one in self.running):
                 time.sleep(0.01)
                 for one in self.running:
-                    one.check_alive()
+                    one.child.check_alive(PATIENCE)
                 if time.monotonic() >= next_kill:
-                    self.running.pop(self.source.randrange(len(self.running))).kill()
+                    self.running.pop(self.source.randrange(len(self.running))).child.kill()
                     self.start()
                     next_kill = time.monotonic() + 0.5 + 2 * self.source.random()
         finally:
             running, self.running = self.running, []
             for one in running:
-                one.process.kill()
-        for one in running:
-            one.process.wait()
-            assert one.reader is not None and one.process.stdout is not None
-            one.reader.join()
-            one.process.stdout.close()
-            assert one.process.returncode == -signal.SIGKILL, one.errors.read_text()
+                one.child.kill()
 
     def verify(self) -> int:
         """Returns the number of acknowledged writes."""
@@ -281,6 +234,7 @@ class Campaign:
         return sum(len(one.acknowledged) for one in self.children)
 
 
+@pytest.mark.slow(SECONDS)
 def test_nothing_acknowledged_is_lost_by_any_process() -> None:
     source = random.Random(SEED)
     end = time.monotonic() + SECONDS
@@ -294,7 +248,3 @@ def test_nothing_acknowledged_is_lost_by_any_process() -> None:
         kills += len(campaign.children)
     print(f"{campaigns} directories, {kills} processes killed, {writes} writes acknowledged")
     assert writes > 100, "hardly anything was acknowledged: the test has shown nothing"
-
-
-if __name__ == "__main__":
-    child(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

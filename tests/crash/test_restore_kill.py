@@ -9,8 +9,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,8 @@ from svc.store.blobs import Blob
 from svc.store.disk.restore_mark import interrupted_restore
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from tests.support.crash import Child
 
-ROOT = Path(__file__).parents[2]
 MAP_BYTES = 1 << 30
 NOTE = TableDefinition("Note", attributes=(Attribute("id", primary_key=True), Attribute("n", indexed=True), Attribute("file", "Blob")))
 COUNTED = ("rename", "replace", "fsync", "unlink")
@@ -79,6 +77,9 @@ def restore_stopped(root: Path, number: int) -> None:
     restore_offline(backups_of(root), root / "database", [root / "database" / ".blobs"])
 
 
+WAYS = {"server": restore_in_server, "stopped": restore_stopped}
+
+
 # -- the test
 
 
@@ -119,15 +120,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("mode", ["server", "stopped"])
+@pytest.mark.parametrize("mode", WAYS)
 def test_a_restore_killed_at_each_step(prepared: Path, tmp_path: Path, mode: str) -> None:
     outcomes: list[str] = []
     for number in range(1, 200):
         root = tmp_path / str(number)
         shutil.copytree(prepared, root)
-        child = subprocess.run([sys.executable, "-m", "tests.crash.test_restore_kill", mode, str(root), str(number)], cwd=ROOT, check=False)
-        killed = child.returncode == -signal.SIGKILL
-        assert killed or child.returncode == 0
+        child = Child(WAYS[mode], root, number)
+        status = child.wait()
+        killed = status == -signal.SIGKILL
+        assert killed or status == 0, child.errors
         outcomes.append(judge(root, finished=not killed))
         repeat(root)
         shutil.rmtree(root)
@@ -174,7 +176,3 @@ def repeat(root: Path) -> None:
     store.close()
     left = [path.name for path in (root / "database").iterdir() if path.name.startswith(".re")]
     assert left == []
-
-
-if __name__ == "__main__":
-    {"server": restore_in_server, "stopped": restore_stopped}[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))

@@ -2,98 +2,43 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
 import random
-import subprocess
-import sys
-import threading
-import time
-from base64 import b64encode
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import Process
+from tests.support.crash import Client, Expected, check, rounds
 
-ROUNDS = int(os.environ.get("SVC_CRASH_ROUNDS", "2"))
+ROUNDS = rounds(2)
 WRITERS = 4
-AUTHORIZATION = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
+ENOUGH = 200  # acknowledged writes before the kill
 
 
-class Writer(threading.Thread):
-    """Writes records of its own, one after the other, and remembers what was answered.
+class Writer(Client):
+    """Puts records, and deletes now and then."""
 
-    `acknowledged`: key -> the newest state with a 2xx (None = deleted). `attempted`: key -> states sent after that one, answered or not.
-    """
-
-    def __init__(self, port: int, number: int, seed: int) -> None:
-        super().__init__(daemon=True)
-        self.port, self.number, self.random = port, number, random.Random(seed)
-        self.acknowledged: dict[str, dict[str, object] | None] = {}
-        self.attempted: dict[str, list[dict[str, object] | None]] = {}
-        self.answers = 0
-
-    def run(self) -> None:
-        headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            for step in range(1_000_000):
-                key = f"w{self.number}-{self.random.randrange(40)}"
-                state: dict[str, object] | None = None
-                if self.random.random() < 0.8:
-                    state = {"name": f"s{step}", "price": step, "tags": [f"t{step % 5}", f"u{step % 3}"], "id": key}
-                self.attempted.setdefault(key, []).append(state)
-                if state is None:
-                    connection.request("DELETE", f"/Product/{key}", headers=headers)
-                else:
-                    connection.request("PUT", f"/Product/{key}", json.dumps(state), headers)
-                response = connection.getresponse()
-                response.read()
-                if response.status == 204:
-                    self.acknowledged[key] = state
-                    self.attempted[key] = []
-                    self.answers += 1
-        except (OSError, http.client.HTTPException):
-            return  # the server is gone
+    def request(self, number: int) -> tuple[str, Any, str, str, bytes | Iterable[bytes] | None, Mapping[str, str]]:
+        key = f"{self.name}-{self.random.randrange(40)}"
+        if self.random.random() >= 0.8:
+            return key, None, "DELETE", f"/Product/{key}", None, {}
+        state = {"name": f"s{number}", "price": number, "tags": [f"t{number % 5}", f"u{number % 3}"], "id": key}
+        return key, state, "PUT", f"/Product/{key}", json.dumps(state).encode(), {"Content-Type": "application/json"}
 
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    server = Process(tmp_path / "root")
-    expected: dict[str, dict[str, object] | None] = {}
-    possible: dict[str, list[dict[str, object] | None]] = {}
+    server = Process(tmp_path / "root").start()
+    expected = Expected()
     for round_number in range(ROUNDS):
-        server.start()
-        writers = [Writer(server.port, number, round_number * 100 + number) for number in range(WRITERS)]
-        for writer in writers:
-            writer.start()
-        # Enough answers, then some random moment: the kill falls anywhere in a turn.
-        deadline = time.monotonic() + 60
-        while sum(w.answers for w in writers) < 200 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(random.Random(round_number).random() * 0.2)
-        server.kill()
-        for writer in writers:
-            writer.join(timeout=30)
-            assert not writer.is_alive()
-            expected.update(writer.acknowledged)
-            possible.update(writer.attempted)
-        assert sum(w.answers for w in writers) >= 200, server.output()
-
-        check = [sys.executable, "-m", "svc", "check", str(tmp_path / "root")]
-        checked = subprocess.run(
-            check, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False
-        )
-        assert checked.returncode == 0, checked.stdout + checked.stderr
-
+        writers = [Writer(server.port, f"w{number}", round_number * 100 + number) for number in range(WRITERS)]
+        expected.kill(server.kill, writers, answers=ENOUGH, delay=random.Random(round_number).random() * 0.2)
+        check(server.root)
         server.start()
         with server.client() as client:
-            for key in {*expected, *possible}:
+            for key in expected.all_keys():
                 response = client.get(f"/Product/{key}")
-                found = response.json() if response.status_code == 200 else None
-                allowed = [expected.get(key), *possible.get(key, [])]
-                assert found in allowed, (key, found, allowed)
-                expected[key] = found
+                expected.found(key, response.json() if response.status_code == 200 else None)
             indexed = {r["id"] for n in range(5) for r in client.get(f"/Product/?tags=t{n}").json()}
-            assert indexed == {key for key, state in expected.items() if state is not None}
-        possible.clear()
-        assert server.stop() == 0
+            assert indexed == {key for key, state in expected.acknowledged.items() if state is not None}
+    assert server.stop() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from typing import ClassVar
 
 import httpx
 import pytest
+from httpx._transports import default
 
 from svc.auth.token_keys import TokenKeys
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
@@ -26,6 +28,11 @@ PASSWORD = "correct horse"
 GROWTH_MAX = 128 << 20  # bytes of memory that the tests of a module may add to a server: caches fill
 STARTED = b"successfully started"
 START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
+
+
+# Each new client of httpx would read the certificates of all authorities again, for 30 ms.
+if hasattr(default, "create_ssl_context"):
+    default.create_ssl_context = functools.cache(default.create_ssl_context)
 
 
 def free_port() -> int:

@@ -15,10 +15,20 @@ class FakeSocket:
 
     def __init__(self) -> None:
         self.incoming: list[bytes | OSError] = []
-        self.sent = b""
+        self._sent: list[bytes] = []
         self.room = 1 << 30
         self.closed = False
         self.half_closed = False
+
+    @property
+    def sent(self) -> bytes:
+        if len(self._sent) > 1:
+            self._sent = [b"".join(self._sent)]
+        return self._sent[0] if self._sent else b""
+
+    @sent.setter
+    def sent(self, data: bytes) -> None:
+        self._sent = [data] if data else []
 
     def shutdown(self, how: int) -> None:
         self.half_closed = True
@@ -36,7 +46,7 @@ class FakeSocket:
             raise BlockingIOError
         taken = data[: self.room]
         self.room -= len(taken)
-        self.sent += taken
+        self._sent.append(bytes(taken))
         return len(taken)
 
     def close(self) -> None:

@@ -90,13 +90,13 @@ def test_cbor_arrays_of_indefinite_length() -> None:
 
 # --- any shape -------------------------------------------------------------------------------------------------------------------------
 
-ROWS = [{"id": number, "text": "x" * 20} for number in range(20_000)]
+ROWS = [{"id": number, "text": "x" * 20} for number in range(9_000)]
 SHAPES = {
-    "one object": {f"name {number}": {"n": number, "of": [1, 2]} for number in range(20_000)},
+    "one object": {f"name {number}": {"n": number, "of": [1, 2]} for number in range(5_000)},
     "a list in an object": {"before": 1, "rows": ROWS, "after": [True]},
     "objects in objects": {"a": {"b": {"c": {"d": ROWS}}}},
-    "few long lists": [[[number] * 3 for number in range(20_000)], "text", ROWS],
-    "numbers": [list(range(200_000))],
+    "few long lists": [[[number] * 3 for number in range(5_000)], "text", ROWS],
+    "numbers": [list(range(60_000))],
 }
 
 

@@ -98,17 +98,18 @@ def test_the_limit_counts_undecoded_bytes_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bomb"),
+    ("name", "make"),
     [
-        ("gzip", gzip.compress(bytes(64 * MIB), 1)),
-        ("deflate", raw_deflate(bytes(64 * MIB))),
-        ("br", brotli.compress(bytes(64 * MIB), quality=1)),
-        ("zstd", zstandard.compress(bytes(256 * MIB), 1)),
-        ("gzip, gzip", gzip.compress(gzip.compress(bytes(64 * MIB), 1))),
+        ("gzip", lambda: gzip.compress(bytes(32 * MIB), 1)),
+        ("deflate", lambda: raw_deflate(bytes(32 * MIB))),
+        ("br", lambda: brotli.compress(bytes(32 * MIB), quality=1)),
+        ("zstd", lambda: zstandard.compress(bytes(128 * MIB), 1)),
+        ("gzip, gzip", lambda: gzip.compress(gzip.compress(bytes(32 * MIB), 1))),
     ],
     ids=["gzip", "deflate", "br", "zstd", "twice"],
 )
-def test_a_bomb_takes_no_memory(name: str, bomb: bytes) -> None:
+def test_a_bomb_takes_no_memory(name: str, make: Callable[[], bytes]) -> None:
+    bomb = make()
     tracemalloc.start()
     try:
         assert fault(name, bomb, MIB).status_code == 413
