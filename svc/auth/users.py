@@ -6,6 +6,7 @@ something derived from a user keeps the generation beside it and compares: one i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -54,6 +55,12 @@ class User:
     def get_id(self) -> str:
         return self.username
 
+    @property
+    def created_ms(self) -> int:
+        """When the account was made, whole ms since the epoch; 0 if that is not known."""
+        created = self.login_id.partition("/")[0].partition(".")[0]
+        return int(created) if created.isdecimal() else 0
+
     def admits_token(self, login_id: object, token_id: object) -> bool:
         """Whether a token that was made for this `login_id` still counts."""
         return login_id == self.login_id or (token_id is not None and token_id == self.kept_token)
@@ -97,7 +104,7 @@ class UserDirectory:
         self._position = 0  # LSN up to which the log has been heard of
         self.refresh()
         store.databases[SYSTEM].on_commit.append(self._committed)
-        store.databases[SYSTEM].guard = self._keep_a_super_user
+        store.databases[SYSTEM].guard = self._check_accounts
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""
@@ -206,12 +213,29 @@ class UserDirectory:
             username, role, active = short(raw)
             yield username, role, active
 
-    # -- the last super user
+    # -- the guard of the system database
 
-    def _keep_a_super_user(self, txn: Txn, tables: set[str] | None) -> None:
-        """The guard of the system database: whatever is written, an active super user remains (security §10). Usually one look-up."""
-        if tables is not None and tables.isdisjoint(_ACCOUNT_TABLES):
+    def _check_accounts(self, txn: Txn, tables: set[str] | None) -> None:
+        """Called inside each write transaction of the system database: role names stay unique, and an active super user remains (security §10).
+
+        `tables`: that were written to; None: perhaps all. Raises Problem 409, which undoes the writes.
+        """
+        if tables is None or ROLE_TABLE in tables:
+            self._check_role_names(txn)
+        if tables is None or not tables.isdisjoint(_ACCOUNT_TABLES):
+            self._check_super_user(txn)
+
+    def _check_role_names(self, txn: Txn) -> None:
+        counts = Counter(record.get("role") for record in self.iter_role_records(txn))
+        if counts.total() == len(counts):
             return
+        before = Counter(record.get("role") for record in self.iter_role_records())  # names that were not unique already may stay
+        for name, times in counts.items():
+            if times > 1 and times > before[name]:
+                raise Problem(f"A role with name '{name}' already exists", 409, "CONFLICT")
+
+    def _check_super_user(self, txn: Txn) -> None:
+        """Usually one look-up."""
         known = self.user_record(self._some_super_user, txn) if self._some_super_user else None
         if known is not None and known.get("active") is True and self._is_super(known.get("role"), txn):
             return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from svc.auth.users import User
 from svc.errors import NotFound
 from svc.operations.fields import Field, bad_request
 from svc.operations.job_runs import COMPLETE, KEPT_JOBS, KEPT_SECONDS, Job, JobFailed, Jobs
@@ -47,11 +48,16 @@ def get_job(call: Call) -> list[dict[str, Any]]:
 
 
 def _find(call: Call) -> dict[str, Any] | None:
-    """The job that is meant, None if there is none that is the caller's: another user's job has records and messages of that user."""
+    """The job of this id; None if there is no such job, or if it is not the caller's: the job of another user has records and messages of that user."""
     found: dict[str, Any] | None = call.node.jobs.find(call["id"])
-    if found is None or call.is_super_user or (call.username is not None and found.get("user") == call.username):
+    if found is None or call.is_super_user or (call.user is not None and _is_owner(call.user, found)):
         return found
     return None
+
+
+def _is_owner(user: User, job: Mapping[str, Any]) -> bool:
+    """Whether the user started the job: the name is the user's, and the account is not newer than the job."""
+    return bool(job.get("user") == user.username and user.created_ms <= job["created_datetime"])
 
 
 def search_jobs_by_start_date(call: Call) -> Awaitable[list[dict[str, Any]]]:

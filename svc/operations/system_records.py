@@ -1,7 +1,8 @@
 """Records that are written into tables of the system database (contract: operations §3.1 rule 10, security §5.3 rule 8).
 
 Only users, roles and nodes are. A clear `password` becomes its hash before anything is stored; a role has the permission that `add_role` would
-take, a user a role that exists. That an active super user remains is seen to by the store (`auth.users`).
+take, a user a role that exists. The guard of the system database (`auth.users`) checks inside the
+transaction that role names are unique and that an active super user remains.
 """
 
 from __future__ import annotations
@@ -108,8 +109,6 @@ def _role(call: Call, table: Table, record: dict[str, Any], *, inserts: bool) ->
             raise ValidationError("'role' is required" if name is None else "'role' must be a string")
         if _ROLE_NAME.fullmatch(name) is None:
             raise ValidationError("Role is invalid")
-        if any(other.get("role") == name and other.get("id") != (key or name) for other in call.node.directory.iter_role_records()):
-            raise Problem(f"A role with name '{name}' already exists", 409, "CONFLICT")
     if "permission" in record or is_new:
         if record.get("permission") is None:
             raise ValidationError("'permission' is required")

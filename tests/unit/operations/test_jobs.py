@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from svc.auth.users import User
 from svc.errors import ClientError, NoSpace, NotFound, Overloaded, Problem, Refusal
 from svc.operations import job_runs as module
 from svc.operations.call import Call
@@ -326,6 +327,27 @@ def test_a_job_is_shown_to_its_user_and_to_super_users(node: OperationsNode) -> 
         assert node.run("get_job", other, id="nothing") == []
     end_of_admin = start(node, forever)
     assert node.run("get_job", carl, id=end_of_admin) == []
+
+
+def test_a_new_user_of_the_same_name_has_no_right_to_the_jobs_of_the_old_one(node: OperationsNode) -> None:
+    def carl() -> User:
+        node.run("add_user", username="carl", password="x", role="clerk", active=True)
+        user = node.directory.get_user("carl")
+        assert user is not None
+        return user
+
+    node.run("add_role", role="clerk", permission={})
+    old = carl()
+    job_id = start(node, forever, old)
+    assert [job["id"] for job in node.run("get_job", old, id=job_id)] == [job_id]
+    node.clock.advance(10)
+    node.run("drop_user", username="carl")
+    new = carl()
+    assert node.run("get_job", new, id=job_id) == []
+    with pytest.raises(NotFound, match="does not exist"):
+        node.run("cancel_job", new, id=job_id)
+    own = start(node, forever, new)
+    assert [job["id"] for job in node.run("get_job", new, id=own)] == [own]
 
 
 def test_work_hears_of_it_at_its_next_report(node: OperationsNode) -> None:

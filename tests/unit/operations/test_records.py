@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -386,6 +387,51 @@ def test_a_role_is_checked(node: OperationsNode) -> None:
         409,
         "A role with name 'reader' already exists",
     )
+
+
+def _role_writes(names: list[str], operation: str = "insert") -> dict[str, Any]:
+    records = [{"id": f"{name} {number}", "role": name, "permission": {}} for number, name in enumerate(names)]
+    return {"operation": operation, "database": "system", "table": "svc_role", "records": records}
+
+
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
+@pytest.mark.parametrize("more", [0, 60])  # in one turn, or a long write
+def test_role_names_are_unique_in_one_request(node: OperationsNode, operation: str, more: int) -> None:
+    names = [f"role{number}" for number in range(more)]
+    with pytest.raises(Problem, match="A role with name 'reader' already exists") as caught:
+        node.send(_role_writes([*names, "reader", "reader"], operation), node.admin)
+    assert caught.value.status_code == 409
+    assert [role["role"] for role in node.run("list_roles")] == ["super_user"]
+    node.send(_role_writes([*names, "reader"], operation), node.admin)
+
+
+@pytest.mark.parametrize("other", ["insert", "add_role", "alter_role", "update"])
+def test_role_names_are_unique_among_requests_of_one_turn(node: OperationsNode, other: str) -> None:
+    node.run("add_role", id="second", role="writer", permission={})
+    bodies = {
+        "insert": _role_writes(["reader"]),
+        "add_role": {"operation": "add_role", "id": "third", "role": "reader", "permission": {}},
+        "alter_role": {"operation": "alter_role", "id": "second", "role": "reader", "permission": {}},
+        "update": {"operation": "update", "database": "system", "table": "svc_role", "records": [{"id": "second", "role": "reader"}]},
+    }
+    first = {**_role_writes([]), "records": [{"id": "first", "role": "reader", "permission": {}}]}
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(node._send(first, node.admin), node._send(bodies[other], node.admin), return_exceptions=True)
+
+    done, refused = node.wait(both)
+    assert done["message"] == "inserted 1 of 1 records"
+    assert isinstance(refused, Problem) and (refused.status_code, refused.message) == (409, "A role with name 'reader' already exists")
+    assert sorted(role["role"] for role in node.run("list_roles")) == ["reader", "super_user", "writer"]
+
+
+def test_names_may_be_exchanged_and_taken_over(node: OperationsNode) -> None:
+    for name in ("reader", "writer"):
+        node.run("add_role", role=name, permission={})
+    swapped = [{"id": "reader", "role": "writer"}, {"id": "writer", "role": "reader"}]
+    assert node.run("update", database="system", table="svc_role", records=swapped)["update_hashes"] == ["reader", "writer"]
+    node.run("drop_role", id="reader")
+    node.run("add_role", id="third", role="writer", permission={})
 
 
 def test_the_last_super_user_stays(node: OperationsNode) -> None:
