@@ -1,1 +1,1 @@
-"""What happens in the tables, told to those who asked: subscriptions and live queries (contract: realtime §1, applications §9)."""
+"""Subscriptions to records and live queries (contract: realtime §1, applications §9)."""

@@ -16,7 +16,7 @@ logger = logging.getLogger("svc.realtime")
 
 
 def _no_consumer() -> None:
-    """In place of a consumer's callback."""
+    """Placeholder until a consumer sets its callback."""
 
 
 class ApplicationEvents:

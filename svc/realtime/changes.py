@@ -1,4 +1,4 @@
-"""What an entry of the log means to subscribers (contract: realtime §1, applications §9).
+"""Log entries as changes and events for subscribers (contract: realtime §1, applications §9).
 
 A `Change` is made once of an entry that concerns a subscription, and has the record as the entry left it. A `View` is how subscribers see changes:
 which properties they may read and selected, and whether they want records or raw operations. `Change.event` makes one event for each view, which all
@@ -306,7 +306,7 @@ def whole_number(version: float) -> float | int:
 def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     """The record as a patch left it, raw.
 
-    The record itself, if nothing was written to it since. Else what it was before, if the entry has that, with the changes; else what the earlier
+    The stored record, if it has not been written since. Else the record before, if the entry has it, with the changes; else the record that the earlier
     entries of its history make of it, as far as they reach: properties that are unknown are left out.
     """
     value = entry.value

@@ -24,7 +24,7 @@ DISCARDS_QUEUE = frozenset((EndReason.REVOKED, EndReason.NO_LOGIN, EndReason.TOO
 
 
 def _no_consumer() -> None:
-    """In place of a consumer's callback."""
+    """Placeholder until a consumer sets its callback."""
 
 
 class DeliveryQueue:

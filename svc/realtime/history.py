@@ -384,7 +384,7 @@ class LogReplay:
         if self._since is not None:
             self.position = max(self.position, min(first - 1, self._until))  # as far back as the log reaches
         if first > self.position + 1:
-            subscription.finish(EndReason.TOO_SLOW)  # retention has removed entries that were not read yet: what they were is unknown
+            subscription.finish(EndReason.TOO_SLOW)  # retention has removed entries that were not read yet
             return Progress.DONE
         key = subscription.target.key if subscription.target.is_record else None
         while True:

@@ -93,7 +93,7 @@ class Hub:
     def subscribe(self, request: SubscriptionRequest, listener: Callable[[Any], Any] | None = None) -> Subscription:
         """`listener`: called with each event, instead of taking or iterating.
 
-        Raises AccessViolation, NotFound, QueryError and other Problems for what cannot be subscribed to.
+        Raises AccessViolation, NotFound, QueryError and other Problems.
         """
         table = request.table
         database = table.database

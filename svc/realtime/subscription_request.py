@@ -16,7 +16,7 @@ class SubscriptionRequest:
 
     `include_descendants`: besides the record `key`, all below it. `only_children`: those one level below the target, and not the target.
 
-    What comes first is one of: events from the log, if `after` (an LSN: those behind it), `start_time` (ms: those later than that) or
+    The first events are one of: events from the log, if `after` (an LSN: those behind it), `start_time` (ms: those later than that) or
     `previous_count` (that many, the last ones) is given; nothing, with `omit_current`; else the current records.
 
     `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an

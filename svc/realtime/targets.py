@@ -8,7 +8,7 @@
 
 With `only_children` only keys one level below, and not the target itself.
 
-A write asks `TargetIndex.find` once. It looks up the key, and one prefix for each level of the key: what it costs does not depend on how many
+A write calls `TargetIndex.find` once. It looks up the key, and one prefix for each level of the key: its cost does not depend on how many
 subscriptions there are to other records.
 """
 

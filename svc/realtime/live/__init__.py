@@ -1,4 +1,4 @@
-"""Live queries: the result of any query, and from then on every change of it. What clients hear is told in `events`."""
+"""Live queries: the result of any query, then every change of it. `events` documents the events."""
 
 from svc.realtime.live.queries import LiveQueries
 from svc.realtime.live.subscription import LiveSubscription

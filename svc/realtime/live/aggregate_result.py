@@ -1,7 +1,7 @@
-"""Results of aggregates: run again when something has changed that may be counted, and compared row by row.
+"""Results of aggregates: the query is run again when a record has changed that it may count, and the rows are compared.
 
-A run costs what the aggregate costs once, so it does not follow each change: what changes meanwhile is told together. Rows are known by what they are
-grouped by.
+A run costs as much as the aggregate without `live()`, so there is not one for each change: changes in the meantime are sent together. Rows are identified
+by the values that they are grouped by.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from svc.realtime.live.subscription import LiveSubscription
 from svc.store.values.records import encode_payload
 
 MAX_ROWS = 4096
-MAX_CHANGES = 512  # of one run: with more of them clients begin anew, which is also less to send
+MAX_CHANGES = 512  # of one run: with more of them clients are reset, which is also less to send
 STEP = 128  # rows
 
 
@@ -31,7 +31,7 @@ class AggregateResult(RecomputedResult):
 
     def __init__(self, owner: ResultOwner, spec: LiveQuerySpec, key: Any) -> None:
         super().__init__(owner, spec, key)
-        self._rows: dict[bytes, tuple[Any, bytes]] = {}  # what it is grouped by -> (id, payload), in order
+        self._rows: dict[bytes, tuple[Any, bytes]] = {}  # encoded values it is grouped by -> (id, payload), in order
 
     @property
     def size(self) -> int:
@@ -66,7 +66,7 @@ class AggregateResult(RecomputedResult):
                 for row in run.step(STEP):
                     values = [row[name] for name in self.spec.aggregate_keys]
                     identity = encode_payload(values)
-                    while identity in rows:  # what differs, but not in what is shown of it
+                    while identity in rows:  # different values that are shown alike
                         identity += b"+"
                     rows[identity] = (self._id(values), encode_payload(row))
                 if len(rows) > MAX_ROWS:

@@ -89,7 +89,7 @@ class CommitDispatcher:
     # -- results
 
     def add(self, result: LiveResult) -> int:
-        """From here on notify `result` of what it may be concerned by. Returns the LSN behind which it is."""
+        """From here on notify `result` of changes that may concern it. Returns the LSN behind which it gets them."""
         spec = result.spec
         database = spec.table.database
         followed = self._followed.get(database)

@@ -8,7 +8,7 @@
     reset       {type, reason}                       forget all rows: a new snapshot follows
 
 `index` is there if rows have an order: with `sort`, `limit`, `facet`, `group`. It counts from 0 and is the position in the result once the event is
-applied. What a client does, all of it, for rows in order and for rows by id:
+applied. All that a client has to do, for rows in order and for rows by id:
 
     reset                           list = []                           map = {}
     snapshot, enter, update         remove `id` if it is there,         map[id] = value

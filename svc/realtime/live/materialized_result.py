@@ -67,7 +67,7 @@ class MaterializedResult(RecomputedResult):
         self._known: list[SortPosition] = self._view  # all positions up to the boundary
         self._position_of: dict[bytes, SortPosition] = {}  # of `_known`
         self._boundary: SortPosition | None = None
-        self._ids: dict[bytes, Any] = {}  # of rows whose stored key does not tell
+        self._ids: dict[bytes, Any] = {}  # of rows with hashed stored keys
         self._contents: dict[bytes, bytes] = {}  # only with `_is_recomputed`
         self._dirty: dict[bytes, None] = {}
         self._read: Read = read_record if spec.shape is None else read_payload

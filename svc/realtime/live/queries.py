@@ -68,7 +68,7 @@ class LiveQueries:
         self._users = users
         self._results: dict[Any, LiveResult] = {}
         self._subscriptions: dict[LiveSubscription, None] = {}
-        self._awaiting_index: dict[LiveSubscription, None] = {}  # have no result, until an index is built
+        self._awaiting_index: dict[LiveSubscription, None] = {}  # have no result until an index is built
         self._outdated: deque[LiveResult] = deque()  # closed: their subscribers get other results
         self._reattach_task: asyncio.Task[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -94,7 +94,7 @@ class LiveQueries:
     ) -> LiveSubscription:
         """Follow the result of `query`. `key_prefix`, `allow_full_scan`: see `plan_query`. `check_rights` False: application code subscribes.
 
-        Raises QueryError, AccessViolation; IndexRebuilding and Overloaded (503), ClientError for what cannot be followed.
+        Raises QueryError, AccessViolation; IndexRebuilding and Overloaded (503), ClientError for queries that cannot be followed.
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Overloaded(f"There are {MAX_SUBSCRIPTIONS} live queries already")

@@ -210,7 +210,7 @@ class ResultWorkers:
     @staticmethod
     def _failed(result: RecomputedResult) -> None:
         error = sys.exception()
-        if isinstance(error, QueryTooLarge):  # what a client asked for, no defect
+        if isinstance(error, QueryTooLarge):  # caused by the query of a client, not a defect
             logger.warning("a live query of %s ends: %s", result.table.name, error.message)
         else:
             logger.exception("the live query %r of %r failed", result.spec.query, result.table)

@@ -1,4 +1,4 @@
-"""What the entries of a commit say of one record: what it was before, and what it is."""
+"""The change of one record by a commit: the record before and after it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
 from svc.store.values.keys import storage_key
 from svc.store.values.records import expiry_of
 
-WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))  # kinds of entries that may change what a query finds
+WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))  # kinds of entries that may change the result of a query
 
 
 class RecordChange:
     """`before`, `after`: the record if there was one that had not expired, raw. `stored`, `key`: its key as it is stored, and encoded.
 
-    `ended`: before the commit there was a record that had expired, and perhaps nobody has been told yet. `is_known` False: nobody knows what was
-    before.
+    `ended`: the record before the commit, if it had expired: its `leave` may not have been sent yet. `is_known` False: the record before is unknown.
     """
 
     __slots__ = ("after", "before", "ended", "is_known", "key", "lsn", "stored")
@@ -34,12 +33,12 @@ class RecordChange:
 
     @property
     def raws(self) -> list[bytes]:
-        """All that is known of the record."""
+        """All known states of the record."""
         return [raw for raw in (self.before, self.after, self.ended) if raw is not None]
 
 
 def needs_snapshot(last: LogEntry) -> bool:
-    """Whether the entry does not say by itself what the record is."""
+    """Whether the record after this entry has to be read from a snapshot."""
     return last.kind in (PATCH, INVALIDATE)
 
 

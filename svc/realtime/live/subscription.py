@@ -114,11 +114,11 @@ class LiveSubscription:
         self.key: Any = None  # of the result
         self.position = 0  # LSN that the snapshot is of
         self.rights_generation = 0  # `LiveQueries.rights_generation` at the last check of the rights of `user`
-        self.floor = -1  # what is pushed with this LSN or an earlier one is in the snapshot
+        self.floor = -1  # events with this LSN or an earlier one are in the snapshot
         self.on_ready: Callable[[], None] = _nothing
         self.ended: EndReason | None = None
         self.state = BEGIN
-        self.reset_reason: str | None = None  # of a reset that is to be sent first
+        self.reset_reason: str | None = None  # of a reset to be sent first
         self.final_reason: str | None = None  # ... and nothing follows it
         self._call_next_turn = call_next_turn
         self._on_end = on_end
