@@ -10,7 +10,8 @@ Everything here blocks and runs without a server; where a function takes a `Watc
 """
 
 from svc.store.backup.archive import archive_pieces, stage_backup, unpack
-from svc.store.backup.managed import BackupInfo, Backups, BadBackup, InUse, UnknownBackup
+from svc.store.backup.managed import BackupInfo, Backups, InUse, UnknownBackup
+from svc.store.backup.manifest import BadBackup
 from svc.store.backup.restore import restore_offline
 from svc.store.backup.source import BackupSource, copy_database
 from svc.store.backup.watch import Stopped, Watch

@@ -19,7 +19,7 @@ import lmdb
 
 from svc.store.backup import subset
 from svc.store.backup.files import PIECE, make_directory, write_file
-from svc.store.backup.managed import (
+from svc.store.backup.manifest import (
     BLOBS,
     DATA_NAME,
     MANIFEST,

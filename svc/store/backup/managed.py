@@ -22,28 +22,30 @@ from secrets import token_hex
 import lmdb
 import msgspec
 
-from svc.errors import BadValue, Problem
-from svc.store.backup.files import copy_file, hash_file, make_directory, sync_directory, sync_levels, write_file
-from svc.store.backup.source import DATA_FILE, BackupSource, open_readonly, stored_tables
+from svc.errors import BadValue
+from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
+from svc.store.backup.manifest import (
+    BLOBS,
+    DATA_NAME,
+    MANIFEST,
+    BackedUpFile,
+    BadBackup,
+    Manifest,
+    decode_manifest,
+    encode_manifest,
+    manifest_of,
+)
+from svc.store.backup.source import BackupSource
+from svc.store.backup.verification import verify
 from svc.store.backup.watch import Watch
-from svc.store.definitions import DEFINITIONS_STORE, check_database_name
-from svc.store.disk.database_copy import META, META_MAGIC
+from svc.store.definitions import check_database_name
 from svc.store.disk.faults import store_problem
-from svc.store.values.records import iso_text
 
 logger = logging.getLogger("svc.store")
 
-FORMAT = 1
-MANIFEST = "manifest.json"
-DATA_NAME = f"database/{DATA_FILE}"
-BLOBS = "blobs"
 _NEW, _OLD = ".new-", ".removed-"
 _LAST = ".last"  # the highest number given so far
 _LOCK = "lock"
-
-# A file of LMDB begins with two meta pages.
-_PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
-_HEAD_BYTES = 2 * 65536
 
 
 class UnknownBackup(Exception):
@@ -54,31 +56,6 @@ class InUse(Exception):
     """It is being read."""
 
 
-class BadBackup(Exception):
-    """It cannot be restored; the text says why."""
-
-
-class BackedUpFile(msgspec.Struct, frozen=True, gc=False):
-    """`path`: within the backup. `changed_ns`: time of modification of the original."""
-
-    path: str
-    size: int
-    sha256: str = ""
-    changed_ns: int = 0
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    format: int
-    database: str
-    timestamp: int  # ms since the epoch
-    time: str  # the same in ISO 8601
-    tables: list[str]
-    files: list[BackedUpFile]
-    log: bool = True
-    blobs: bool = True
-    service: str = "svc"
-
-
 class BackupInfo(msgspec.Struct, frozen=True):
     """`timestamp` in seconds, `size` in bytes."""
 
@@ -86,39 +63,6 @@ class BackupInfo(msgspec.Struct, frozen=True):
     timestamp: int
     size: int
     file_count: int
-
-
-def manifest_of(source: BackupSource, tables: list[str], files: list[BackedUpFile], *, log: bool = True, blobs: bool = True) -> Manifest:
-    return Manifest(FORMAT, source.database, source.time_ms, iso_text(source.time_ms), tables, files, log, blobs)
-
-
-def encode_manifest(manifest: Manifest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
-
-
-def decode_manifest(data: bytes) -> Manifest:
-    """Raises BadBackup, also for paths that lead elsewhere."""
-    try:
-        manifest = msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadBackup(f"{MANIFEST} cannot be read: {error}") from None
-    if manifest.format != FORMAT:
-        raise BadBackup(f"the backup has the format {manifest.format}, which this version does not know")
-    for file in manifest.files:
-        if not is_inside(file.path):
-            raise BadBackup(f"{MANIFEST} names a file outside of the backup")
-    if DATA_NAME not in {file.path for file in manifest.files}:
-        raise BadBackup(f"{MANIFEST} does not name {DATA_NAME}")
-    return manifest
-
-
-def is_inside(path: str) -> bool:
-    """Whether a relative path stays in its directory, and is written in the plainest way.
-
-    >>> [is_inside(path) for path in ("a/b", "/a", "a/../b", "", "a//b", "./a", "a\\0")]
-    [True, False, False, False, False, False, False]
-    """
-    return bool(path) and "\0" not in path and "\\" not in path and not any(part in ("", ".", "..") for part in path.split("/"))
 
 
 class Backups:
@@ -325,58 +269,6 @@ class Backups:
                         shutil.rmtree(entry, ignore_errors=True)
                 except (BlockingIOError, FileNotFoundError):
                     continue  # it is being made; just begun, or just complete
-
-
-def verify(directory: Path, manifest: Manifest, *, checksum: bool, watch: Watch) -> None:
-    """Raise BadBackup if the files in `directory` are not what the manifest says.
-
-    The database is opened only when its checksum is right: LMDB maps the file, and trusts what it finds there with the life of the process.
-    """
-    watch.total = sum(file.size for file in manifest.files) if checksum else len(manifest.files)
-    for file in manifest.files:
-        path = directory / file.path
-        try:
-            size = path.stat().st_size
-        except OSError:
-            raise BadBackup(f"{file.path} is missing") from None
-        if size != file.size:
-            raise BadBackup(f"{file.path} has {size} bytes instead of {file.size}")
-        if not checksum:
-            watch.add(1)
-        elif file.sha256 and hash_file(path, watch) != file.sha256:
-            raise BadBackup(f"{file.path} has other content than when it was made")
-    check_head(directory / DATA_NAME)
-    if checksum:
-        check_tables((directory / DATA_NAME).parent, manifest)
-
-
-def check_head(path: Path) -> None:
-    """Raise BadBackup if the file does not begin as one of LMDB does that is as long as this one."""
-    with open(path, "rb") as file:
-        head = file.read(_HEAD_BYTES)
-        size = os.fstat(file.fileno()).st_size
-    pages = []
-    for page_size in _PAGE_SIZES:
-        if len(head) >= 2 * page_size and size % page_size == 0:
-            metas = [META.unpack_from(head, page * page_size) for page in (0, 1)]
-            if all(magic == META_MAGIC for _, magic, _, _ in metas):
-                pages.append(size // page_size)
-                if max(last for _, _, last, _ in metas) < pages[-1]:
-                    return
-    raise BadBackup(f"{path.name} is {'longer or shorter than it was' if pages else 'no database'}")
-
-
-def check_tables(directory: Path, manifest: Manifest) -> None:
-    """Raise BadBackup if the database cannot be opened, or has other tables than the manifest says."""
-    try:
-        with open_readonly(directory, lock=False) as (env, txn):
-            found = [stored.definition.name for stored in stored_tables(txn, env.open_db(DEFINITIONS_STORE.encode(), txn, create=False))]
-    except Problem as problem:
-        raise BadBackup(f"{DATA_NAME} cannot be opened: {problem.message}") from problem
-    except Exception as error:  # of damaged definitions
-        raise BadBackup(f"{DATA_NAME} cannot be read: {type(error).__name__}") from error
-    if sorted(found) != sorted(manifest.tables):
-        raise BadBackup(f"{DATA_NAME} has other tables than {MANIFEST} says")
 
 
 def _info(number: int, manifest: Manifest) -> BackupInfo:

@@ -22,8 +22,10 @@ import lmdb
 from svc.errors import Problem
 from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.identity import change_identity
-from svc.store.backup.managed import BLOBS, DATA_NAME, BackupInfo, Backups, BadBackup, InUse, Manifest, check_tables, verify
+from svc.store.backup.managed import BackupInfo, Backups, InUse
+from svc.store.backup.manifest import BLOBS, DATA_NAME, BadBackup, Manifest
 from svc.store.backup.source import DATA_FILE
+from svc.store.backup.verification import check_tables, verify
 from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
 from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock

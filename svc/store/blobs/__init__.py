@@ -1,6 +1,7 @@
 """Blobs: content too large for a record, in files of its own (contract: schema-and-store §14)."""
 
-from svc.store.blobs.blob import INLINE_BELOW, Blob, BlobDescription, blobs_in, create_blob, descriptions_in, maybe_description
+from svc.store.blobs.blob import INLINE_BELOW, Blob, create_blob
+from svc.store.blobs.descriptions import BlobDescription, blobs_in, descriptions_in, maybe_description
 from svc.store.blobs.files import BlobFile, BlobFiles
 from svc.store.blobs.helper import Helper, ThreadHelper
 from svc.store.blobs.ledger import BLOBS_STORE, Ledger

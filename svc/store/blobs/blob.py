@@ -19,11 +19,11 @@ import codecs
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from struct import Struct as Layout
 from typing import Any
 
-from svc.errors import BadValue, Problem, ServerError, ValidationError
+from svc.errors import BadValue, Problem, ServerError
 from svc.store.blobs.files import CHUNK, OPEN, BlobFile, BlobFiles
 from svc.store.blobs.sources import Chunks, Part, Unsaved, cut, is_stream
 
@@ -42,8 +42,6 @@ _FILED = Layout(">8sQQ")
 DESCRIPTION = "Content of this type is not shown in JSON: read the property itself"
 TOO_LONG = "Content of this length is not shown here: read the property itself"
 NOT_TEXT = "Content that is not text in its charset is not shown in JSON: read the property itself"
-_DESCRIPTIONS = frozenset((DESCRIPTION, TOO_LONG, NOT_TEXT))
-_DESCRIBED_BY = frozenset(("description", "contentType", "size"))
 _NO_CHARSETS = frozenset(("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"))  # slow, or no charsets
 
 Listener = Callable[[Any], None]
@@ -433,69 +431,3 @@ def create_blob(
     blob._size = size
     blob.unsaved = Unsaved(data, save_before_commit or not hasattr(data, "__aiter__"))
     return blob
-
-
-class BlobDescription:
-    """What stands for a blob in JSON, given back: the content that is there stays. Where there is none of this type and size it is refused.
-
-    The decision is made where the record is that is replaced or changed; one that is left when a record is encoded is refused then.
-    """
-
-    __slots__ = ("content_type", "path", "size")
-    alive = 0  # how many there are, so that nobody looks for some while there are none
-
-    def __init__(self, content_type: str, size: int | None, path: str) -> None:
-        """`path`: of the property, for messages."""
-        self.content_type = content_type
-        self.size = size
-        self.path = path
-        BlobDescription.alive += 1
-
-    def __del__(self) -> None:
-        BlobDescription.alive -= 1
-
-    def describes(self, blob: Blob) -> bool:
-        """A size that was not known when the description was made says nothing."""
-        return self.content_type == blob.type and (self.size is None or self.size == blob.size)
-
-    def refusal(self) -> ValidationError:
-        return ValidationError(
-            f"Property {self.path} has the description of a blob, but there is no such blob: give its content, or leave it out"
-        )
-
-
-def maybe_description(value: dict[Any, Any], path: Callable[[], str], *, certain: bool) -> BlobDescription | None:
-    """The description of a blob that an object is. `path`: gives the path of the property; `certain`: only one that says so, for places where an
-    object may be anything."""
-    if value.keys() != _DESCRIBED_BY:
-        return None
-    content_type, size = value["contentType"], value["size"]
-    if not isinstance(content_type, str) or not (size is None or type(size) is int) or not isinstance(value["description"], str):
-        return None
-    if certain and value["description"] not in _DESCRIPTIONS:
-        return None
-    return BlobDescription(content_type, size, path())
-
-
-def descriptions_in(value: object) -> Iterator[BlobDescription]:
-    """All descriptions in the values of a record, at any depth."""
-    if type(value) is BlobDescription:
-        yield value
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from descriptions_in(member)
-    elif isinstance(value, (list, tuple)):
-        for member in value:
-            yield from descriptions_in(member)
-
-
-def blobs_in(value: object) -> Iterator[Blob]:
-    """All blobs in the values of a record, at any depth."""
-    if type(value) is Blob:
-        yield value
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from blobs_in(member)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for member in value:
-            yield from blobs_in(member)

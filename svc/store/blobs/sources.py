@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from svc.errors import BadValue
 from svc.store.blobs.files import CHUNK, BlobFiles
-
-if TYPE_CHECKING:
-    from svc.store.blobs.blob import Blob
 
 
 class Unsaved:
@@ -111,12 +108,18 @@ class Chunks:
     __del__ = close
 
 
+class ChunkSource(Protocol):
+    """A blob whose content can be read in pieces: `Blob`."""
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Chunks: ...
+
+
 class Part:
     """A range of another blob."""
 
     __slots__ = ("blob", "end", "start")
 
-    def __init__(self, blob: Blob, start: int, end: int | None) -> None:
+    def __init__(self, blob: ChunkSource, start: int, end: int | None) -> None:
         self.blob, self.start, self.end = blob, start, end
 
     def chunks(self, start: int = 0, end: int | None = None) -> Chunks:

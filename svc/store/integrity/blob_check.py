@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from svc.errors import Problem
-from svc.store.blobs.blob import Blob, blobs_in
+from svc.store.blobs.blob import Blob
+from svc.store.blobs.descriptions import blobs_in
 from svc.store.blobs.files import PART, BlobFiles, is_locked, relative_name
 from svc.store.blobs.ledger import Ledger
 from svc.store.env import Txn

@@ -31,7 +31,7 @@ from svc.store.backup import (
     stage_backup,
     unpack,
 )
-from svc.store.backup.managed import decode_manifest
+from svc.store.backup.manifest import decode_manifest
 from svc.store.disk.restore_mark import interrupted_restore
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
