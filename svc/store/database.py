@@ -141,9 +141,9 @@ class Database:
 
     def require_space(self) -> None:
         """Raise NoSpace if what is left on the volume and in the file is kept for deleting. Only those ask who add something."""
-        if self.env.is_low:
-            self.env.make_room()
-            if self.env.is_low and self.env.free_pages(self._all_handles()) < RESERVE_PAGES:
+        if self.env.reserve.is_low:
+            self.env.reserve.refill()
+            if self.env.reserve.is_low and self.env.free_pages(self._all_handles()) < RESERVE_PAGES:
                 raise NoSpace
 
     def free_bytes(self) -> int:

@@ -26,11 +26,6 @@ Rules that LMDB sets and this module keeps:
 6. When LMDB could not write a meta page it does not know what of its last commit is on disk: this process can neither read nor write any
    more (`has_stopped`), only open the environment again. Too much refers to its handles for that; the server starts anew.
 
-Full disks. Deleting needs pages too, for the copies of those it changes, so a disk that is full to the last byte would let nobody make
-room. The file is therefore allocated ahead of what LMDB uses, and a second file only takes space (`make_room`). When the volume has no more,
-`is_low` is set; who adds records then has to ask first whether enough pages are free inside the file (`Database.require_space`). What is left
-of the tail is for operations that free, and when they have used it up, the space of the second file.
-
 No `writemap`: with it a full disk is a SIGBUS instead of an error.
 """
 
@@ -49,7 +44,8 @@ import lmdb
 from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
-from svc.store.disk.faults import MAX_STORES, NO_SPACE_ERRORS, store_problem
+from svc.store.disk.faults import MAX_STORES, store_problem
+from svc.store.disk.space_reserve import SpaceReserve
 from svc.store.disk.writer_gate import WriterGate
 
 if TYPE_CHECKING:
@@ -71,10 +67,6 @@ _UNKNOWN = -1  # in place of a transaction id: none is equal to it, nor comes af
 
 BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
 _BUSY_PAUSE = 0.002  # seconds between two looks at that
-
-RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind what is used; at times twice that
-RESERVE_FILE = "reserve"  # as large, and 1/256 of the database: to drop a table LMDB writes down the number of each of its pages, 8 bytes
-_RESERVE_SHARE = 8  # bits
 
 
 T = TypeVar("T")
@@ -108,15 +100,6 @@ def new_helper() -> Executor:
     return ThreadPoolExecutor(1, thread_name_prefix="writer")
 
 
-def _allocate(path: Path, size: int) -> None:
-    """Have this many bytes of the file on the volume; it is made if it is missing. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    finally:
-        os.close(descriptor)
-
-
 def _pages(stat: _StatDict) -> int:
     return stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
 
@@ -141,7 +124,6 @@ class Environment:
     """
 
     __slots__ = (
-        "_allocated",
         "_beginning",
         "_committing",
         "_copies",
@@ -162,10 +144,10 @@ class Environment:
         "current",
         "has_stopped",
         "holder",
-        "is_low",
         "on_foreign_commit",
         "page_bytes",
         "path",
+        "reserve",
     )
 
     def __init__(
@@ -219,10 +201,9 @@ class Environment:
             raise store_problem(error, path) from error
         self.current = self.last_commit()
         self.page_bytes = self._env.stat()["psize"]
-        self._allocated = 0  # bytes of the data file that have their place on the volume, as far as we know
-        self.is_low = False
+        self.reserve = SpaceReserve(self._env, path, self.page_bytes)
         self.has_stopped = False
-        self.make_room()
+        self.reserve.refill()
 
     def _problem(self, error: lmdb.Error | OSError) -> Problem:
         """`store_problem`; and notes whether LMDB still works (rule 6)."""
@@ -286,12 +267,6 @@ class Environment:
         own = str(os.getpid())
         rows = [line.split() for line in self._env.readers().splitlines()]
         return any(len(row) == 3 and row[0].isdecimal() and row[0] != own for row in rows)
-
-    def reader_slots(self) -> int:
-        """How many of LMDB's MAX_READERS reader slots this process occupies: one for each read transaction whose object exists, ended or not,
-        and for each that is kept for reuse."""
-        own = str(os.getpid())
-        return sum([line.split()[:1] == [own] for line in self._env.readers().splitlines()])
 
     def is_current(self, txn: Txn) -> bool:
         """Whether `txn` is this turn's snapshot and has seen all our commits: the state that caches reflect."""
@@ -410,10 +385,6 @@ class Environment:
         """The writer itself was written to, if there is one: `commit` has something to do."""
         self._dirty = self._writer is not None
 
-    @property
-    def is_dirty(self) -> bool:
-        return self._dirty
-
     def commit(self) -> None:
         """End the turn's writer: its writes are on disk when this returns. Without any, nothing is written and nobody waits.
 
@@ -434,11 +405,11 @@ class Environment:
         except lmdb.Error as error:
             self._gate.release_shared()
             problem = self._problem(error)
-            self.make_room()
+            self.reserve.refill()
             raise problem from error
         self._gate.release_shared()
         self.current = _UNKNOWN if self._is_lost else written
-        self.make_room()
+        self.reserve.refill()
         self._is_behind = True
 
     def abort(self) -> None:
@@ -505,12 +476,12 @@ class Environment:
             commit.result()
         except lmdb.Error as error:
             problem = self._problem(error)
-            self.make_room()
+            self.reserve.refill()
             raise problem from error
         finally:
             self._gate.release_exclusive()
         self.current = _UNKNOWN if self._is_lost else written
-        self.make_room()
+        self.reserve.refill()
         self.end_snapshot()
 
     def abort_long(self) -> None:
@@ -572,47 +543,6 @@ class Environment:
         self._dirty = True
 
     # -- space
-
-    def make_room(self) -> None:
-        """Keep RESERVE_BYTES of the file allocated behind the pages in use, and the reserve; set `is_low` if the volume or the map has no more."""
-        info = self._env.info()
-        used = (info["last_pgno"] + 1) * self.page_bytes
-        has_tail = self._allocated - used >= RESERVE_BYTES
-        if has_tail and not self.is_low:
-            return
-        wanted = used + 2 * RESERVE_BYTES
-        if wanted > info["map_size"]:
-            self.is_low = used + RESERVE_BYTES > info["map_size"]
-            return
-        reserve = self.path / RESERVE_FILE
-        try:
-            if not has_tail:
-                _allocate(self.path / "data.mdb", wanted)
-                self._allocated = wanted
-                has_tail = True
-            _allocate(reserve, RESERVE_BYTES + (used >> _RESERVE_SHARE))
-            self.is_low = False
-        except OSError as error:
-            was_low, self.is_low = self.is_low, error.errno in NO_SPACE_ERRORS
-            if self.is_low and not was_low:
-                log.critical("database %s: no space left on its volume for %d more bytes; free space there", self.path, wanted - used)
-            if self.is_low and not has_tail:
-                self._release_reserve(wanted)
-
-    def _release_reserve(self, wanted: int) -> None:
-        """Give the space of the reserve to the data file."""
-        data, reserve = self.path / "data.mdb", self.path / RESERVE_FILE
-        try:
-            room = reserve.stat().st_blocks * 512
-            if not room:
-                return
-            os.truncate(reserve, 0)
-            log.critical("database %s: no space left on its volume, the reserve for operations that free space is in use", self.path)
-            wanted = min(wanted, data.stat().st_size + room)
-            _allocate(data, wanted)
-            self._allocated = wanted
-        except OSError as error:
-            log.error("database %s: its reserve cannot be used: %s", self.path, error)
 
     def free_pages(self, handles: Iterable[Handle]) -> int:
         """The pages inside the file that nothing uses, about. `handles`: of all stores. O(number of stores)."""

@@ -78,7 +78,7 @@ class Maintenance:
         prune = now >= self._next_prune
         if prune:
             self._next_prune = now + PRUNE_INTERVAL
-            if any(database.env.is_low for database in store.databases.values()):
+            if any(database.env.reserve.is_low for database in store.databases.values()):
                 store.reclamation.poll(at_once=True)
         for database in list(store.databases.values()):
             try:

@@ -144,10 +144,6 @@ class Table:
         self._functions[name] = function
         self._compute()
 
-    def declares(self, name: str) -> bool:
-        """Whether the definition has an attribute of this name."""
-        return name in self.attributes
-
     # -- reading
 
     def get_raw(self, key: Key, txn: Txn | None = None) -> bytes | None:

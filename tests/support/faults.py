@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.store import env
+from svc.store.disk import space_reserve
 
 
 def refuse_meta_pages(data_file: Path) -> None:
@@ -38,8 +38,8 @@ class Volume:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room = 1 << 40
-        self._allocate = env._allocate
-        monkeypatch.setattr(env, "_allocate", self.allocate)
+        self._allocate = space_reserve._allocate
+        monkeypatch.setattr(space_reserve, "_allocate", self.allocate)
 
     def allocate(self, path: Path, size: int) -> None:
         more = size - (path.stat().st_blocks * 512 if path.exists() else 0)

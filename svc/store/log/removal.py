@@ -32,7 +32,7 @@ async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[
     position: int | None = 0
     while position is not None:
         lsns: list[int] = []
-        batch = LOW_BATCH if database.env.is_low else BATCH
+        batch = LOW_BATCH if database.env.reserve.is_low else BATCH
         while position is not None and len(lsns) < batch:
             await database.store.slices.take()
             found, position = database.log.old_entries(database.snapshot(), table.number, before_ms, position, min(LOOK, batch))

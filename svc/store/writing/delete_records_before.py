@@ -69,7 +69,7 @@ class _Search:
             if raw is not None and self.is_old(stored, raw):
                 yield stored, raw
                 count += 1
-            if count >= (LOW_BATCH if self._table.database.env.is_low else BATCH) or now() >= end:
+            if count >= (LOW_BATCH if self._table.database.env.reserve.is_low else BATCH) or now() >= end:
                 return
         self.done = True
 

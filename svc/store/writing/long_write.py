@@ -179,7 +179,7 @@ class LongWrite:
         self._store.check_tables(self._tables)
         store = self._store
         store.saw_version(database.log.last_version)
-        if env.is_low and self._work.adds:
+        if env.reserve.is_low and self._work.adds:
             database.require_space()
         self.version = store.next_version()
         self._wall_ms = store.clock.wall() * 1000

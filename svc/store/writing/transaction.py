@@ -302,7 +302,7 @@ class Transaction:
                 pass
         for database in databases:
             if (
-                database.env.is_low
+                database.env.reserve.is_low
                 and not self.may_use_reserve
                 and any(write.adds and write.table.database is database for write in writes)
             ):

@@ -165,7 +165,7 @@ def test_a_full_disk_tells_how_much_there_is(node: OperationsNode, monkeypatch: 
 
     def count_commit(**failed: Any) -> None:
         monkeypatch.setattr(table(node).database, "require_space", full)
-        table(node).database.env.is_low = True
+        table(node).database.env.reserve.is_low = True
         original(**failed)
 
     monkeypatch.setattr(table(node).database.store, "count_commit", count_commit)

@@ -10,7 +10,8 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
 from svc.store import Store, Table
-from svc.store.env import RESERVE_BYTES, RESERVE_FILE, Environment
+from svc.store.disk.space_reserve import RESERVE_BYTES, RESERVE_FILE
+from svc.store.env import Environment
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import index_key
 from svc.store.writing.bulk_write import load_records
@@ -230,14 +231,14 @@ def test_the_reserve_is_for_operations_that_free(store: Store, seats: Table, mon
     stored = 0
     while try_write(store, seats, range(stored, stored + 20)) is None:
         stored += 20
-    assert environment.is_low and store.stats().failed_commits == 0
+    assert environment.reserve.is_low and store.stats().failed_commits == 0
     volume.room = RESERVE_BYTES  # which it has given back
-    environment.make_room()
+    environment.reserve.refill()
     assert isinstance(try_write(store, seats, range(stored, stored + 1)), NoSpace), "nobody adds, though there is room"
-    assert environment.is_low
+    assert environment.reserve.is_low
     volume.room = 1 << 40
     assert try_write(store, seats, range(stored, stored + 1)) is None
-    assert not environment.is_low and reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+    assert not environment.reserve.is_low and reserve.stat().st_blocks * 512 >= RESERVE_BYTES
     store.check()
 
 

@@ -213,7 +213,7 @@ def test_sizes(seats: Table) -> None:
     assert seats.size() == 0 and seats.record_count() == 0
     put(seats, "A1", price=5)
     assert seats.size() == 4096 and seats.record_count() == 1
-    assert seats.declares("price") and not seats.declares("other") and "Seat" in repr(seats)
+    assert "price" in seats.attributes and "other" not in seats.attributes and "Seat" in repr(seats)
 
 
 def test_a_damaged_page_is_a_named_failure(seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_a_full_volume_is_looked_at_at_once(open_store: Callable[..., Store], cl
     database = store.open_database("data")
     store.maintenance(1.0)
     volume.share = 0.0
-    database.env.is_low = True
+    database.env.reserve.is_low = True
     clock.advance(10.0)
     store.maintenance(1.0)
     assert store.reclamation.divisor > 1e6

@@ -366,7 +366,7 @@ def test_a_full_disk_ends_it(turns: Turns, store: Store, seats: Table, monkeypat
     async def on_batch(result: BulkResult) -> None:
         done.append(result.written)
         monkeypatch.setattr(seats.database, "require_space", full)
-        seats.database.env.is_low = True
+        seats.database.env.reserve.is_low = True
 
     def full() -> None:
         raise NoSpace

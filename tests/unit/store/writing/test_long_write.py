@@ -292,7 +292,7 @@ def test_a_commit_that_fails_undoes_everything(
 def test_a_full_disk_refuses_who_adds_something(turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     turns.finish(many(store, seats).apply_long())
     monkeypatch.setattr(Database, "require_space", lambda self: (_ for _ in ()).throw(NoSpace()))
-    seats.database.env.is_low = True
+    seats.database.env.reserve.is_low = True
     with pytest.raises(NoSpace):
         turns.finish(many(store, seats, place="y").apply_long())
     removal = store.begin()
