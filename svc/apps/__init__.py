@@ -1,4 +1,4 @@
-"""Application directories: their configuration, their schema, what they register (contract: applications §10, §12)."""
+"""Application directories: their configuration, schema and registrations (contract: applications §10, §12)."""
 
 from svc.apps.app import App, EntryStatus, load_app
 

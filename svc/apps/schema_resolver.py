@@ -43,7 +43,7 @@ class Resolver:
         return list(united.values())
 
     def _find(self, name: str, database: str) -> TypeDraft | TableDefinition | None:
-        """The type of this name that a type in `database` means: a table there, else a structure, else what is known from before."""
+        """The type of this name that a type in `database` means: a table there, else a structure, else a known type of other applications."""
         drafts = self._by_name.get(name, [])
         for draft in drafts:
             if draft.is_table and draft.database == database:

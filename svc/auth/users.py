@@ -286,7 +286,7 @@ class UserDirectory:
         return any(entry.table in _ACCOUNT_TABLES for entry in database.log.read(snapshot, first))
 
     def forget(self) -> None:
-        """Users or roles have changed: what was read of them is read again."""
+        """Users or roles have changed: drop all that were read."""
         self._users.clear()
         self._roles.clear()
         self._first_super_user = None

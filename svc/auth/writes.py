@@ -14,7 +14,7 @@ MUST_EXIST = Precondition(if_match="*")
 
 
 async def write(transaction: Transaction) -> None:
-    """Apply what was collected and wait until it is on the disk. Raises the Problem that prevents it, with nothing done."""
+    """Apply a transaction and wait until it is on the disk. Raises the Problem that prevents it, with nothing written."""
     try:
         transaction.apply(wait=False)
     except WriterBusy:

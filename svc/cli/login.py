@@ -70,7 +70,7 @@ def logout(arguments: Arguments) -> int:
 
 
 def _words(arguments: Arguments) -> tuple[str, Mapping[str, str]]:
-    """The address, and what is given as `name=value`."""
+    """The address and the `name=value` arguments."""
     address, given = "", {}
     for word in arguments.words:
         name, separator, value = word.partition("=")

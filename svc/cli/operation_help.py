@@ -52,7 +52,7 @@ def operation_help(row: Operation) -> str:
 
 
 def operations_text() -> str:
-    """All operations by category, and what is common to them."""
+    """All operations by category, and their common parameters."""
     from svc.operations.operation import CATEGORIES
     from svc.operations.registry import all_operations
 

@@ -61,7 +61,7 @@ def _json_text(value: Any, *, for_people: bool) -> str:
 
 
 def copy_json(answer: Answer) -> None:
-    """Give the JSON of an answer to a pipe as it comes: a long result is never in memory as a whole."""
+    """Copy the JSON of a response to standard output in chunks: a long result is never in memory as a whole."""
     stream = sys.stdout.buffer
     for piece in answer.chunks():
         stream.write(piece)
@@ -70,7 +70,7 @@ def copy_json(answer: Answer) -> None:
 
 
 def _show_for_people(value: Any, console: Console | None) -> bool:
-    """Print what has a better form than YAML; False if this has not."""
+    """Print tables and messages; False for values that are better shown as YAML."""
     if isinstance(value, dict) and isinstance(value.get("message"), str) and len(value) == 1:
         value = value["message"]
     if isinstance(value, str):

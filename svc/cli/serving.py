@@ -79,7 +79,6 @@ def serve(
             server = Server(
                 config,
                 apps,
-                dev,
                 on_ready=lambda ready: on_ready() if on_ready is not None else _print_ready(config, ready, https),
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None

@@ -12,7 +12,7 @@ import msgspec
 DATA = Path(__file__).parent / "data"
 APP = Path(__file__).parent / "app"
 
-# Table -> number of its records, in the order of loading: what is referred to comes first.
+# Table -> number of its records, in the order of loading: referenced tables come first.
 TABLES = {"Airline": 16, "Airport": 1458, "Plane": 3322, "Weather": 4236, "Flight": 51955}
 
 

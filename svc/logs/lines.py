@@ -23,7 +23,7 @@ JSON_START = b'{"timestamp":"'
 """The beginning of an entry in JSON."""
 
 MAX_MESSAGE = 1 << 18
-"""Characters of a message; what is longer is cut, so that one entry neither fills the disk nor what reads it."""
+"""Characters of a message; longer ones are cut, so that one entry fills neither the disk nor the memory of a reader."""
 
 _FORGED = re.compile(r'^(?=\d{4}-\d\d-\d\dT[\d:.]+Z \[|\[[^\]\n]*/\d+\] \[|\{"timestamp":")', re.MULTILINE)
 _TAG_UNSAFE = re.compile(r"[\[\]\s]+")

@@ -87,7 +87,7 @@ def require_database(config: Config) -> None:
     """Raise ConfigError if an installed root has no system database: its volume may not be mounted, and a start would create an empty one."""
     if not has_database(config) and not (config.root / INSTALLING).exists():
         raise ConfigError(
-            f"There is no system database in {config.storage.path}: is its volume mounted? If there is no data that could come back,"
+            f"There is no system database in {config.storage.path}: is its volume mounted? If the data is lost,"
             f" svc install --new-database begins with an empty database and a new first super user"
         )
 
@@ -124,7 +124,7 @@ def first_document(root: Path, environ: Mapping[str, str], options: Mapping[str,
 
 
 def make_directories(root: Path, config: Config | None = None) -> None:
-    """Make what is missing of the directories, for their owner only."""
+    """Make the missing directories, mode 0700."""
     wanted = [root, *(root / name for name in DIRECTORIES)]
     if config is not None:
         wanted += [
@@ -144,7 +144,7 @@ def make_directories(root: Path, config: Config | None = None) -> None:
 
 
 def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLOCK) -> str | None:
-    """Make what is missing of the certificates and, with `tokens`, of the keys that tokens are signed with, which may take seconds.
+    """Make the missing certificates and, with `tokens`, the missing keys that sign tokens, which may take seconds.
 
     Returns None, or why they cannot be made, as a sentence: a server without them works, except TLS and tokens. Blocks.
     """

@@ -58,7 +58,6 @@ class Server:
         self,
         config: Config,
         apps: Sequence[Path] = (),
-        dev: bool = False,
         *,
         clock: Clock = SYSTEM_CLOCK,
         on_ready: Callable[[Server], None] | None = None,
@@ -308,7 +307,7 @@ class Server:
         store = self.store
         if store.has_pending:
             if not self._commit_deferred and self.clock.monotonic() - self._selector.turn_started > LONG_TURN:
-                # A large write filled this turn, and its commit will take as long again: serve in between what has arrived meanwhile.
+                # A large write filled this turn, and its commit will take as long again: serve the requests that have arrived meanwhile first.
                 self._commit_deferred = True
             else:
                 self._commit_deferred = False
@@ -326,7 +325,7 @@ class Server:
         return self._shutdown.restart_wanted
 
     def stop(self) -> None:
-        """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
+        """First call: stop accepting, finish the requests in flight up to a limit. Second call: stop at once."""
         self._shutdown.stop()
 
     def restart(self, in_place: bool = False) -> None:
@@ -362,7 +361,7 @@ class Server:
         self.logs.close()
 
     async def _end_tasks(self) -> None:
-        """Cancel what is still awaited. A commit that has begun is waited for."""
+        """Cancel the remaining tasks. A commit that has begun is waited for."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.sleep(0)  # each has begun
         for task in tasks:

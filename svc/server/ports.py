@@ -195,7 +195,7 @@ class ServerPorts:
         return Listener(listen_at(path), self.connections, self._loop, self._routed, self._warn, path=path)
 
     def discard(self) -> None:
-        """Close what was opened and never started."""
+        """Close listeners that were opened and never started."""
         for listener in self.listeners:
             listener.discard()
         self.listeners.clear()

@@ -36,7 +36,7 @@ class Shutdown:
         self.exit_status = 0
 
     def stop(self) -> None:
-        """First call: stop accepting, finish what is in flight up to a limit. Second call: at once."""
+        """First call: stop accepting, finish the requests in flight up to a limit. Second call: stop at once."""
         if self.is_closing:
             return
         self._calls += 1

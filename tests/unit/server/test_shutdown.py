@@ -1,0 +1,115 @@
+"""Stop, restart and the end after a failed disk write, with fake ports and a fake loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.server.shutdown import DRAIN_SECONDS, LASTING, Shutdown
+
+
+class FakeLoop:
+    def __init__(self) -> None:
+        self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def call_soon(self, function: Callable[..., None], *arguments: Any) -> None:
+        self.calls.append((function, arguments))
+
+    def call_later(self, delay: float, function: Callable[..., None], *arguments: Any) -> None:
+        self.calls.append((function, arguments))
+
+    def run(self) -> None:
+        """What waits now."""
+        calls, self.calls = self.calls, []
+        for function, arguments in calls:
+            function(*arguments)
+
+
+class FakePorts:
+    def __init__(self) -> None:
+        self.connections = self
+        self.open: set[str] = set()
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+class FakeLogger:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def notify(self, *messages: object) -> None:
+        self.lines.append(" ".join(map(str, messages)))
+
+    fatal = notify
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock, self.loop, self.logger = FakeClock(), FakeLoop(), FakeLogger()
+        self.application, self.operations = FakePorts(), FakePorts()
+        self.shutdown = Shutdown(self.application, self.operations, clock=self.clock, loop=self.loop, logger=self.logger)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_operations_port_stays_until_the_application_is_drained(world: World) -> None:
+    world.application.open.add("request")
+    world.operations.open.add("poll")
+    world.shutdown.stop()
+    assert (world.application.stops, world.operations.stops, world.shutdown.has_begun) == (1, 0, True)
+    world.application.open.clear()
+    world.loop.run()
+    assert world.operations.stops == 1 and not world.loop.stopped
+    world.operations.open.clear()
+    world.loop.run()
+    assert world.loop.stopped
+
+
+def test_connections_that_do_not_end_are_left_after_a_while(world: World) -> None:
+    world.application.open.add("request")
+    world.shutdown.stop()
+    world.clock.advance(DRAIN_SECONDS)
+    world.loop.run()
+    assert world.loop.stopped and world.operations.stops == 1
+
+
+def test_the_second_call_stops_at_once(world: World) -> None:
+    world.application.open.add("request")
+    world.shutdown.stop()
+    assert not world.loop.stopped
+    world.shutdown.stop()
+    assert world.loop.stopped
+
+
+def test_a_signal_turns_a_restart_into_a_stop(world: World) -> None:
+    world.shutdown.restart()
+    assert world.shutdown.restart_wanted and not world.shutdown.has_begun
+    world.shutdown.stop_for_good()
+    assert not world.shutdown.restart_wanted and world.shutdown.has_begun
+
+
+@pytest.mark.parametrize(("age", "supervised", "restarts"), [(LASTING, False, True), (LASTING - 1, False, False), (LASTING, True, False)])
+def test_after_a_failed_disk_write(world: World, monkeypatch: pytest.MonkeyPatch, age: float, supervised: bool, restarts: bool) -> None:
+    monkeypatch.delenv("SVC_EXIT_ON_RESTART", raising=False)
+    if supervised:
+        monkeypatch.setenv("SVC_EXIT_ON_RESTART", "1")
+    world.clock.advance(age)
+    world.shutdown.end_with_store(["data"])
+    assert world.shutdown.restart_wanted is restarts
+    assert world.shutdown.exit_status == (0 if restarts else 1)
+    lines = len(world.logger.lines)
+    world.loop.run()
+    world.shutdown.end_with_store(["data"])
+    assert len(world.logger.lines) == lines + (1 if restarts else 0)  # it is stopping already
