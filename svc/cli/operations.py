@@ -186,7 +186,7 @@ def _follow(client: Client, row: Operation, started: dict[str, Any], style: Outp
         with progress_bar(row.name) as bar:
             job = wait_for_job(client, job_id, bar)
     except KeyboardInterrupt:
-        print(f"The job goes on. See it: svc get_job id={job_id}   Stop it: svc cancel_job id={job_id}", file=sys.stderr)
+        print(f"The job continues. Progress: svc get_job id={job_id}   Stop it: svc cancel_job id={job_id}", file=sys.stderr)
         return FAILED
     failed = job.get("status") != "COMPLETE"
     message = job.get("message")

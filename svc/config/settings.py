@@ -291,7 +291,7 @@ SETTINGS: tuple[Setting, ...] = (
         "storage.maxSnapshotAge",
         "duration",
         "10m",
-        "A result that is read for longer, and hinders the reuse of space, goes on with newer records, or ends.",
+        "A result that is read for longer, and hinders the reuse of space, continues with newer records, or ends.",
         "s",
         low=1,
     ),

@@ -111,7 +111,7 @@ def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) ->
         body = '{"operation":"describe_table","table":"Flight"}'
         lines += ["\n# operations, on their own port"]
         lines += [f"curl -su '{login}' http://localhost:{operations_port}/ -H 'Content-Type: application/json' -d '{body}'"]
-    lines.append("\nCtrl-C stops it. The next start goes on with the same data.")
+    lines.append("\nCtrl-C stops it. The next start uses the same data.")
     return "\n".join(lines)
 
 
