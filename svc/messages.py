@@ -1,7 +1,7 @@
-"""Request, Response and Headers: what handlers see, the same for every protocol (contract: http §12.2, §12.4).
+"""Request, Response and Headers: the interface of handlers, the same for every protocol (contract: http §12.2, §12.4).
 
 A request's head comes in two parts. `HeaderBlock` is the parsed, immutable block of header fields; clients repeat it byte for byte, so drivers
-cache it and everything derived from it (`memo`) is computed once. `Request` is what is new each time: method, target, body.
+cache it and everything derived from it (`memo`) is computed once. `Request` has the values that are new each time: method, target, body.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ class Feed:
         """The feed is over: the peer closed, or `end` was called and all is sent. Called once, also if `start` never was; nothing follows."""
 
 
-# A streamed body is pulled when the out-buffer has room. `b""` means: nothing yet, ask again in the next turn (a long scan giving way).
+# A streamed body is pulled when the out-buffer has room. `b""` means: nothing yet, pull again in the next turn (a long scan yields).
 BodyStream = Iterator[bytes] | AsyncIterator[bytes]
 
 
 class Response:
-    """What goes out. `data` is encoded in the content type that the client prefers, `body` is sent as it is.
+    """A response. `data` is encoded in the content type that the client prefers, `body` is sent as it is.
 
     The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's. Inner layers read and
     write them as `pairs`, without a check; handlers use `headers`, which checks. Both are the same list.

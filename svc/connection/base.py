@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
 READ_SIZE = 64 * 1024  # bytes a recv asks for
-UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read: what is read makes more of it
+UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read, since requests make more output
 
 
 class SocketConnection:
@@ -80,7 +80,7 @@ class SocketConnection:
         raise NotImplementedError
 
     def drain(self) -> None:
-        """Graceful stop: go now if idle, else after what is under way."""
+        """Graceful stop: close now if idle, else after the current requests."""
         raise NotImplementedError
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class SocketConnection:
         self._shared.open.discard(self)
 
     def hand_over(self, successor: SocketConnection) -> None:
-        """From now on the socket is the successor's, made for it, with what is still unsent. This connection is over, `_on_close` is not called."""
+        """Pass the socket and the unsent output to `successor`, which was made for it. This connection is closed without `_on_close`."""
         self._collect()
         successor._out, self._out = self._out, []
         successor._pending, self._pending = self._pending, 0

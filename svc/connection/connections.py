@@ -35,7 +35,7 @@ class Connections(SharedState):
         return successor
 
     def end_turn(self) -> bool:
-        """Pull streams, send what there is, close what is done. True if a further turn has work at once."""
+        """Pull streams, send output, close finished connections. True if a further turn has work at once."""
         if self.streams:
             self._pull_streams()
         flushing, self.to_flush = self.to_flush, []

@@ -326,7 +326,7 @@ class Http1Connection(SocketConnection):
             self._stop_reading()
 
     def _on_flushed(self) -> None:
-        """Go on with the streamed body, or with what was pipelined."""
+        """Continue the streamed body, or the pipelined requests."""
         if self._sending is not None:
             try:
                 self._sending.on_sent()

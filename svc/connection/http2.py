@@ -220,7 +220,7 @@ class Http2Connection(SocketConnection):
             exchange.defect(error)
 
     def _on_peer_closed(self) -> None:
-        """It may still read: what is complete is answered."""
+        """The peer closed its half and may still read: complete requests are answered."""
         for exchange in list(self._exchanges.values()):
             intake, sending = exchange.intake, exchange.sending
             if exchange.tunnel is not None or (intake is not None and intake.is_coming) or (sending is not None and sending.lasts):
@@ -289,7 +289,7 @@ class Http2Connection(SocketConnection):
                 self.lose(exchange)
         self._losing.clear()
         if self._pending >= HIGH_WATER:
-            return  # the rest stays where it is, so that it goes out in fair shares
+            return  # the rest stays with the protocol, which interleaves the streams fairly
         data = protocol.data_to_send()
         if data:
             self._out.append(data)
@@ -406,7 +406,7 @@ class Http2Connection(SocketConnection):
     def drain(self) -> None:
         """Announce the stop first (GOAWAY), so that the peer sends its next requests elsewhere; those already sent are answered.
 
-        Answers that are complete go before, and nothing but one GOAWAY follows them: some clients (httpx 0.28) make nothing of what comes after.
+        Answers that are complete go before, and nothing but one GOAWAY follows them: some clients (httpx 0.28) ignore frames after it.
         """
         if self._reading and self.protocol.idle:
             self.on_readable()  # requests that have just arrived are still answered

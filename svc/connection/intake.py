@@ -19,7 +19,7 @@ from svc.messages import Response
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
-READ_AHEAD = 256 * 1024  # bytes a peer may send beyond what is wanted of it before we stop reading
+READ_AHEAD = 256 * 1024  # bytes a peer may send ahead before we stop reading
 
 
 class BodyIntake:
@@ -33,7 +33,7 @@ class BodyIntake:
         self._pieces: list[bytes] = []
         self._size = 0
         self._sink: BodySink | None = None  # takes the body, or has taken it and is not done
-        self._is_undecided = False  # what becomes of the body, of which `_pieces` has what has come
+        self._is_undecided = False  # the application has not decided yet; `_pieces` has the bytes received
         self._is_complete = False  # ... all of it
         self._is_over = False
 

@@ -131,7 +131,7 @@ class Listener:
         self._routed = routed
         self._warn = warn
         self._scheme = scheme
-        self._waited = False  # the last batch was full: what comes next has waited a turn
+        self._waited = False  # the last batch was full: the next connections have waited a turn
         self._listening = False
 
     def start(self) -> None:
@@ -197,7 +197,7 @@ class Listener:
             self.discard()
 
     def discard(self) -> None:
-        """Close what was never started."""
+        """Close a listener that was never started."""
         self.sock.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ What a connection may rely on, as with a socket:
    nothing is left exactly when `_incoming` is empty.) It may therefore return a record, 16 KiB, more than it was asked for.
 2. `send` reports bytes as sent when the ciphertext of all of them is with the socket. A piece whose ciphertext was taken in part is reported as not
    sent at all: the caller offers the same bytes again, as for a socket that was full, and only the rest of the ciphertext goes out. At most PIECE bytes
-   are encrypted ahead of the socket, so what is held for a slow peer is bounded.
+   are encrypted ahead of the socket, so the output held for a slow peer is bounded.
 3. Every fault is an OSError, as `ssl.SSLError` is one; after it the connection cannot be used.
 
 Ciphertext of TLS itself (alerts, answers to KeyUpdate) goes out with the next `recv` or `send`. A peer that causes it and does not read it is
@@ -63,7 +63,7 @@ class TlsSocket:
         return self._object
 
     def shake_hands(self, data: bytes) -> bool:
-        """Go on with what has come from the raw socket. True: done, but what is to be sent may still be held (`flush`). Raises OSError."""
+        """Continue the handshake with bytes from the raw socket. True: complete, but output may still be held (`flush`). Raises OSError."""
         self._incoming.write(data)
         try:
             self.session.do_handshake()
@@ -90,7 +90,7 @@ class TlsSocket:
 
     @property
     def holds_input(self) -> bool:
-        """Whether bytes have been read that `recv` has not decrypted: what came right behind the handshake."""
+        """Whether bytes have been read that `recv` has not decrypted: bytes that came right after the handshake."""
         return self._incoming.pending > 0
 
     # --- as a socket ---------------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class TlsSocket:
                         data = read(RECORD)
                         pieces.append(data)
                 except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-                    pass  # what was before them counts; the end is found again by the next call
+                    pass  # return the data before them; the next call finds the end again
                 data = b"".join(pieces)
         except ssl.SSLWantReadError:
             raise BlockingIOError(errno.EAGAIN, "no complete record") from None

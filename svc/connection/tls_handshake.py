@@ -67,7 +67,7 @@ class RevocationCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TlsPort:
-    """What the handshakes of a port need. `record(value, metric)`: figures (analytics §3). `revocations`: None where they are not looked up."""
+    """The context of a port's handshakes. `record(value, metric)`: metrics (analytics §3). `revocations`: None if revocation is not checked."""
 
     contexts: Contexts
     record: Recorded

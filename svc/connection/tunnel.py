@@ -123,7 +123,7 @@ class TunnelConnection(SocketConnection):
             self._end()
 
     def _end(self) -> None:
-        """All is sent. Wait a little for the peer's FIN, so that closing does not reset what is still on its way."""
+        """All is sent. Wait a little for the peer's FIN, so that closing does not discard output in transit."""
         if self._ended:
             self.close_now()
             return

@@ -116,7 +116,7 @@ class ContentType:
         return self
 
     def encode(self, value: Any) -> bytes:
-        """One value: what a query found, or what a handler returned. Raises TypeError for what has no form in this type: a defect of the handler."""
+        """One value, of a query or a handler. Raises TypeError for a value that this type cannot encode: a defect of the handler."""
         raise NotImplementedError
 
     def encode_stored(self, raw: bytes) -> bytes:
@@ -130,20 +130,20 @@ class ContentType:
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         """The value of a request body. `parameters`: those of its Content-Type, by lower-case name.
 
-        `attributes`: the declared ones of the table that is written, which say what texts stand for (CSV cells, form fields: http §7.3, §6.4).
+        `attributes`: the declared ones of the table that is written, which decide the values of strings (CSV cells, form fields: http §7.3, §6.4).
         Raises BadBody (400), with the position.
         """
         raise NotImplementedError
 
     def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
-        """`decode` for long bodies: a generator that yields whenever others should be served, and returns the value.
+        """`decode` for long bodies: a generator that yields whenever other requests should be served, and returns the value.
 
         JSON, MessagePack, CBOR, CSV and forms are read in slices of a few milliseconds, whatever their shape.
         """
         return self.decode(body, parameters, attributes)
         yield
 
-    # What applications may call on a built-in type they find in `content_types` (applications §15).
+    # For applications, on a built-in type of `content_types` (applications §15).
 
     def serialize(self, data: Any) -> bytes | str | Awaitable[bytes | str]:
         return self.encode(data)

@@ -4,7 +4,7 @@
     numbers, booleans                                       bare
     null, absent, NaN                                       empty
 
-Cells that a spreadsheet would take for a formula go out as they are: what is read back must be what was written, so a
+Cells that a spreadsheet would take for a formula are not changed: reading back must give the written value, so a
 spreadsheet must import them as text.
 """
 

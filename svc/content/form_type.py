@@ -89,7 +89,7 @@ def _text(raw: bytes, charset: str) -> str:
 
 
 def _converted(text: str, attribute: Attribute | None) -> Any:
-    """By the declared type; each field of a list is one element. What is undeclared stays text: forms have nothing else."""
+    """By the declared type; each field of a list is one element. Undeclared fields stay strings."""
     if attribute is None:
         return text
     if attribute.elements and attribute.type in SCALAR_TYPES:

@@ -23,12 +23,12 @@ class ContainerStyle(Protocol):
     def begin_list(self, length: int) -> bytes: ...
 
     def elements(self, values: list[Any]) -> bytes:
-        """Consecutive elements of a list, without what is around them."""
+        """Consecutive elements of a list, without the brackets."""
 
     def begin_object(self, length: int) -> bytes: ...
 
     def name(self, name: Any) -> bytes:
-        """The name of a member, and what stands before its value."""
+        """The name of a member, with the separator before its value."""
 
     comma: bytes
     end_list: bytes

@@ -245,7 +245,7 @@ def _make_hook(sets: int) -> Callable[[int, memoryview], Any]:
 _NS_IN_MS = 1_000_000
 _ROUNDED_UP = _NS_IN_MS - 500  # ns of a ms from which on it would be the next
 _SEARCHED = 1 << 20  # bytes
-MAX_CANDIDATES = 1000  # that are looked at, before the document is walked through
+MAX_CANDIDATES = 1000  # checked before the document is walked through
 _TIMESTAMPS = ((b"\xd7\xff", 2), (b"\xc7\x0c\xff", 3))  # 64 and 96 bits: the bytes before the time
 
 _STARTS = tuple(start for start, _ in _TIMESTAMPS)

@@ -28,14 +28,14 @@ _media_type = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+").f
 class ContentTypes(MutableMapping[str, Any]):
     """A mapping MIME type -> handler, in the order that decides ties.
 
-    `generation` grows with each change, so that what was derived from the mapping can be kept in memos.
+    `generation` grows with each change, so that memos of derived values can be checked.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self._handlers: dict[str, Any] = {}
         self._types: dict[str, ContentType] = {}
-        self._writers: dict[str | None, ContentType] = {}  # by Accept field; only what has been found
+        self._writers: dict[str | None, ContentType] = {}  # by Accept field; only successful lookups
 
     @classmethod
     def built_in(cls) -> ContentTypes:
@@ -115,7 +115,7 @@ class ContentTypes(MutableMapping[str, Any]):
         return kind
 
     def prefers_events(self, accept: str | None) -> bool:
-        """Whether `text/event-stream` is the best match of an `Accept` field (realtime §3). Only where it is named: who asks for `text/*` or
+        """Whether `text/event-stream` is the best match of an `Accept` field (realtime §3). Only where it is named: a client that accepts `text/*` or
         anything at all does not expect an answer without an end."""
         if accept is None or EVENT_STREAM not in accept.lower():
             return False

@@ -32,7 +32,7 @@ from svc.store.writing.write_set import Decide
 
 Record = dict[str, Any]
 Restore = Decide
-"""(the record or the changes to write, the stored record or None) -> the same with what is unchanged as it is stored. Changes neither of the two."""
+"""(the record or the changes to write, the stored record or None) -> the same with unchanged values as stored. Changes neither of the two."""
 Keep = Callable[[Any, Any], Any]
 """(stored value, given value) -> the stored one where the other is its form, else the given one, or a copy of it with unchanged parts restored."""
 

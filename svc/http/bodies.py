@@ -44,7 +44,7 @@ def accept_patch(types: ContentTypes) -> tuple[str, str]:
 
 
 class Bodies:
-    """Reads the bodies of requests. What takes longer than a turn may is an awaitable of the value."""
+    """Reads the bodies of requests. A long body returns an awaitable of its value."""
 
     def __init__(self, types: ContentTypes, decoder: RequestDecoder) -> None:
         self._types = types
@@ -69,7 +69,7 @@ class Bodies:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
         content_type = request.block.get("content-type")
         if request.upload is not None:
-            upload, request.upload = request.upload, None  # else the files of what is refused would stay as long as the connection
+            upload, request.upload = request.upload, None  # else the files of a refused upload would live as long as the connection
             request.restore = restore_cells
             return upload.only_value(attribute) if is_form(content_type, self._types) else upload
         if holds_raw_bytes(attribute, content_type, self._types):
@@ -159,7 +159,7 @@ def is_form(content_type: str | None, types: ContentTypes) -> bool:
 
 
 def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: ContentTypes) -> bool:
-    """Whether what is uploaded to this attribute is taken as it comes, whatever its bytes mean."""
+    """Whether an upload to this attribute is stored as raw bytes, without decoding."""
     media_type = media_type_of(content_type)
     if media_type == MULTIPART:
         return False
@@ -238,7 +238,7 @@ def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
 
 
 def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[str, Any]:
-    """A body of a type without structure, as the record `{contentType, data}` (http §7.4): text for `text/*`, else bytes."""
+    """A body of a type without structure, as the record `{contentType, data}` (http §7.4): a string for `text/*`, else bytes."""
     if not media_type:
         return {"contentType": BINARY_TYPE, "data": body}
     kept, charset = split_charset(content_type or "")

@@ -23,7 +23,7 @@ from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
 VARY: Final = ("Vary", "Accept, Accept-Encoding")
 MAX_AT_ONCE = 256 * 1024  # bytes of a body compressed in one go: 2.6 ms with gzip; longer ones become streams
-MEMO_SIZE = 256  # different `Accept-Encoding` texts and content types that are remembered ...
+MEMO_SIZE = 256  # different `Accept-Encoding` values and content types that are remembered ...
 MEMO_TEXT = 200  # ... if they are not longer than this
 OFFERED: Final = (BR, ZSTD, GZIP)  # best first
 
@@ -107,7 +107,7 @@ _types: dict[str, bool] = {}
 
 
 def is_compressible(content_type: str) -> bool:
-    """By the value of `Content-Type`: not what is compressed already, and not event streams."""
+    """Whether content of this `Content-Type` is compressed: not already compressed types, and not event streams."""
     known = _types.get(content_type)
     if known is None:
         known = _COMPRESSED_TYPES.match(content_type.partition(";")[0].strip().lower()) is None
@@ -230,7 +230,7 @@ def _add_vary(pairs: HeaderPairs) -> None:
     pairs.append(("Vary", "Accept-Encoding"))
 
 
-# The length is that of the body without a coding, and ranges are cut from there too: they cannot complete what was sent coded.
+# The length is that of the body without a coding, and ranges are cut from there too: they cannot complete a coded body.
 _IDENTITY_ONLY = frozenset({"content-length", "accept-ranges"})
 
 

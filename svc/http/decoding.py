@@ -6,7 +6,7 @@ A short body may decode to a very long one (decompression bomb), so every coding
     br              at most STEP bytes and one block of the library's buffer (256 KiB)
     zstd            the library has no limit. A block is at most 128 KiB and takes at least 4 bytes, so that ZSTD_STEP bytes of input give at most 4 MiB
 
-What is decoded may be RATIO times as long as the body that was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
+The decoded body may be RATIO times as long as the body that was sent, above FREE bytes: ordinary text shrinks by 3 to 20, so more is an attack. All codings
 of a body together count, so that a chain of them cannot expand further than one.
 
 A body that takes more than one SLICE of work is decoded on the loop, a slice a turn. A helper thread would have to wait for the interpreter lock after
@@ -58,7 +58,7 @@ def _unsupported(message: str) -> ClientError:
 
 
 class _DecodedOutput:
-    """What is decoded so far; its buffer becomes the result without a copy."""
+    """The bytes decoded so far; the buffer becomes the result without a copy."""
 
     __slots__ = ("_buffer", "_limit", "_max_bytes", "size")
 
@@ -229,17 +229,6 @@ class _Decoding:
         return True
 
 
-def decode_coding(header_value: str, body: bytes, max_bytes: int) -> bytes:
-    """The body without its codings, which `Content-Encoding` names, in one go.
-
-    Raises 415 for a coding we do not know, 413 above `max_bytes` or RATIO, BadBody (400) for data that is damaged, cut off or followed by something else.
-    """
-    decoding = _Decoding(header_value, body, max_bytes)
-    while not decoding.advance():
-        pass
-    return decoding.result
-
-
 class RequestDecoder:
     """Decodes the bodies of a server's requests. `max_bytes`: of one; `max_total`: of all that are being decoded at one time."""
 
@@ -249,9 +238,10 @@ class RequestDecoder:
         self.held = 0  # bytes decoded by those that are not finished
 
     def decode(self, header_value: str, body: bytes, max_bytes: int | None = None) -> bytes | Awaitable[bytes]:
-        """As `decode_coding`; what takes more than a slice is decoded by the awaitable that is returned, a slice a turn. It also raises Overloaded.
+        """The body without its codings, which `Content-Encoding` names. If that takes more than a slice, an awaitable, which works a slice a turn.
 
-        `max_bytes`: of this body, where fewer are allowed than of others.
+        Raises 415 for an unknown coding, 413 above the limit or RATIO, BadBody (400) for data that is damaged, truncated or followed by other data;
+        the awaitable also Overloaded. `max_bytes`: a lower limit for this body.
         """
         decoding = _Decoding(header_value, body, self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes))
         if decoding.advance():

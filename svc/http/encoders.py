@@ -11,7 +11,7 @@ A stream is compressed in blocks of BLOCK bytes: brotli at this level finds repe
 64 KiB: 2.4, 128 KiB: 2.5, 256 KiB: 2.7). Each block is flushed, so what a peer has received it can decode. Flushed early are the first pieces, so that the
 first rows arrive at once, and all pending output when the source has nothing to send now.
 
-Windows are small: what is compressed repeats itself within a few rows, and the peer needs as much memory as the window.
+Windows are small: JSON rows repeat within a few rows, and the peer needs as much memory as the window.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Blocks:
         return self._rest is not None
 
     def take(self, piece: bytes) -> bytes:
-        """What is to be sent after this piece; mostly nothing."""
+        """The output after this piece; mostly empty."""
         if not piece:
             return self.flush()
         if len(piece) > BLOCK:
@@ -297,7 +297,7 @@ class AsyncCompressedBody:
         self._blocks.release()
         step, self._step = self._step, None
         if step is not None:
-            # As a task does it: what is waited for is cancelled, or else the step itself.
+            # As a task does it: cancel the awaited future, or else the step itself.
             cancelled = self._waits_for is not None and self._waits_for.cancel()
             try:
                 await _go_on(step, self._waits_for, None if cancelled else CancelledError())

@@ -35,7 +35,7 @@ def split_charset(content_type: str) -> tuple[str, str]:
 
 
 def blob_type(content_type: str | None) -> str | None:
-    """The type of an uploaded blob. `text/plain` is answered with its charset, which is the default: given back, it is the same type."""
+    """The type of an uploaded blob. GET answers `text/plain` with its default charset; a PUT with that charset is the same type."""
     if content_type is not None and split_charset(content_type) == ("text/plain", "utf-8"):
         return "text/plain"
     return content_type

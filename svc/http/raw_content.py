@@ -112,7 +112,7 @@ def parse_range(text: str, size: int) -> tuple[int, int] | None:
 
 
 def _still_applies(request: Request, pairs: HeaderPairs) -> bool:
-    """`If-Range`: whether the client's part is of what is there now. Without the field it is the client's business."""
+    """`If-Range`: whether the client's part is of the current content. True without the field."""
     condition = request.block.fields.get("if-range")
     if condition is None:
         return True

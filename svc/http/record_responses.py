@@ -1,6 +1,6 @@
 """Responses to GET of one record: whole, through `select`, or one of its properties (contract: http §1.2, §2.2, §4, §7.4).
 
-`record`, the path of almost all requests, is one function that builds nothing but the answer.
+`record`, the path of almost all requests, is one function that builds only the answer.
 """
 
 from __future__ import annotations

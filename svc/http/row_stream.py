@@ -44,7 +44,7 @@ class QueryExecution:
     """One run of a plan for one answer.
 
     `gather` finds rows until there are enough to begin the answer; between two calls `keep` must have made the snapshot the execution's own if a
-    turn ends there. `rows` are what was found and not yet written: stored records, or shaped values if the plan shapes them (`shaped`).
+    turn ends there. `found` are the rows found and not yet written: stored records, or shaped values if the plan shapes them (`shaped`).
     """
 
     __slots__ = (
@@ -103,7 +103,7 @@ class QueryExecution:
         return self.run.done
 
     def gather(self) -> bool:
-        """Work for one slice; True: the answer can begin, with what is in `found`."""
+        """Work for one slice; True: the answer can begin, with the rows in `found`."""
         run, found, whole, now = self.run, self.found, self.whole, self._now
         began = time = now()
         deadline = began + SLICE
@@ -156,7 +156,7 @@ class QueryExecution:
             database.snapshot()  # takes note of what other processes have changed
             if self._is_counted or self._generation != database.generation or not self.run.move(self._hold(fresh=True).use()):
                 raise
-            logger.info("database %s: %s goes on with what is stored now", database.name, held.reader)
+            logger.info("database %s: %s continues with the current data", database.name, held.reader)
 
     async def give_way(self) -> None:
         """Wait for the next slice: of all long work one gets it in each turn."""

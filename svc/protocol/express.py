@@ -36,7 +36,7 @@ class BlockCache:
 
     Two generations: a block found in the old one moves to the young one; when the young one is full it becomes the old one, and the old one is
     forgotten. So a block in use survives a flood of blocks made to push it out, as long as it is seen once per generation, and nothing is
-    searched or sorted for it. `weight` estimates bytes, since many short fields take far more memory than their text.
+    searched or sorted for it. `weight` estimates bytes, since many short fields take far more memory than their bytes.
     """
 
     def __init__(self, max_entries: int = 2048, max_weight: int = 4 << 20) -> None:
@@ -114,4 +114,4 @@ def parse_block(raw: bytes) -> ParsedBlock | None:
     try:
         return interpret_block(pairs, "1.1")
     except PeerError:
-        return None  # h11's lane says what is wrong
+        return None  # h11's lane reports the error

@@ -71,7 +71,7 @@ class Http1:
         self._searched = 0  # where the search for the end of the head goes on
         self._skipped_line = False  # an empty line before this request was skipped
         self._eof = False
-        self._failure: PeerError | None = None  # to be reported once what came before it has been dealt with
+        self._failure: PeerError | None = None  # to be reported after the events before it
         # The request in hand.
         self._method = ""
         self._http_version = ""
@@ -111,7 +111,7 @@ class Http1:
         return self.next_events()
 
     def receive_eof(self) -> list[Event]:
-        """The peer's FIN. The complete requests received are still answered; what is left then is reported by `next_events`."""
+        """The peer's FIN. The complete requests received are still answered; `next_events` reports the rest."""
         self._eof = True
         return self.next_events()
 
@@ -350,7 +350,7 @@ class Http1:
             self._out.append(piece)
 
     def body_piece(self, stream_id: int, data: bytes) -> bytes:
-        """The same, for a caller who has taken all output before and sends this himself: what is to be sent, which may be nothing."""
+        """The same, for a caller that has taken all earlier output: returns the bytes to send, maybe none."""
         self._check_begun(stream_id)
         if not data or self._is_silent:
             return b""
@@ -456,7 +456,7 @@ class Http1:
 
     @property
     def has_failed(self) -> bool:
-        """The peer broke the protocol, or left, right behind what was reported last: the next `next_events` says so."""
+        """The peer broke the protocol, or closed, right after the last event: the next `next_events` reports it."""
         return self._failure is not None or (self._eof and (self._state is _RECEIVING or self._state is _EARLY))
 
     @property

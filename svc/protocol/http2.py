@@ -178,13 +178,7 @@ class Http2(Http2Responses):
             self._output.full_frames = 0
         self._frame_rates.consume(kind)
         if kind == CONTINUATION:
-            if not self._block_size:
-                raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION without a header block")
-            self._block_size += len(frame.raw)
-            if self._block_size > HEADER_BLOCK_MAX:
-                raise ConnectionFault(ENHANCE_YOUR_CALM, f"A header block of more than {HEADER_BLOCK_MAX} bytes")
-            if frame.flags & END_HEADERS:
-                self._block_size = 0
+            self._on_continuation(frame)
         elif self._block_size:
             raise ConnectionFault(PROTOCOL_ERROR, "A frame within a header block")
         elif kind == RST_STREAM:
@@ -197,6 +191,15 @@ class Http2(Http2Responses):
             if frame.stream_id or frame.size < 8:
                 raise ConnectionFault(PROTOCOL_ERROR, "A malformed GOAWAY")
             self._peer_is_going = True
+
+    def _on_continuation(self, frame: Frame) -> None:
+        if not self._block_size:
+            raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION without a header block")
+        self._block_size += len(frame.raw)
+        if self._block_size > HEADER_BLOCK_MAX:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, f"A header block of more than {HEADER_BLOCK_MAX} bytes")
+        if frame.flags & END_HEADERS:
+            self._block_size = 0
 
     def _begin_headers(self, frame: Frame, events: list[Event]) -> bool:
         """HEADERS. True: the express lane has taken it."""

@@ -140,7 +140,7 @@ def parse_head(fields: RawPairs) -> ParsedHead:
 
 
 def _pseudo_field_error(name: bytes, pseudo: dict[bytes, str]) -> PeerError:
-    """What is wrong with a pseudo-header field after those in `pseudo`."""
+    """The error of a pseudo-header field after those in `pseudo`."""
     if name in pseudo or name == b":path":
         return PeerError(f"{name.decode('ascii')} twice")
     if name not in _PSEUDO_FIELDS:

@@ -42,7 +42,7 @@ class Stream:
         self.is_silent = False  # no body is sent
         self.to_send: int | None = None  # bytes that the announced length still wants
         self.chunks: deque[bytes] | None = None
-        self.offset = 0  # of what is not sent yet, in the first chunk
+        self.offset = 0  # of the first unsent byte, in the first chunk
         self.buffered = 0
         self.sent = 0  # bytes of body framed
         self.trailers: HeaderPairs | None = None
@@ -59,7 +59,7 @@ class Stream:
         self.buffered += len(data)
 
     def take(self, size: int) -> bytes:
-        """The next bytes of the answer, at most `size`. O(what is taken)."""
+        """The next bytes of the answer, at most `size`. O(bytes taken)."""
         chunks = self.chunks
         assert chunks is not None
         taken: list[bytes] = []

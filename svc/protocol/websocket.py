@@ -5,7 +5,7 @@ frames go through wsproto: fragments, incomplete frames, compressed messages, cl
 as long for a small message, and holds some 3 KiB; it exists only while a message is being collected, so an idle connection has none.
 
 wsproto is fed frame by frame. The driver reads each header too, but only to know where the frame ends and, before any of it is collected, whether the
-message would be larger than `max_payload`. What is collected is kept in one buffer, whatever the size of the pieces it came in.
+message would be larger than `max_payload`. Fragments are collected in one buffer, whatever their sizes.
 
 The work of one call is bounded by FRAMES_A_BATCH; `is_behind` says that `next_events` has more. The owner handles events later
 than they are reported, so the owner decides when a ping or a close frame is answered: after the answers to the messages before it. While the peer
@@ -124,7 +124,7 @@ class WebSocketProtocol:
         return self._read(data)
 
     def next_events(self) -> list[Event]:
-        """The next batch of what was received."""
+        """The events of the next batch of frames."""
         data, self._held = self._held, b""
         return self._read(data)
 
@@ -232,7 +232,7 @@ class WebSocketProtocol:
         if is_complete and not collected:
             events.append(data)
             return
-        # As bytes, also of a text: pieces of text may be far larger in memory than what they are of.
+        # As bytes, also for text messages: pieces of a string may take far more memory.
         collected += data.encode() if isinstance(data, str) else data
         if is_complete:
             events.append(collected.decode() if isinstance(data, str) else bytes(collected))
@@ -334,7 +334,7 @@ class WebSocketProtocol:
         return data
 
     def check(self) -> None:
-        """Assert what is always true between two calls."""
+        """Assert the invariants between two calls."""
         assert self._in_frame or self._payload == 0
         assert self.state is WebSocketState.OPEN or not self._collected
         assert len(self._collected) <= self._max_payload

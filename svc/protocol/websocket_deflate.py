@@ -5,7 +5,7 @@ windows of 2^12 and memory level 5 that is 39 KiB and 11 KiB, or 39 KiB for infl
 Without context takeover, which is the default, neither outlives the message it is for, so a connection at rest holds nothing. With it, the 39 KiB for
 deflating stay. Clients are never allowed to keep theirs: the memory that a silent peer costs is not its choice.
 
-A message is inflated piece by piece and never further than its limit, nor, beyond RATIO_FREE bytes, to more than RATIO times what has come of it:
+A message is inflated piece by piece and never further than its limit, nor, beyond RATIO_FREE bytes, to more than RATIO times the bytes received of it:
 64 KiB can hold 64 MiB.
 """
 

@@ -1,4 +1,4 @@
-"""What a WebSocket's peer did. A message is its own event: `str` for text, `bytes` for binary, complete and decompressed."""
+"""Events of a WebSocket's peer. A message is its own event: `str` for text, `bytes` for binary, complete and decompressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSocket frames as bytes (RFC 6455 §5): what is written, and how long what is read will be. Pure functions; wsproto judges what is read.
+"""WebSocket frames (RFC 6455 §5): encoding, and the length of a frame that is read. Pure functions; wsproto validates the input.
 
      0               1               2 ...
     +-+-+-+-+-------+-+-------------+------------------------------+-------------+---------+
@@ -44,7 +44,7 @@ _SMALL: Final = 1024  # bytes up to which exclusive or of two integers is faster
 
 
 def encode_frame(message: str | bytes) -> bytes:
-    """A message as one frame, complete, for any number of receivers. Raises UnicodeEncodeError for text with half characters.
+    """A message as one frame, complete, for any number of receivers. Raises UnicodeEncodeError for a string with lone surrogates.
 
     >>> encode_frame("Hello"), encode_frame(b"")
     (b'\\x81\\x05Hello', b'\\x82\\x00')

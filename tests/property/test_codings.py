@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from svc.errors import Problem
 from svc.http.compression import Compression, choose_coding
-from svc.http.decoding import RequestDecoder, decode_coding
+from svc.http.decoding import RequestDecoder
 from svc.http.encoders import BLOCK, BR, GZIP, ZSTD, AsyncCompressedBody, Coding, CompressedBody
 from svc.messages import HeaderBlock, Request, Response
+from tests.support.codings import decode_coding
 
 LIMIT = 1 << 24
 codings = st.sampled_from([BR, GZIP, ZSTD])

@@ -14,7 +14,8 @@ import pytest
 import zstandard
 
 from svc.errors import BadBody, ClientError, Overloaded, Problem
-from svc.http.decoding import FREE, MAX_MEMBERS, RATIO, SLICE, STEP, RequestDecoder, decode_coding
+from svc.http.decoding import FREE, MAX_MEMBERS, RATIO, SLICE, STEP, RequestDecoder
+from tests.support.codings import decode_coding
 
 MIB = 1 << 20
 NOISE = random.Random(3).randbytes(100_000)
