@@ -26,7 +26,7 @@ from servers import fill_svc, price_of
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.clock import SYSTEM_CLOCK
-from svc.operations.searching import Searches
+from svc.operations.search_cache import SearchCache
 from svc.operations.service import Operations
 from svc.query import plan_query
 from svc.query.execution import execute
@@ -74,7 +74,7 @@ class Bench:
         self.txn = self.table.database.snapshot()
         role = Role("super_user", "super_user", {"super_user": True}, databases=store.databases)
         self.user = User("admin", True, role)
-        self.operations = Operations(SimpleNamespace(store=store, clock=SYSTEM_CLOCK, directory=None, searches=Searches()))  # type: ignore[arg-type]
+        self.operations = Operations(SimpleNamespace(store=store, clock=SYSTEM_CLOCK, directory=None, searches=SearchCache()))  # type: ignore[arg-type]
 
     def call(self, body: Body) -> bytes:
         call = self.operations.prepare(body, self.user)

@@ -10,7 +10,7 @@ from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.operations.call import Call, find_table
 from svc.operations.fields import DATABASE, REPLICATED, TABLE, Field, bad_request
-from svc.operations.jobs import Job, JobFailed
+from svc.operations.job import Job, JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.threads import in_thread, watch_for

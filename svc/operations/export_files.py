@@ -21,7 +21,7 @@ from svc.http.row_responses import plan_shape
 from svc.http.row_stream import QueryExecution
 from svc.operations.call import Call
 from svc.operations.fields import bad_request
-from svc.operations.jobs import Job, JobFailed
+from svc.operations.job import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
 from svc.resources import PlannedQuery

@@ -14,7 +14,7 @@ from svc.errors import AccessViolation, ServerError
 from svc.operations.call import Call
 from svc.operations.export_files import FORMATS, check_directory, settled, write_export
 from svc.operations.fields import Field, bad_request
-from svc.operations.jobs import Job, JobFailed
+from svc.operations.job import Job, JobFailed
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.outbound import HostRules, rules_for
 from svc.operations.registry import by_name

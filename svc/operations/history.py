@@ -12,7 +12,8 @@ from typing import Any
 from svc.errors import BadValue, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
-from svc.operations.jobs import Job, JobFailed, moment_ms
+from svc.operations.job import Job, JobFailed
+from svc.operations.jobs import moment_ms
 from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Presenter, chosen, history, limited
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_records import refuse_system

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from svc.auth.users import User
 from svc.errors import NotFound
 from svc.operations.fields import Field, bad_request
-from svc.operations.job_runs import COMPLETE, KEPT_JOBS, KEPT_SECONDS, Job, JobFailed, Jobs
+from svc.operations.job import COMPLETE
+from svc.operations.job_records import KEPT_JOBS, KEPT_SECONDS
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
 from svc.store.values.records import to_ms
 
 if TYPE_CHECKING:
     from svc.operations.call import Call
-
-__all__ = ["OPERATIONS", "Job", "JobFailed", "Jobs", "moment_ms"]
 
 _ID = Field("id", "string", "Id of the job.", required=True)
 _DAY_MS = 86_400_000

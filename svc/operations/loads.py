@@ -17,7 +17,7 @@ from svc.operations.call import Call
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRowParser
 from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
-from svc.operations.jobs import Job, JobFailed
+from svc.operations.job import Job, JobFailed
 from svc.operations.json_records import JsonRecordParser
 from svc.operations.load_sources import StreamSource, StringSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
 from svc.operations.operation import UPSERT, Operation

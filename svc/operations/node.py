@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
+from svc.operations.job_runs import Jobs
+from svc.operations.search_cache import SearchCache
+from svc.operations.system_information import Machine
 
 if TYPE_CHECKING:
     from svc.analytics import Analytics
@@ -20,10 +23,7 @@ if TYPE_CHECKING:
     from svc.config import Config
     from svc.content.registry import ContentTypes
     from svc.logs import Logs
-    from svc.operations.jobs import Jobs
-    from svc.operations.searching import Searches
-    from svc.operations.status import StatusBoard
-    from svc.operations.system_information import Machine
+    from svc.operations.status_board import StatusBoard
     from svc.resources import Resources
     from svc.store import Store
 
@@ -52,15 +52,11 @@ class Node:
     instance: int = 0
     jobs: Jobs = field(init=False)
     machine: Machine = field(init=False)
-    searches: Searches = field(init=False)
+    searches: SearchCache = field(init=False)
 
     def __post_init__(self) -> None:
-        from svc.operations.jobs import Jobs  # which needs a node to work on
-        from svc.operations.searching import Searches
-        from svc.operations.system_information import Machine
-
         self.jobs = Jobs(self)
-        self.searches = Searches()
+        self.searches = SearchCache()
         disk, network = self.config.operations_api.sys_info.disk, self.config.operations_api.sys_info.network
         self.machine = Machine(self.clock, self.config.root, disk, network)
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svc.operations.fields import Field
-
-if TYPE_CHECKING:
-    from svc.operations.call import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,8 @@ UPDATE = Permission("table", ("update",))
 UPSERT = Permission("table", ("insert", "update"))
 DELETE = Permission("table", ("delete",))
 
-Handler = Callable[["Call"], Any]
-"""Takes the checked call, returns what is answered (see `Call`), or an awaitable of it."""
+Handler = Callable[[Any], Any]
+"""Called with the checked `Call`; returns the body of the response (see `call`), or an awaitable of it."""
 
 
 @dataclass(frozen=True, slots=True)

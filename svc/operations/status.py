@@ -8,79 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from svc.clock import Clock
 from svc.errors import NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.status_board import IDS
 
 if TYPE_CHECKING:
     from svc.apps import App
 
-IDS = ("primary", "maintenance", "availability")
 AVAILABILITY = ("Available", "Unavailable")
 MAX_STATUS = 512  # characters
-
-
-class StatusBoard:
-    """What operators have written about this node since it started, and the changes that take effect at its next restart."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._records: dict[str, dict[str, Any]] = {}
-        self._awaited: dict[str, None] = {}  # in the order in which they came
-        self._settings: tuple[str, ...] = ()
-        self.started_ms = int(clock.wall() * 1000)
-
-    def set(self, id_: str, status: str) -> dict[str, Any]:
-        """Write a text; the time of the first one under this id is kept. Returns the record."""
-        now_ms = int(self._clock.wall() * 1000)
-        before = self._records.get(id_)
-        created_ms = now_ms if before is None else before["__createdtime__"]
-        record = {"id": id_, "status": status, "__createdtime__": created_ms, "__updatedtime__": now_ms}
-        self._records[id_] = record
-        return dict(record)
-
-    def get(self, id_: str) -> dict[str, Any] | None:
-        """A copy of the record, None if nothing is written there."""
-        record = self._records.get(id_)
-        return None if record is None else dict(record)
-
-    def clear(self, id_: str) -> bool:
-        """Remove a text. Returns whether there was one."""
-        return self._records.pop(id_, None) is not None
-
-    def records(self) -> list[dict[str, Any]]:
-        """Copies of all records, in the order of IDS."""
-        return [dict(self._records[id_]) for id_ in IDS if id_ in self._records]
-
-    def require_restart(self, *reasons: str) -> None:
-        """Something has changed that a restart will take over; `reasons` name it: settings, components."""
-        for reason in reasons:
-            self._awaited[reason] = None
-
-    @property
-    def is_unavailable(self) -> bool:
-        """Whether an operator took this node out of service for load balancers."""
-        record = self._records.get("availability")
-        return record is not None and record["status"] == "Unavailable"
-
-    def components_reloaded(self) -> None:
-        """Applications were loaded again without a new process: only settings still wait."""
-        self._awaited.clear()
-
-    def settings_changed(self, names: Iterable[str]) -> None:
-        """All settings whose value in the file is not the one in effect; none, if the file says again what it said at the start."""
-        self._settings = tuple(names)
-
-    @property
-    def restart_reasons(self) -> list[str]:
-        """What waits for a restart, each once."""
-        return list(dict.fromkeys((*self._settings, *self._awaited)))
-
-    @property
-    def restart_required(self) -> bool:
-        return bool(self._settings or self._awaited)
 
 
 def component_statuses(apps: Iterable[App], checked_ms: int, instance: int) -> list[dict[str, Any]]:

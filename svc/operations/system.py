@@ -18,7 +18,7 @@ from svc.operations.system_information import PARTS
 from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
-    from svc.operations.jobs import Job
+    from svc.operations.job import Job
 
 RESTARTING = "Restarting svc. This may take up to 60 seconds."
 SERVICES = ("svc", "http", "http_workers", "custom_functions", "custom functions")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from svc.operations.jobs import Job
+from svc.operations.job import Job
 from svc.store.backup import Watch
 
 T = TypeVar("T")

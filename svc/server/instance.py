@@ -25,7 +25,7 @@ from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
 from svc.loop import new_loop
 from svc.operations.node import Node
-from svc.operations.status import StatusBoard
+from svc.operations.status_board import StatusBoard
 from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
@@ -197,7 +197,7 @@ class Server:
             apps=self.apps,
             restart=self.restart,
         )
-        self.node.jobs.recover()
+        self.node.jobs.records.recover()
         origins = operations_origins(self.config, self.logger)
         identifier = Identifier(
             self.directory,
@@ -298,7 +298,7 @@ class Server:
     def _end_restarts(self) -> None:
         """The ports are open: end the jobs that have restarted this instance."""
         try:
-            self.node.jobs.end_restarts()
+            self.node.jobs.records.end_restarts()
         except Problem as problem:
             self.logger.error("the end of a restart could not be written:", problem.message)
 

@@ -23,7 +23,7 @@ from svc.loop import new_loop
 from svc.messages import Request
 from svc.operations.node import Node
 from svc.operations.service import Operations
-from svc.operations.status import StatusBoard
+from svc.operations.status_board import StatusBoard
 from svc.query.execution import execute
 from svc.resources import PlannedQuery, Resources
 from svc.store import Store

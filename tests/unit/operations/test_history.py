@@ -418,7 +418,7 @@ def test_entries_are_removed_on_a_full_volume(node: OperationsNode, dogs: Table,
     """The database with the records of jobs is full too."""
     times = some_history(node, dogs)
     Volume(monkeypatch).room = 0
-    jobs = node.node.jobs.table
+    jobs = node.node.jobs.records.table
     with pytest.raises(NoSpace):
         for number in range(10_000):
             write(node, lambda t, number=number: t.put(jobs, f"filling{number}", {"message": "x" * 3000}))  # type: ignore[misc]

@@ -11,10 +11,12 @@ import pytest
 
 from svc.auth.users import User
 from svc.errors import ClientError, NoSpace, NotFound, Overloaded, Problem, Refusal
+from svc.operations import job_records
 from svc.operations import job_runs as module
 from svc.operations.call import Call
 from svc.operations.fields import Field
-from svc.operations.job_runs import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Jobs
+from svc.operations.job import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed
+from svc.operations.job_runs import Jobs
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store.system import JOB_TABLE
 from svc.store.values.records import decode
@@ -364,7 +366,7 @@ def test_a_job_of_another_instance_is_cancelled_through_its_record(node: Operati
     node.wait(lambda: asyncio.sleep(0))
     other = Jobs(node.node)
     assert node.wait(lambda: other.cancel(job_id, "eve")) is True
-    node.node.jobs.look()
+    node.node.jobs.poll_cancelled()
     node.wait(lambda: settle(node, job_id))
     record = shown(node, job_id)
     assert (record["status"], record["message"]) == (ERROR, "cancelled by eve")
@@ -393,11 +395,11 @@ def test_jobs_left_behind_are_reported_at_the_next_start(tmp_path: Path) -> None
         node.wait(leave)
         node.config = node.node.config
     with OperationsNode(tmp_path, settings={"instances": 2}) as node:
-        assert node.node.jobs.recover() == 3
+        assert node.node.jobs.records.recover() == 3
         statuses = {number: shown(node, str(number))["status"] for number in range(5)}
         assert statuses == {0: ERROR, 1: ERROR, 2: COMPLETE, 3: IN_PROGRESS, 4: ERROR}
         assert shown(node, "1")["message"] == "interrupted by restart"
-        assert node.node.jobs.recover() == 0
+        assert node.node.jobs.records.recover() == 0
 
 
 def test_the_end_is_written_once_the_store_takes_it(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +428,7 @@ def test_without_a_record_there_is_no_job(node: OperationsNode, monkeypatch: pyt
     async def full(*_: Any) -> None:
         raise NoSpace
 
-    monkeypatch.setattr(node.node.jobs, "_write", full)
+    monkeypatch.setattr(node.node.jobs.records, "write", full)
     with pytest.raises(NoSpace):
         start(node, work)
     assert not node.node.jobs
@@ -441,20 +443,20 @@ def test_old_records_and_those_of_too_many_jobs_are_removed(node: OperationsNode
     old = start(node, work)
     end(node)
     running = start(node, forever)
-    node.clock.advance(module.KEPT_SECONDS + 1)
+    node.clock.advance(job_records.KEPT_SECONDS + 1)
     young = [start(node, work) for _ in range(3)]
     node.wait(lambda: settle(node, *young))
     node.wait(lambda: removed(node, old))
     assert shown(node, running)["status"] == IN_PROGRESS
     assert all(node.run("get_job", id=job_id) for job_id in young)
-    monkeypatch.setattr(module, "KEPT_JOBS", 3)
-    monkeypatch.setattr(module, "_BATCH", 1)
+    monkeypatch.setattr(job_records, "KEPT_JOBS", 3)
+    monkeypatch.setattr(job_records, "_BATCH", 1)
     more = []
     for _ in range(3):
         node.clock.advance(1)
         more.append(start(node, work))
     node.wait(lambda: settle(node, *more))
-    node.wait(node.node.jobs._remove_old)
+    node.wait(node.node.jobs.records.remove_old)
     assert [bool(node.run("get_job", id=job_id)) for job_id in (running, *young, *more)] == [True, *[False] * 4, True, True]
 
 

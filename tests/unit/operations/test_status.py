@@ -11,7 +11,7 @@ import pytest
 from svc.apps.app import App, EntryStatus
 from svc.clock import FakeClock
 from svc.errors import Problem
-from svc.operations.status import StatusBoard
+from svc.operations.status_board import StatusBoard
 from tests.support.operations import OperationsNode
 
 
@@ -43,12 +43,13 @@ def test_the_board_keeps_the_time_of_the_first_text() -> None:
     assert board.get("primary") is None
 
 
-def test_reasons_for_a_restart_are_kept_once() -> None:
+def test_the_reasons_for_a_restart_are_the_changed_settings() -> None:
     board = StatusBoard(FakeClock())
     assert not board.restart_required
-    board.require_restart("http.port", "shop")
-    board.require_restart("http.port")
-    assert board.restart_reasons == ["http.port", "shop"]
+    board.settings_changed(["http.port", "http.cors"])
+    assert board.restart_required and board.restart_reasons == ["http.port", "http.cors"]
+    board.settings_changed([])
+    assert not board.restart_required
 
 
 def test_a_text_is_set_read_and_cleared(node: OperationsNode) -> None:
@@ -119,7 +120,7 @@ def test_components_say_how_they_were_loaded(node: OperationsNode, tmp_path: Pat
 
 
 def test_what_waits_for_a_restart_is_named(node: OperationsNode) -> None:
-    node.node.status.require_restart("http.port")
+    node.node.status.settings_changed(["http.port"])
     found = node.run("get_status")
     assert found["restartRequired"] is True
     assert found["restartReasons"] == ["http.port"]

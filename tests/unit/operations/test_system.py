@@ -195,13 +195,13 @@ def test_a_service_is_restarted_in_place_by_a_job(node: OperationsNode, service:
     assert calls == [True]
     assert job()["status"] == "IN_PROGRESS"
     node.wait(node.node.jobs.stop)  # the end of this process
-    node.node.jobs.recover()  # the beginning of the next one, which does not answer yet
+    node.node.jobs.records.recover()  # the beginning of the next one, which does not answer yet
     assert job()["status"] == "IN_PROGRESS"
-    node.node.jobs.end_restarts()
+    node.node.jobs.records.end_restarts()
     done = job()
     assert (done["status"], done["message"]) == ("COMPLETE", f"Restarted {service}")
     assert done["end_datetime"] >= done["start_datetime"] and "after_restart" not in done
-    node.node.jobs.end_restarts()
+    node.node.jobs.records.end_restarts()
     assert job() == done
 
 

@@ -1,0 +1,61 @@
+"""The statuses of the node, which do not survive a restart, and the settings that wait for one (contract: operations §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from svc.clock import Clock
+
+IDS = ("primary", "maintenance", "availability")
+
+
+class StatusBoard:
+    """The statuses that operators have set since this node started, and the settings that take effect at its next restart."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._records: dict[str, dict[str, Any]] = {}
+        self._settings: tuple[str, ...] = ()
+        self.started_ms = int(clock.wall() * 1000)
+
+    def set(self, id_: str, status: str) -> dict[str, Any]:
+        """Set a status; the creation time of the first one under this id is kept. Returns the record."""
+        now_ms = int(self._clock.wall() * 1000)
+        before = self._records.get(id_)
+        created_ms = now_ms if before is None else before["__createdtime__"]
+        record = {"id": id_, "status": status, "__createdtime__": created_ms, "__updatedtime__": now_ms}
+        self._records[id_] = record
+        return dict(record)
+
+    def get(self, id_: str) -> dict[str, Any] | None:
+        """A copy of the record, None if no status is set."""
+        record = self._records.get(id_)
+        return None if record is None else dict(record)
+
+    def clear(self, id_: str) -> bool:
+        """Remove a status. Returns whether there was one."""
+        return self._records.pop(id_, None) is not None
+
+    def records(self) -> list[dict[str, Any]]:
+        """Copies of all records, in the order of IDS."""
+        return [dict(self._records[id_]) for id_ in IDS if id_ in self._records]
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether an operator took this node out of service for load balancers."""
+        record = self._records.get("availability")
+        return record is not None and record["status"] == "Unavailable"
+
+    def settings_changed(self, names: Iterable[str]) -> None:
+        """Store the names of all settings whose value in the file is not the one in effect."""
+        self._settings = tuple(names)
+
+    @property
+    def restart_reasons(self) -> list[str]:
+        """The settings that take effect at the next restart."""
+        return list(self._settings)
+
+    @property
+    def restart_required(self) -> bool:
+        return bool(self._settings)
