@@ -14,7 +14,7 @@ from svc.operations.operation import ANYONE, STRUCTURE, SUPER_USER, Operation, P
 from svc.operations.record_writes import CREATED, UPDATED
 from svc.operations.system_records import is_system, refuse_system
 from svc.operations.table_fields import CREATE_FIELDS, new_definition
-from svc.store import Database, WriterBusy, drops
+from svc.store import Database, WriterBusy, table_drops
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
 from svc.store.system import SYSTEM
@@ -149,7 +149,7 @@ def drop_table(call: Call) -> Any:
 
 async def _dropped_table(call: Call) -> str:
     table = call.table
-    await drops.drop_table(table, call.username)
+    await table_drops.drop_table(table, call.username)
     return f"successfully deleted table '{table.database.name}.{table.name}'"
 
 
@@ -191,7 +191,7 @@ def drop_attribute(call: Call) -> Any:
 
 
 async def _dropped_attribute(call: Call) -> str:
-    await drops.drop_attribute(call.table, call["attribute"], call.username)
+    await table_drops.drop_attribute(call.table, call["attribute"], call.username)
     return f"successfully deleted attribute '{call['attribute']}'"
 
 

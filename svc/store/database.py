@@ -260,7 +260,7 @@ class Database:
     def drop_table(self, name: str) -> None:
         """Remove a table with its records and indexes; its entries stay in the log. Nothing happens if there is none. Commits.
 
-        Holds the loop for as long as it takes: see `drops` for tables that may be large.
+        Holds the loop for as long as it takes: see `database_drops` for tables that may be large.
         """
         with self._changing() as writer:
             table = self.tables.get(name)
@@ -286,7 +286,7 @@ class Database:
         forget_names(txn, self.definitions, table.stored)
 
     def mark_dropped(self) -> None:
-        """Make the end of the database durable, and forget it (`drops`). Commits, and what the turn has written before it."""
+        """Make the end of the database durable, and forget it (`database_drops`). Commits, and what the turn has written before it."""
         with self._changing() as writer:
             writer.put(DROPPED_KEY, b"", True, True, False, self.definitions)
             self._raise_generation(writer)

@@ -6,7 +6,7 @@ The store `$definitions` of a database holds:
     generation          8 bytes: grows with every change here, so that other processes see that they must read again
     next table          8 bytes: number of the table that is made next
     blobs               8 random bytes: by this name references in records find the database's blob files
-    dropped             the database was dropped: nobody reads or writes it any more, its files are to be removed (`drops`)
+    dropped             the database was dropped: nobody reads or writes it any more, its files are to be removed (`database_drops`)
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block

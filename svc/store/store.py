@@ -18,10 +18,10 @@ from typing import Any
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import NotFound, Problem, SchemaError, StoreFailure
 from svc.store.database import Database
+from svc.store.database_drops import DirectoryRemover, EnvironmentCloser, leftovers, move_away
 from svc.store.definitions import check_database_name
 from svc.store.disk.reclamation import Reclamation, ReclamationSettings
 from svc.store.disk.restore_mark import InterruptedRestore, interrupted_restore, marked_databases
-from svc.store.drops import Closing, Remover, leftovers, move_away
 from svc.store.env import MAP_BYTES, new_helper
 from svc.store.maintenance import Maintenance
 from svc.store.snapshots import SnapshotLimits
@@ -114,8 +114,8 @@ class Store(Turn):
         self.path = path
         self.log_retention = log_retention
         self.reclamation = Reclamation(path, reclamation, clock)
-        self._remover = Remover()
-        self._closing = Closing()
+        self._remover = DirectoryRemover()
+        self._closing = EnvironmentCloser()
         self._looked_at = 0  # time of change of the directory, when it was last looked through
         self._write_async = write_async
         self._map_bytes = map_bytes

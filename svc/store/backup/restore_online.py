@@ -1,6 +1,6 @@
 """The exchange of a database for its restored form while the service goes on.
 
-The old one ends as if it had been dropped (`drops`): whoever still reads a snapshot of it goes on, and its directory, which has moved away, is
+The old one ends as if it had been dropped (`database_drops`): whoever still reads a snapshot of it goes on, and its directory, which has moved away, is
 removed when nobody does. The new one is opened like one that has just been made. Other processes notice both at their next look. In between the
 database is away: for a commit, two renames and an fsync.
 """

@@ -378,25 +378,29 @@ def _storable(value: Any, big: bool, files: list[Blob]) -> Any:
         return Ext(EXT_MAP, _encode_payload([part for pair in value.items() for part in pair], files))
     if isinstance(value, (list, tuple)):
         return [_storable(element, big, files) for element in value]
-    if isinstance(value, datetime):
-        return Ext(EXT_DATE, _pack_ms(to_ms(value)))
     if isinstance(value, (set, frozenset)):
         # In an order that does not depend on the process: equal sets are equal bytes.
         return Ext(
             EXT_SET, _encode_msgpack([msgspec.Raw(element) for element in sorted(_encode_payload(element, files) for element in value)])
         )
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    # Subclasses: enumerations, numbers and texts of other libraries.
-    if isinstance(value, str):
-        return str.__str__(value)
     if isinstance(value, int):
         return _storable(int(value), big, files)
+    return _storable_subclass(value)
+
+
+def _storable_subclass(value: Any) -> Any:
+    """A value of another library's type as the plain value it is: enumerations, numbers, strings, bytes, dates. Raises BadValue for others."""
+    if isinstance(value, datetime):
+        return Ext(EXT_DATE, _pack_ms(to_ms(value)))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, float):
         return float(value)
-    if kind is BlobDescription:
+    if type(value) is BlobDescription:
         raise value.refusal()
-    raise BadValue(f"A value of type {kind.__name__} cannot be stored")
+    raise BadValue(f"A value of type {type(value).__name__} cannot be stored")
 
 
 def _big_integer(value: int) -> Ext:

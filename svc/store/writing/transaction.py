@@ -297,16 +297,10 @@ class Transaction:
         writes = self._take()
         self.assigned = []
         if is_keyless:
-            keyless = [write for write in writes if write.is_keyless]
-            for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
-                pass
+            self._assign_keys(writes)
         for database in databases:
-            if (
-                database.env.reserve.is_low
-                and not self.may_use_reserve
-                and any(write.adds and write.table.database is database for write in writes)
-            ):
-                database.require_space()
+            if database.env.reserve.is_low and not self.may_use_reserve:
+                _require_space(database, writes)
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []
@@ -319,8 +313,7 @@ class Transaction:
                         deleted += apply_write(write, sets[-1])
                 sets[-1].check()
         except BaseException as error:
-            for write_set in sets:
-                write_set.rollback()
+            _rollback(sets)
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
             raise
@@ -329,13 +322,17 @@ class Transaction:
             try:
                 sets.pop(0).commit()
             except BaseException:
-                for write_set in sets:
-                    write_set.rollback()
+                _rollback(sets)
                 raise
         self.databases = databases
         self.deleted, self.skipped = deleted, skipped
         self.outcome = None
         store.applied(self)
+
+    def _assign_keys(self, writes: list[Write]) -> None:
+        keyless = [write for write in writes if write.is_keyless]
+        for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
+            pass
 
     async def apply_in_turn(self) -> None:
         """`apply`, after the long write that is under way in the database, and after those who came before. Raises Overloaded."""
@@ -385,3 +382,14 @@ class Transaction:
         """Forget what was collected; further writes are an error. What was applied is not affected."""
         self._store.slices.discard(self._take())
         self._aborted = True
+
+
+def _require_space(database: Database, writes: list[Write]) -> None:
+    """Raise NoSpace if one of the writes adds something to a database that has no space left but the reserve."""
+    if any(write.adds and write.table.database is database for write in writes):
+        database.require_space()
+
+
+def _rollback(sets: list[WriteSet]) -> None:
+    for write_set in sets:
+        write_set.rollback()

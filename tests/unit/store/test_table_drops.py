@@ -1,4 +1,4 @@
-"""svc.store.drops: how tables, attributes and databases end, with readers and writers beside."""
+"""svc.store.table_drops, svc.store.database_drops: tables, attributes and databases are dropped, with readers and writers beside."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,11 +8,12 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NotFound, Problem
-from svc.store import Store, Table, drops
+from svc.store import Store, Table, table_drops
 from svc.store.blobs import create_blob
-from svc.store.drops import DROPPED, drop_attribute, drop_table
+from svc.store.database_drops import DROPPED
 from svc.store.entity_tags import etag_of
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.table_drops import drop_attribute, drop_table
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
 from tests.support.fakes import HeldBack, TickingClock
@@ -167,7 +168,7 @@ def test_values_of_a_dynamic_table_go_too(turns: Turns, store: Store, seats: Tab
 def test_many_values_go_in_several_transactions(
     turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(drops, "BATCH", batch)
+    monkeypatch.setattr(table_drops, "BATCH", batch)
     loose = seats.database.define_table(LOOSE)
     fill(loose, 150)
     for _ in load_records(loose, ({"id": f"t{n:04}", "other": n} for n in range(50))):
@@ -184,7 +185,7 @@ def test_many_values_go_in_several_transactions(
 def test_an_attribute_that_is_interrupted_can_be_dropped_again(
     turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drops, "BATCH", 10)
+    monkeypatch.setattr(table_drops, "BATCH", 10)
     loose = seats.database.define_table(LOOSE)
     fill(loose, 100)
     last = loose.database.log.last_lsn
