@@ -49,7 +49,7 @@ CACHED_BYTES = 4 << 20
 NOTIFY_BATCH = 32  # consumers notified between two readings of the clock
 
 
-class _FollowedDatabase:
+class _DatabaseSubscriptions:
     """The subscriptions to tables of one database. `indexes`: by number of the table. `unfinished`: groups to which the end of a transaction is still to
     be delivered. `position`: LSN up to which the live subscriptions have got everything."""
 
@@ -74,7 +74,7 @@ class Hub:
         self._feed = feed
         self._users = users
         self._generation = users.generation  # as of the last check of rights
-        self._followed: dict[Database, _FollowedDatabase] = {}
+        self._followed: dict[Database, _DatabaseSubscriptions] = {}
         self._follows_accounts = False
         self._recheck_timer: asyncio.TimerHandle | None = None
         self._read_queue: deque[Subscription] = deque()  # subscriptions that are to read
@@ -145,7 +145,7 @@ class Hub:
         return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
 
     def _group(
-        self, followed: _FollowedDatabase, table: Table, target: Target, request: SubscriptionRequest, view: View
+        self, followed: _DatabaseSubscriptions, table: Table, target: Target, request: SubscriptionRequest, view: View
     ) -> SubscriberGroup:
         key = (target, request.where, view)
         group = followed.groups.get(key)
@@ -159,13 +159,13 @@ class Hub:
             index.add(target, group)
         return group
 
-    def _leave_group(self, followed: _FollowedDatabase, group: SubscriberGroup, request: SubscriptionRequest) -> None:
+    def _leave_group(self, followed: _DatabaseSubscriptions, group: SubscriberGroup, request: SubscriptionRequest) -> None:
         group.members -= 1
         if not group.members:
             self._remove_group(followed, group, (group.target, request.where, group.view))
 
     @staticmethod
-    def _remove_group(followed: _FollowedDatabase, group: SubscriberGroup, key: tuple[Target, Any, View]) -> None:
+    def _remove_group(followed: _DatabaseSubscriptions, group: SubscriberGroup, key: tuple[Target, Any, View]) -> None:
         del followed.groups[key]
         followed.unfinished.pop(group, None)
         number = group.view.table.number
@@ -176,15 +176,15 @@ class Hub:
 
     # -- following databases
 
-    def _follow(self, database: Database) -> _FollowedDatabase:
+    def _follow(self, database: Database) -> _DatabaseSubscriptions:
         followed = self._followed.get(database)
         if followed is None:
             position = self._feed.add(database, self._committed)
-            followed = self._followed[database] = _FollowedDatabase()
+            followed = self._followed[database] = _DatabaseSubscriptions()
             followed.position = position
         return followed
 
-    def _release(self, database: Database, followed: _FollowedDatabase) -> None:
+    def _release(self, database: Database, followed: _DatabaseSubscriptions) -> None:
         """Stop following a database without subscriptions; remove groups without members."""
         for key, group in list(followed.groups.items()):
             if not group.members:
@@ -268,7 +268,7 @@ class Hub:
                 subscription.fall_behind()
 
     @staticmethod
-    def _end_live_subscriptions(database: Database, followed: _FollowedDatabase) -> None:
+    def _end_live_subscriptions(database: Database, followed: _DatabaseSubscriptions) -> None:
         """What a sibling had written was removed from the log before it was read: which subscriptions it concerned is unknown."""
         logger.warning("entries of the log of %s were removed before they were delivered, live subscriptions end", database.name)
         for group in list(followed.groups.values()):
@@ -415,7 +415,7 @@ class Hub:
                 if subscription.request.check_rights:
                     self._recheck_one(followed, subscription, users)
 
-    def _recheck_one(self, followed: _FollowedDatabase, subscription: Subscription, users: dict[str, User | None]) -> None:
+    def _recheck_one(self, followed: _DatabaseSubscriptions, subscription: Subscription, users: dict[str, User | None]) -> None:
         request = subscription.request
         name = request.user.username if request.user is not None else ""
         if name not in users:

@@ -54,7 +54,7 @@ Callback = Callable[..., Any]
 _NAMES = ("message", "close", "error", "sent")
 
 
-class SharedState(Protocol):
+class WebSocketContext(Protocol):
     """What a `WebSocket` needs of the `WebSocketRegistry` of its port."""
 
     loop: asyncio.AbstractEventLoop
@@ -110,7 +110,7 @@ class WebSocket:
 
     def __init__(
         self,
-        shared: SharedState,
+        shared: WebSocketContext,
         request: Request,
         max_payload: int,
         agreement: Agreement | None = None,

@@ -35,8 +35,8 @@ TOO_SLOW = "The events were not taken fast enough"
 NOT_READ = "The snapshot was not read fast enough"
 
 
-class ResultOwner(Protocol):
-    """What a subscription needs of `LiveQueries`."""
+class RightsChecker(Protocol):
+    """Checks the rights of subscribers: `LiveQueries`."""
 
     rights_generation: int
 
@@ -50,7 +50,7 @@ class SharedResult(Protocol):
     subscribers: dict[LiveSubscription, None]
 
     @property
-    def owner(self) -> ResultOwner: ...
+    def owner(self) -> RightsChecker: ...
 
     def start_snapshot(self, subscription: LiveSubscription) -> Snapshot | None: ...
 
