@@ -27,7 +27,7 @@ sizes = st.sampled_from((0, 10, 3000))
 
 
 class Streaming(RuleBasedStateMachine):
-    """`happened`: what the client has to see since it last began anew, as (type, id, n). `seen`: what it saw."""
+    """`happened`: what the client has to see since its last reset, as (type, id, n). `seen`: what it saw."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Live queries beside queries: random schemas, queries of all kinds, writes and expiries; clients take at random moments as much as they like. What a
-client has made of its events is what the query gives, exactly and in order, whatever happened on the way."""
+"""Live queries compared with queries: random schemas, queries of all kinds, writes and expiries; clients take random numbers of events at random times.
+The rows that a client makes of its events are exactly those of the query, in order."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def write_many(self, data: st.DataObject) -> None:
-        """A transaction longer than a piece, so that it is told in several."""
+        """A transaction longer than a batch, so that it is reported in several."""
         given = self._expiries([write for _ in range(6) for write in data.draw(writes("data"))])
         transaction = self.store.begin("me")
         for _, table, kind, key, content in given:
@@ -323,7 +323,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def write_and_lose(self, data: st.DataObject) -> None:
-        """Of a transaction that fails nothing is told."""
+        """A transaction that fails makes no events."""
         transaction = self.store.begin("me")
         for _, table, kind, key, content in self._expiries(data.draw(writes("data"))):
             carry_out(transaction, self.table(table), kind, key, content)
@@ -375,7 +375,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if first <= model.first or model.last < 2:
             return
         if any(consumer.made["start"] in ("previous", "since") and consumer.source.stages for consumer in self.consumers):
-            return  # what was asked for may be gone before it is read: nobody can say how much of it comes
+            return  # the history may be removed before it is read: how much of it comes is unknown
         writer = database.writer()
         boundary = database.log.get(writer, first)
         assert boundary is not None
@@ -546,7 +546,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        """Everybody takes everything."""
+        """All consumers take everything."""
         self.loop.fire()
         for _ in range(1000):
             self.loop.run()

@@ -102,7 +102,7 @@ def parse_stream(text: str) -> list[dict[str, str]]:
 
 
 class FakeWebSocket:
-    """A `websocket.Socket` whose client is the test: `say` is what he sends, `frames` what he got, `closing` how it ended."""
+    """A `websocket.Socket` whose client is the test: `say` sends a message, `frames` are those it got, `closing` is how it ended."""
 
     def __init__(self, request: Any = None) -> None:
         self.request = request
@@ -158,7 +158,7 @@ class FakeWebSocket:
             self._call("close", code, reason)
 
     def fail(self, error: BaseException) -> None:
-        raise AssertionError("whoever calls the service does that")
+        raise AssertionError("the caller of the service does that")
 
     def on(self, name: str, callback: Any) -> None:
         self._callbacks.setdefault(name, []).append(callback)

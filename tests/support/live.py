@@ -1,4 +1,4 @@
-"""A store with live queries and no server: commits, turns of the loop, and clients that do what the module `svc.realtime.live.events` tells them."""
+"""A store with live queries and no server: commits, turns of the loop, and clients that follow the rules in `svc.realtime.live.events`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TickingClock(FakeClock):
 
 
 class LiveStore:
-    """One process: store, feed, live queries, and a loop that runs when it is told to."""
+    """One process: store, feed, live queries, and a loop that runs on demand."""
 
     def __init__(self, path: Path, *, users: Any = None) -> None:
         self.clock = TickingClock()
@@ -82,7 +82,7 @@ class LiveStore:
         self.commit()
 
     def settle(self) -> None:
-        """Until everything that was committed has been told."""
+        """Run until everything committed is in the queues of the subscriptions."""
         for _ in range(TURNS):
             if self.live.is_idle:
                 return

@@ -1,4 +1,4 @@
-"""What happens, and who sees it: a store, its feed and its hub on a loop that stands still, with a clock that does too."""
+"""A store, its feed and its hub, with a loop and a clock that move on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A WebSocket on a tunnel that is not there, with a clock that stands still and a real loop that turns when told to."""
+"""A WebSocket on a tunnel that is not there, with a clock that stands still and a real loop that turns on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a source to a client who takes what he can (contract: realtime §1 rule 8)."""
+"""From a source to a client, as fast as the client takes events (contract: realtime §1 rule 8)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def events(*positions: int) -> list[FakeEvent]:
     return [FakeEvent(position) for position in positions]
 
 
-def test_what_is_there_is_sent_at_once_and_what_comes_when_it_comes() -> None:
+def test_queued_events_are_sent_at_once_and_later_ones_as_they_come() -> None:
     source = FakeSource(*events(1, 2, 3))
     consumer = Consumer(source)
     assert consumer.seen == [1, 2, 3]
@@ -53,7 +53,7 @@ def test_bytes_are_shared_by_all_receivers() -> None:
     assert consumers[0].writer.written[0] is consumers[2].writer.written[0]
 
 
-def test_nothing_is_taken_for_who_does_not_read() -> None:
+def test_no_events_are_taken_for_a_client_that_does_not_read() -> None:
     source = FakeSource(*events(*range(500)))
     consumer = Consumer(source)
     assert HIGH_WATER <= consumer.writer.pending < HIGH_WATER + MAX_BATCH * SIZE
@@ -91,7 +91,7 @@ def test_the_end_comes_after_the_last_event(why: EndReason) -> None:
     assert consumer.ends == [why] and source.closed == 1
 
 
-def test_a_slow_reader_hears_of_the_end_when_he_has_read() -> None:
+def test_a_slow_client_gets_the_end_when_it_has_read() -> None:
     source = FakeSource(*events(*range(100)))
     source.ended = EndReason.TOO_SLOW
     consumer = Consumer(source)
@@ -136,6 +136,6 @@ def test_a_defect_ends_this_client_only(where: str) -> None:
     assert consumer.ends == [EndReason.FAILED] and source.closed == 1
 
 
-def test_what_is_a_source() -> None:
+def test_event_sources() -> None:
     assert as_event_source(FakeSource()) is not None
     assert as_event_source([]) is None and as_event_source(None) is None

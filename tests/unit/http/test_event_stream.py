@@ -129,7 +129,7 @@ def test_no_comment_while_there_are_events(streaming: Make) -> None:
     assert KEEP_ALIVE not in stream.writer.written
 
 
-def test_no_comment_for_who_has_not_read(streaming: Make) -> None:
+def test_no_comment_for_a_client_that_has_not_read(streaming: Make) -> None:
     stream = streaming(FakeSource(FakeEvent(1)))
     stream.start()
     stream.pass_time(SILENCE * 4)
@@ -263,7 +263,7 @@ def test_events_of_a_subscription_may_be_passed_on(streaming: Make) -> None:
     assert parse_stream(stream.writer.text) == [{"id": "9", "data": '{"type":"put","id":"k","value":"a","localTime":9}'}]
 
 
-# --- who wants a stream ------------------------------------------------------------------------------------------------------------------
+# --- requests for a stream ---------------------------------------------------------------------------------------------------------------
 
 
 def preferences(accept: str | None) -> Preferences:
@@ -290,7 +290,7 @@ def preferences(accept: str | None) -> Preferences:
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),
     ],
 )
-def test_who_wants_a_stream(accept: str | None, wanted: bool) -> None:
+def test_requests_for_a_stream(accept: str | None, wanted: bool) -> None:
     assert preferences(accept).events is wanted
 
 

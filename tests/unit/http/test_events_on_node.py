@@ -191,7 +191,7 @@ def test_other_methods_ask_for_no_stream(node: Node, method: str) -> None:
 @pytest.mark.parametrize(
     "accept", ["*/*", "application/json", "text/event-stream;q=0.1, application/json", "text/event-stream, application/json"]
 )
-def test_who_would_rather_have_something_else_gets_that(node: Node, accept: str) -> None:
+def test_another_preferred_type_is_sent(node: Node, accept: str) -> None:
     answers(FakeSource())
     stream = Stream(node, Accept=accept)
     assert stream.head[1]["content-type"] == "application/json"
@@ -240,7 +240,7 @@ def test_a_comment_keeps_it_alive_and_no_deadline_ends_it(node: Node) -> None:
     assert stream.body.count(": keep-alive\n\n") == Timeouts().request * 3 // 16
 
 
-def test_who_does_not_read_is_cut_off(node: Node) -> None:
+def test_a_client_that_does_not_read_is_cut_off(node: Node) -> None:
     source = FakeSource()
     answers(source)
     stream = Stream(node)
@@ -310,7 +310,7 @@ def test_an_awaited_connect(node: Node) -> None:
     assert len(stream.events) == 1
 
 
-def test_what_connect_returns_besides_is_an_ordinary_answer(node: Node) -> None:
+def test_other_results_of_connect_are_ordinary_responses(node: Node) -> None:
     answers({"status": 418, "headers": {"X-Tea": "1"}, "body": "tea"})
     stream = Stream(node)
     assert stream.head[0] == 418 and stream.raw == b"tea"
@@ -318,7 +318,7 @@ def test_what_connect_returns_besides_is_an_ordinary_answer(node: Node) -> None:
     assert Stream(node).head[0] == 404
 
 
-def test_what_was_sent_is_counted_at_the_end(node: Node) -> None:
+def test_sent_bytes_are_counted_at_the_end(node: Node) -> None:
     counted: list[tuple[Any, ...]] = []
     original = node.dispatcher._request_done
     node.dispatcher._request_done = lambda *figures: counted.append(figures)
@@ -367,7 +367,7 @@ def publish(node: Node, address: str, message: Any) -> None:
     node.settle()
 
 
-def test_messages_reach_who_follows_the_record_or_the_table(node: Node) -> None:
+def test_messages_reach_subscriptions_to_the_record_or_the_table(node: Node) -> None:
     record, table, other = Stream(node, "/Note/m1"), Stream(node, "/Note/"), Stream(node, "/Note/m2")
     publish(node, "/m1", {"text": "hello", "more": [1]})
     publish(node, "/m1", "plain")

@@ -26,7 +26,7 @@ class Consumer:
             self.got += found
 
 
-def test_what_is_sent_is_taken_in_order() -> None:
+def test_sent_items_are_taken_in_order() -> None:
     events = ApplicationEvents()
     events.send(1)
     events.send(None)
@@ -37,7 +37,7 @@ def test_what_is_sent_is_taken_in_order() -> None:
     assert events.ended is None
 
 
-def test_who_was_not_told_that_there_is_nothing_is_not_called() -> None:
+def test_on_ready_is_called_only_after_an_empty_take() -> None:
     events = ApplicationEvents()
     calls: list[int] = []
     events.on_ready = lambda: calls.append(1)
@@ -71,7 +71,7 @@ def test_the_consumer_going_away_is_an_end() -> None:
     assert (events.take(5), events.ended, why) == ([], EndReason.FINISHED, [EndReason.FINISHED])
 
 
-def test_too_much_that_nobody_takes() -> None:
+def test_too_many_items_that_are_not_taken() -> None:
     events = ApplicationEvents()
     for number in range(MAX_SENT):
         events.send(number)

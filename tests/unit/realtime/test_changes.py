@@ -99,7 +99,7 @@ def test_an_expired_record_is_a_deleted_one(scene: Scene) -> None:
         assert found is not None and (found.type, found.value) == ("delete", None)
 
 
-def test_a_move_is_told_raw_only(scene: Scene) -> None:
+def test_a_relocate_is_a_raw_event_only(scene: Scene) -> None:
     scene.put("a", a=1)
     moved = entry(scene, 1)
     moved.kind = RELOCATE
@@ -193,7 +193,7 @@ def test_the_record_after_a_patch_is_known_without_images(scene: Scene, quiet: T
     assert all(entry(scene, lsn).image is None for lsn in (1, 2, 3, 4))
 
 
-def test_what_cannot_be_known_is_left_out(scene: Scene, quiet: Table) -> None:
+def test_unknown_properties_are_left_out(scene: Scene, quiet: Table) -> None:
     scene.write(lambda t: t.put(quiet, "a", {"n": 1}))
     scene.write(lambda t: t.patch(quiet, "a", {"a": 2}))
     scene.write(lambda t: t.patch(quiet, "a", {"a": 3}))

@@ -1,4 +1,4 @@
-"""svc.realtime.commit_feed: every entry once, in order, whoever wrote it."""
+"""svc.realtime.commit_feed: every entry once, in order, of all processes."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ def sibling_writes(scene: Scene, sibling: Sibling, *keys: Any) -> None:
     sibling.write(scene.clock.wall(), [["data", "Note", "put", key, {"a": 1}] for key in keys])
 
 
-def test_who_listens_hears_each_commit_once(scene: Scene) -> None:
+def test_a_listener_gets_each_commit_once(scene: Scene) -> None:
     scene.put("before", a=1)
     ear = Ear()
     assert scene.feed.add(scene.database, ear) == 1
@@ -45,7 +45,7 @@ def test_who_listens_hears_each_commit_once(scene: Scene) -> None:
     assert scene.feed.position(scene.database) == 5
 
 
-def test_nothing_costs_anything_while_nobody_listens(scene: Scene) -> None:
+def test_a_database_without_listeners_is_not_followed(scene: Scene) -> None:
     ear = Ear()
     assert not scene.database.on_commit
     scene.feed.add(scene.database, ear)
@@ -57,11 +57,11 @@ def test_nothing_costs_anything_while_nobody_listens(scene: Scene) -> None:
     scene.put("a")
     scene.feed.add(scene.database, ear)
     scene.put("b")
-    assert ear.heard == [2], "what came while nobody listened is not told later"
+    assert ear.heard == [2], "entries without a listener are not reported later"
 
 
-def test_writes_of_this_turn_are_told_with_its_commit(scene: Scene) -> None:
-    """Also those that were put on the disk before somebody began to listen are not told: they are in every snapshot that is opened now."""
+def test_writes_of_this_turn_are_reported_with_its_commit(scene: Scene) -> None:
+    """Entries on disk before the listener was added are not reported: they are in every snapshot that is opened now."""
     ear = Ear()
     first = scene.store.begin()
     first.put(scene.table, "a", {})
@@ -75,7 +75,7 @@ def test_writes_of_this_turn_are_told_with_its_commit(scene: Scene) -> None:
     assert ear.heard == [2]
 
 
-def test_what_a_listener_raises_hinders_nobody(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_of_a_listener_does_not_affect_others(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     ear = Ear()
 
     def fail(database: Database, entries: list[LogEntry]) -> None:
@@ -88,7 +88,7 @@ def test_what_a_listener_raises_hinders_nobody(scene: Scene, caplog: pytest.LogC
     assert ear.heard == [1]
 
 
-def test_a_listener_may_leave_while_it_is_told(scene: Scene) -> None:
+def test_a_listener_may_remove_itself_while_it_is_called(scene: Scene) -> None:
     ear = Ear()
 
     def once(database: Database, entries: list[LogEntry]) -> None:
@@ -115,7 +115,7 @@ def test_a_large_commit_comes_in_pieces_between_turns(scene: Scene, monkeypatch:
     assert ear.heard == list(range(1, 27))
 
 
-def test_a_long_write_is_told_whole_and_in_order(scene: Scene) -> None:
+def test_a_long_write_is_reported_whole_and_in_order(scene: Scene) -> None:
     ear = Ear()
     scene.feed.add(scene.database, ear)
     transaction = scene.store.begin()
@@ -131,7 +131,7 @@ def test_a_long_write_is_told_whole_and_in_order(scene: Scene) -> None:
     assert ear.heard == list(range(1, 1502))
 
 
-def test_commits_of_a_sibling_are_told_when_they_are_looked_for(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
+def test_commits_of_a_sibling_are_reported_when_polled(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
     ear = Ear()
     scene.feed.add(scene.database, ear)
     scene.store.end_turn()
@@ -147,7 +147,7 @@ def test_commits_of_a_sibling_are_told_when_they_are_looked_for(scene: Scene, si
     sibling.close()
 
 
-def test_commits_of_a_sibling_are_told_before_a_later_one_of_ours(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
+def test_commits_of_a_sibling_are_reported_before_a_later_own_one(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
     ear = Ear()
     scene.feed.add(scene.database, ear)
     scene.store.end_turn()
@@ -162,7 +162,7 @@ def test_commits_of_a_sibling_are_told_before_a_later_one_of_ours(scene: Scene, 
     sibling.close()
 
 
-def test_it_looks_less_often_while_nobody_else_is_there(scene: Scene) -> None:
+def test_it_polls_less_often_without_siblings(scene: Scene) -> None:
     scene.feed.add(scene.database, Ear())
     scene.loop.fire()
     assert [timer.delay for timer in scene.loop.timers] == [feed_module.POLL_INTERVAL_ALONE]

@@ -51,7 +51,7 @@ def test_iteration_waits_and_ends() -> None:
     run(work)
 
 
-def test_whoever_closes_it_wakes_who_iterates() -> None:
+def test_close_wakes_an_iteration() -> None:
     async def work(outlet: DeliveryQueue) -> list[Any]:
         async def consume() -> list[Any]:
             return [item async for item in outlet]

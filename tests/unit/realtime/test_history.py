@@ -144,7 +144,7 @@ def test_a_history_begins_where_the_log_does(scene: Scene, small: None) -> None:
     assert [event.local_time for event in scene.take(source)] == [5, 6, 7] and source.ended is None
 
 
-def test_those_who_read_the_same_part_of_the_log_share_events(scene: Scene) -> None:
+def test_subscriptions_that_read_the_same_part_of_the_log_share_events(scene: Scene) -> None:
     for number in range(3):
         scene.put(str(number))
     first, second = scene.take(scene.subscribe(after=0)), scene.take(scene.subscribe(after=1))
@@ -164,7 +164,7 @@ def test_it_is_live_only_where_the_feed_is(scene: Scene) -> None:
     scene.store.flush()
     scene.store.end_turn()
     scene.settle()
-    assert [event.id for event in scene.take(source)] == ["b"], "what is on the disk was told, because somebody has read it"
+    assert [event.id for event in scene.take(source)] == ["b"], "a commit that has been read is delivered"
     assert [event.id for event in scene.take(other)] == ["a", "b"]
     scene.store.commit_turn()
     assert scene.take(source) == [] and scene.take(other) == []

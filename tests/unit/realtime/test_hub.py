@@ -1,4 +1,4 @@
-"""svc.realtime.hub: who is told what of each commit, and for how long."""
+"""svc.realtime.hub: the events of each commit, and when subscriptions end."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ def test_a_record_is_there_with_the_first_look(scene: Scene) -> None:
 
 
 def test_only_the_last_current_record_is_a_place_to_resume_from(scene: Scene) -> None:
-    """A client that got half of them has to begin anew."""
+    """A client that got half of them gets all of them again."""
     for key in "abc":
         scene.put(key)
     scene.write(lambda t: t.publish(scene.table, "a", 1))
@@ -58,7 +58,7 @@ def test_subscribers_share_events(scene: Scene) -> None:
     assert len({id(event) for source in sources for event in scene.take(source)}) == 1
 
 
-def test_a_rolled_back_transaction_tells_nothing(scene: Scene) -> None:
+def test_a_rolled_back_transaction_makes_no_events(scene: Scene) -> None:
     source = scene.subscribe()
     transaction = scene.store.begin()
     transaction.put(scene.table, "a", {})
@@ -185,7 +185,7 @@ def test_a_client_goes_on_where_it_was(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 99, -5])
-def test_where_the_log_does_not_reach_it_begins_anew(scene: Scene, after: int) -> None:
+def test_a_position_before_the_log_begins_with_current_records(scene: Scene, after: int) -> None:
     """Also a position that is not of this log: one of before a backup was restored."""
     for number in range(4):
         scene.put("a", a=number)
@@ -214,7 +214,7 @@ def test_transactions_are_marked(scene: Scene) -> None:
     ]
 
 
-def test_images_are_kept_for_who_follows(scene: Scene) -> None:
+def test_images_are_kept_for_subscriptions(scene: Scene) -> None:
     quiet = scene.database.define_table(TableDefinition("Quiet", attributes=(Attribute("id", primary_key=True),), audit=False))
     assert not quiet.audit
     source = scene.subscribe(table=quiet)
@@ -244,7 +244,7 @@ def set_role(scene: Scene, name: str, permission: dict[str, Any]) -> None:
     scene.write(lambda t: t.patch(roles, name, {"permission": permission}))
 
 
-def test_who_may_not_read_may_not_subscribe(scene: Scene) -> None:
+def test_subscribing_needs_the_right_to_read(scene: Scene) -> None:
     with pytest.raises(AccessViolation) as refused:
         scene.subscribe(check_rights=True)
     assert refused.value.status_code == 401
@@ -258,7 +258,7 @@ def test_who_may_not_read_may_not_subscribe(scene: Scene) -> None:
     assert len(scene.hub) == 0
 
 
-def test_what_may_not_be_read_is_left_out(scene: Scene) -> None:
+def test_attributes_that_may_not_be_read_are_left_out(scene: Scene) -> None:
     scene.put("a", a=1, secret=2)
     user = scene.user("ann", reader(hidden=("secret",)))
     source = scene.subscribe(check_rights=True, user=user)
@@ -287,7 +287,7 @@ def test_changed_rights_count_at_once_also_for_what_waits(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("how", ["inactive", "gone"])
-def test_without_a_user_there_is_nobody_to_tell(scene: Scene, how: str) -> None:
+def test_a_subscription_ends_with_its_user(scene: Scene, how: str) -> None:
     source = scene.subscribe(check_rights=True, user=scene.user("ann", reader()))
     others = scene.subscribe()
     users = scene.store.databases[SYSTEM].tables[USER_TABLE]
@@ -299,8 +299,8 @@ def test_without_a_user_there_is_nobody_to_tell(scene: Scene, how: str) -> None:
     assert source.ended is EndReason.NO_LOGIN and calls == [1] and others.ended is None
 
 
-def test_rights_are_looked_at_now_and_then(scene: Scene) -> None:
-    """The table's definition has a say in them too, and nobody is told of that."""
+def test_rights_are_checked_periodically(scene: Scene) -> None:
+    """They depend on the definition of the table too, whose changes are not reported."""
     source = scene.subscribe(check_rights=True, user=scene.user("ann", reader(hidden=("secret",))))
     role = scene.users.get_role("ann")
     assert role is not None and RECHECK <= 60
@@ -366,7 +366,7 @@ def test_the_hub_ends_all(scene: Scene) -> None:
     assert source.ended is EndReason.FINISHED and len(scene.hub) == 0
 
 
-def test_what_cannot_be_read_ends_one_subscription(scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_error_ends_one_subscription(scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.put("a")
     source = scene.subscribe()
 
@@ -382,7 +382,7 @@ def test_what_cannot_be_read_ends_one_subscription(scene: Scene, caplog: pytest.
 
 
 def test_removed_entries_of_a_sibling_end_what_is_live(scene: Scene) -> None:
-    """Nobody can say whom they concerned."""
+    """Which subscriptions they concerned is unknown."""
     live, reading = scene.subscribe(omit_current=True), scene.subscribe()
     entry_lists: list[Any] = []
     scene.database.on_commit.insert(0, lambda database, entries: entry_lists.append(entries))

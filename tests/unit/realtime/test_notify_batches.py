@@ -1,4 +1,4 @@
-"""A write that concerns many subscribers: each is told, but not all of them in one turn."""
+"""A write that concerns many subscribers: all are notified, but not in one turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANY = 300
 
 
 class Consumer:
-    """Takes everything when it is told."""
+    """Takes everything when it is notified."""
 
     def __init__(self, source: Subscription) -> None:
         self.source = source
@@ -40,22 +40,22 @@ def crowd(tmp_path: Path) -> Iterator[tuple[Scene, list[Consumer]]]:
     scene.store.close()
 
 
-def told(consumers: list[Consumer]) -> int:
+def notified(consumers: list[Consumer]) -> int:
     return sum(bool(consumer.seen) for consumer in consumers)
 
 
-def test_a_turn_tells_as_many_as_fit_into_a_slice(crowd: tuple[Scene, list[Consumer]]) -> None:
+def test_a_turn_notifies_as_many_as_fit_into_a_slice(crowd: tuple[Scene, list[Consumer]]) -> None:
     scene, consumers = crowd
     scene.put("x", a=1)
-    first = told(consumers)
+    first = notified(consumers)
     assert 0 < first < MANY
     scene.loop.run_once()
-    assert first < told(consumers) < MANY
+    assert first < notified(consumers) < MANY
     scene.settle()
     assert [consumer.seen for consumer in consumers] == [["x"]] * MANY
 
 
-def test_what_comes_meanwhile_keeps_its_order(crowd: tuple[Scene, list[Consumer]]) -> None:
+def test_commits_in_the_meantime_keep_their_order(crowd: tuple[Scene, list[Consumer]]) -> None:
     scene, consumers = crowd
     for key in "abcd":
         scene.put(key, a=1)
@@ -64,12 +64,12 @@ def test_what_comes_meanwhile_keeps_its_order(crowd: tuple[Scene, list[Consumer]
     assert [consumer.seen for consumer in consumers] == [list("abcd")] * MANY
 
 
-def test_who_goes_away_before_being_told(crowd: tuple[Scene, list[Consumer]]) -> None:
+def test_consumers_that_close_before_they_are_notified(crowd: tuple[Scene, list[Consumer]]) -> None:
     scene, consumers = crowd
     scene.put("x", a=1)
     gone = [consumer for consumer in consumers if not consumer.seen][:10]
     for consumer in gone:
         consumer.source.close()
     scene.settle()
-    assert told(consumers) == MANY - len(gone)
+    assert notified(consumers) == MANY - len(gone)
     assert len(scene.hub) == MANY - len(gone)

@@ -1,4 +1,4 @@
-"""Rights of an event are those at the commit it tells (security §10): of subscriptions and live queries, whichever process changes them."""
+"""Rights for an event are those at its commit (security §10): for subscriptions and live queries, whichever process changes them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class World(Scene):
         self.store.end_turn()
 
     def all(self) -> dict[str, list[Any]]:
-        """What everybody is told, by name."""
+        """The events of all subscribers, by name."""
         self.feed._poll()  # as it does about every 20 ms, for siblings
         self.settle()
         found: dict[str, list[Any]] = {}
@@ -115,7 +115,7 @@ def note(world: World, key: str, **record: Any) -> Callable[[Transaction], objec
     return lambda transaction: transaction.put(world.table, key, record)
 
 
-def test_they_are_told_what_they_may_see(world: World) -> None:
+def test_subscribers_get_what_they_may_read(world: World) -> None:
     world.put("x", a=1, secret=2)
     found = world.all()
     for name in ("records", "plain", "kept"):
@@ -124,7 +124,7 @@ def test_they_are_told_what_they_may_see(world: World) -> None:
 
 @pytest.mark.parametrize("changed_by", ["us", "other"])
 @pytest.mark.parametrize("written_by", ["us", "other", "one turn"])
-def test_a_write_after_the_change_is_not_told(world: World, changed_by: str, written_by: str) -> None:
+def test_a_write_after_the_change_of_rights_is_not_sent(world: World, changed_by: str, written_by: str) -> None:
     """Each write is committed before anybody had a turn to look at the rights."""
     revoked, record = reader(read=False), {"a": 7, "secret": "new"}
     if written_by == "one turn":
@@ -146,7 +146,7 @@ def test_a_write_after_the_change_is_not_told(world: World, changed_by: str, wri
 
 
 @pytest.mark.parametrize("changed_by", ["us", "other"])
-def test_what_is_hidden_by_then_is_not_shown(world: World, changed_by: str) -> None:
+def test_attributes_hidden_before_the_commit_are_not_sent(world: World, changed_by: str) -> None:
     hidden = reader(hidden=("secret",))
     if changed_by == "us":
         world.write(role(world, hidden))
@@ -161,7 +161,7 @@ def test_what_is_hidden_by_then_is_not_shown(world: World, changed_by: str) -> N
 
 
 def test_an_account_made_again_is_another(world: World) -> None:
-    """Same name, same rights: but who added it is somebody else's user."""
+    """Same name, same rights, but another user: it was removed and added again."""
     users = world.store.databases[SYSTEM].tables[USER_TABLE]
     world.write(lambda transaction: transaction.delete(users, "ann"))
     world.write(lambda transaction: transaction.put(users, "ann", {"role": "ann", "active": True}))
@@ -171,7 +171,7 @@ def test_an_account_made_again_is_another(world: World) -> None:
 
 
 def test_a_new_pair_of_tokens_is_no_change_of_rights(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each login would look at the rights of everybody."""
+    """Else each login would check the rights of all subscribers."""
     users = world.store.databases[SYSTEM].tables[USER_TABLE]
     looks: list[int] = []
     monkeypatch.setattr(world.hub, "recheck", lambda: looks.append(1))
@@ -184,7 +184,7 @@ def test_a_new_pair_of_tokens_is_no_change_of_rights(world: World, monkeypatch: 
     assert sorted(looks) == [1, 2]
 
 
-def test_more_accounts_than_a_slice_can_tell_come_first_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_account_changes_than_fit_into_a_slice_come_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     users = world.store.databases[SYSTEM].tables[USER_TABLE]
 
     def many(transaction: Transaction) -> None:
@@ -202,7 +202,7 @@ def test_more_accounts_than_a_slice_can_tell_come_first_all_the_same(world: Worl
     assert {source.ended for source in world.sources.values()} == {EndReason.REVOKED}
 
 
-def test_the_directory_hears_of_siblings(world: World) -> None:
+def test_the_directory_follows_siblings(world: World) -> None:
     before, generation = world.users.get_user("ann"), world.users.generation
     world.elsewhere(["data", "Note", "put", "x", {"a": 1}])
     world.users.refresh()
@@ -216,7 +216,7 @@ def test_the_directory_hears_of_siblings(world: World) -> None:
     assert world.users.generation != generation and after is not None and not after.active
 
 
-def test_own_commits_are_heard_of_once(world: World) -> None:
+def test_own_commits_are_reported_once(world: World) -> None:
     world.write(role(world, reader(hidden=("b",))))
     generation = world.users.generation
     world.users.refresh()

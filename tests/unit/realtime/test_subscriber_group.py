@@ -1,4 +1,4 @@
-"""svc.realtime.subscriber_group: whom one change concerns, tested once for all who ask the same."""
+"""svc.realtime.subscriber_group: a change is tested once for all members of a group."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def is_a(value: Any) -> Filter:
 
 
 def admitted(scene: Scene, group: SubscriberGroup) -> list[int]:
-    """The LSNs of the changes that it is told."""
+    """The LSNs of the changes that it delivers."""
     log, snapshot = scene.database.log, scene.database.snapshot()
     changes = [Change(scene.table, entry, snapshot) for entry in log.read(snapshot)]
     return [change.lsn for change in changes if group.event(change) is not None]
@@ -46,7 +46,7 @@ def test_a_record_that_is_empty_is_a_record(scene: Scene) -> None:
 
 
 def test_the_condition_follows_the_definition(scene: Scene) -> None:
-    """An attribute that is computed anew, and one that is gone."""
+    """An attribute with a new computation, and one that is gone."""
     name = Attribute("double", computed_from="a * 2", indexed=True)
     table: Table = scene.database.define_table(TableDefinition("Note", attributes=(*NOTE.attributes, name)))
     scene.put("a", a=2)
@@ -59,7 +59,7 @@ def test_the_condition_follows_the_definition(scene: Scene) -> None:
     assert admitted(scene, group) == [] and admitted(scene, group) == [], "judged as before"
 
 
-def test_what_one_record_cannot_tell_is_refused(scene: Scene) -> None:
+def test_conditions_that_need_other_records_are_refused(scene: Scene) -> None:
     with pytest.raises(QueryError):
         event_predicate(Group("and", (is_a(1), Condition(("unknown",), Comparator.EQUALS, 1))), scene.table)
     assert event_predicate(is_a(1), scene.table)

@@ -52,7 +52,7 @@ def test_a_slow_consumer_forgets_its_queue_and_reads_the_log(scene: Scene, small
     assert [event.local_time for event in source.take(5)] == [7], "it is live again"
 
 
-def test_what_comes_too_late_may_be_one_event_for_several(scene: Scene, small: None) -> None:
+def test_late_events_of_a_record_are_coalesced(scene: Scene, small: None) -> None:
     source = scene.subscribe(omit_current=True)
     put_some(scene, *"aabab")
     scene.write(lambda t: t.publish(scene.table, "a", 1), lambda t: t.publish(scene.table, "a", 2), lambda t: t.delete(scene.table, "a"))
@@ -68,7 +68,7 @@ def test_what_comes_too_late_may_be_one_event_for_several(scene: Scene, small: N
 
 
 @pytest.mark.parametrize("option", ["raw_events", "supports_transactions"])
-def test_who_wants_each_change_gets_each_however_late(scene: Scene, small: None, option: str) -> None:
+def test_raw_events_are_not_coalesced_however_late(scene: Scene, small: None, option: str) -> None:
     source = scene.subscribe(omit_current=True, **{option: True})
     put_some(scene, *"aaaaa")
     assert source.stages
@@ -141,7 +141,7 @@ def test_one_that_is_larger_than_the_room_comes_nevertheless(scene: Scene) -> No
 # -- what is sent
 
 
-def test_what_is_sent_comes_after_what_has_happened(scene: Scene) -> None:
+def test_sent_items_come_behind_events_of_earlier_commits(scene: Scene) -> None:
     scene.put("a")
     source = scene.subscribe()
     scene.settle()
@@ -153,7 +153,7 @@ def test_what_is_sent_comes_after_what_has_happened(scene: Scene) -> None:
     assert [place(item) for item in scene.take(source, 1)] == [1, "first", 2, "second", "third", 3]
 
 
-def test_what_is_sent_is_not_forgotten_with_the_queue(scene: Scene, small: None) -> None:
+def test_sent_items_stay_when_the_queue_is_dropped(scene: Scene, small: None) -> None:
     source = scene.subscribe(omit_current=True)
     put_some(scene, *"abc")
     source.send("x")
@@ -163,7 +163,7 @@ def test_what_is_sent_is_not_forgotten_with_the_queue(scene: Scene, small: None)
     assert [place(item) for item in scene.take(source, 1)] == [1, 2, 3, "x", 4, 5, 6, "y"]
 
 
-def test_who_waits_is_told_of_what_is_sent(scene: Scene) -> None:
+def test_a_waiting_consumer_is_notified_of_sent_items(scene: Scene) -> None:
     calls: list[int] = []
     source = scene.subscribe(omit_current=True)
     source.on_ready = lambda: calls.append(1)
@@ -187,7 +187,7 @@ def test_more_is_sent_than_anybody_takes(scene: Scene, monkeypatch: pytest.Monke
 # -- ends
 
 
-def test_what_waits_is_given_after_the_end(scene: Scene) -> None:
+def test_queued_items_can_be_taken_after_the_end(scene: Scene) -> None:
     source = scene.subscribe(omit_current=True)
     scene.put("a")
     source.send("x")

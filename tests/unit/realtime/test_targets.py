@@ -1,4 +1,4 @@
-"""svc.realtime.targets: what a subscription is about, and who is concerned by a key."""
+"""svc.realtime.targets: the keys that a target covers, and the index of targets."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def split_table(scene: Scene) -> Any:
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_what_a_target_covers(scene: Scene, split: bool) -> None:
+def test_keys_that_a_target_covers(scene: Scene, split: bool) -> None:
     table = split_table(scene) if split else scene.table
     for options, covered in SPLIT_CASES if split else CASES:
         target = target_of(SubscriptionRequest(table, **options))
@@ -90,7 +90,7 @@ targets = (
 
 
 @given(st.lists(targets, max_size=8), st.data())
-def test_the_index_finds_all_whom_a_key_concerns(some: list[Target], data: st.DataObject) -> None:
+def test_the_index_finds_all_targets_of_a_key(some: list[Target], data: st.DataObject) -> None:
     index: TargetIndex[int] = TargetIndex()
     for number, target in enumerate(some):
         index.add(target, number)

@@ -153,7 +153,7 @@ def test_a_query_that_cannot_be_read_is_refused(node: Node, asked: Asked, verb: 
     assert not asked.requests
 
 
-def test_live_queries_go_to_those_who_answer_them(node: Node, asked: Asked) -> None:
+def test_live_queries_are_subscribed_to_as_queries(node: Node, asked: Asked) -> None:
     caller = user(node)
     for verb in ("connect", "check"):
         connect(node, "/Product/a/?price=gt=1&sort(price)&limit(3)&live()", caller, verb)

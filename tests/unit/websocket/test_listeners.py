@@ -1,4 +1,4 @@
-"""Chains of listeners: who is asked, in which order, and what the client is told."""
+"""Chains of listeners: the order of calls, and what the client gets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def closing(code: int, reason: str = "") -> tuple[int, bytes]:
 
 
 class Handler:
-    """The resources: /echo, /later, and /secret that nobody may have."""
+    """The resources: /echo, /later, and /secret that no user may read."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -108,13 +108,13 @@ def test_a_resource_is_answered_by_a_plain_call(asked: LiveQuerySpec) -> None:
 
 
 @pytest.mark.parametrize(("target", "error"), [("/none", NotFound), ("/bad", ClientError), ("/defect", KeyError)])
-def test_what_is_not_there_is_refused_with_a_status(asked: LiveQuerySpec, target: str, error: type[Exception]) -> None:
+def test_a_missing_resource_is_refused_with_a_status(asked: LiveQuerySpec, target: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         asked.serve().answer(handshake_request(target))
     assert asked.connects() == (0, 1)
 
 
-def test_who_may_not_is_told_with_a_code(asked: LiveQuerySpec) -> None:
+def test_missing_rights_are_a_close_code(asked: LiveQuerySpec) -> None:
     wire = asked.serve().connect("/secret")
     assert wire.tunnel.frames() == [closing(3000, "Must login")]
     wire = asked.connect("/echo", Problem("Login failed", 401))
@@ -131,7 +131,7 @@ def test_a_wrong_handshake_is_refused(asked: LiveQuerySpec) -> None:
     assert asked.handler.found == []
 
 
-def test_what_does_not_ask_for_a_websocket_is_nobodys(asked: LiveQuerySpec) -> None:
+def test_a_request_without_a_websocket_offer_is_not_taken(asked: LiveQuerySpec) -> None:
     asked.serve()
     other = handshake_request("/echo")
     other.offers = "h2c"
@@ -145,7 +145,7 @@ def test_without_anybody_there_are_no_websockets(asked: LiveQuerySpec) -> None:
         asked.answer(handshake_request("/echo"))
 
 
-def test_who_is_upgraded_already_is_left_alone(asked: LiveQuerySpec) -> None:
+def test_an_upgraded_request_is_left_alone(asked: LiveQuerySpec) -> None:
     request = handshake_request("/echo")
     request.upgraded = True
     assert asked.serve().answer(request) is None
@@ -183,7 +183,7 @@ def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(asked: LiveQueryS
     assert asked.world.errors == []
 
 
-def test_credentials_that_are_wrong_are_told_through_the_completion(asked: LiveQuerySpec) -> None:
+def test_wrong_credentials_are_raised_by_the_completion(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add_ws(chat)
     for target in ("/chat", "/echo"):
         assert asked.connect(target, Problem("Login failed", 401)).tunnel.frames() == [closing(3000, "Login failed")]
@@ -392,7 +392,7 @@ def test_a_listener_may_take_websockets_itself(asked: LiveQuerySpec) -> None:
     assert upgrade.protocol == "" and asked.handler.found == []
 
 
-def test_nobody_takes_it(asked: LiveQuerySpec) -> None:
+def test_no_listener_takes_it(asked: LiveQuerySpec) -> None:
     asked.serve().listeners.add(line)
     other = line_request()
     other.offers = "h2c"

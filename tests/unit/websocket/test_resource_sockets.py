@@ -240,7 +240,7 @@ def test_the_source_is_closed_when_the_client_goes(ends: Ends) -> None:
     assert events.closed == 1 and socket.closing == (1001, "")
 
 
-def test_who_does_not_read_gets_no_more(ends: Ends) -> None:
+def test_a_client_that_does_not_read_gets_no_more(ends: Ends) -> None:
     events = FakeSource(*[FakeEvent(n, "x" * 1000) for n in range(200)])
     socket = ends.open(events)
     got = len(socket.frames)
@@ -350,7 +350,7 @@ def test_an_iterator_waits_for_a_slow_reader(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("x"), ClientError("no"), AccessViolation("somebody")])
-def test_a_failure_is_left_to_who_serves(ends: Ends, failure: Exception) -> None:
+def test_a_failure_is_left_to_the_caller(ends: Ends, failure: Exception) -> None:
     async def failing(target: RequestTarget, incoming: Any) -> AsyncIterator[Any]:
         yield 1
         raise failure
@@ -363,7 +363,7 @@ def test_nothing_to_send_is_the_end(ends: Ends) -> None:
     assert ends.open(None).closing == (1000, "")
 
 
-def test_what_is_no_iterator_is_a_defect(ends: Ends) -> None:
+def test_a_result_that_is_not_an_iterator_is_a_defect(ends: Ends) -> None:
     ends.open([1])
     assert isinstance(ends.failures[0], TypeError)
 
@@ -447,7 +447,7 @@ def test_an_extension_is_the_type_of_messages_too(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("answer", [echo, "source"])
-def test_what_is_not_of_the_type_ends_it(ends: Ends, answer: Any) -> None:
+def test_a_message_of_another_type_ends_it(ends: Ends, answer: Any) -> None:
     socket = ends.open(source() if answer == "source" else answer, content_type="application/json")
     socket.say("{half")
     ends.run()

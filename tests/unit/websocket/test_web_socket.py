@@ -57,7 +57,7 @@ async def take_all(socket: WebSocket, put: Callable[[Any], None]) -> None:
 
 
 class Waiting:
-    """A service whose messages are handled when told to."""
+    """A service whose messages are handled on demand."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -166,7 +166,7 @@ def test_an_async_callback_gets_one_message_at_a_time(world: World) -> None:
     assert wire.tunnel.frames() == [(TEXT, b"done a")]
 
 
-def test_messages_that_nobody_wants(world: World) -> None:
+def test_ignored_messages(world: World) -> None:
     wire = world.open(WebSocket.ignore_messages)
     wire.send(text("x") * (INCOMING_MESSAGES + 1))
     world.turn(20)
@@ -180,7 +180,7 @@ def test_messages_that_nobody_wants(world: World) -> None:
     ("message", "most"),
     [(text("x"), INCOMING_MESSAGES + FRAMES_A_BATCH), (binary(b"x" * 65000), INCOMING_BYTES // 65000 + FRAMES_A_BATCH)],
 )
-def test_a_peer_whose_messages_nobody_takes_is_held_back(world: World, message: bytes, most: int) -> None:
+def test_a_peer_whose_messages_are_not_taken_is_not_read(world: World, message: bytes, most: int) -> None:
     wire = world.open(nothing)
     sent = 0
     while wire.tunnel.is_reading:
@@ -196,7 +196,7 @@ def test_a_peer_whose_messages_nobody_takes_is_held_back(world: World, message: 
     task.cancel()
 
 
-def test_what_came_with_too_many_messages_stays_with_the_driver(world: World) -> None:
+def test_bytes_behind_too_many_messages_stay_with_the_driver(world: World) -> None:
     wire = world.open(nothing)
     count = (INCOMING_MESSAGES + FRAMES_A_BATCH) * 4
     wire.socket.on_data(text("x") * count)
@@ -235,7 +235,7 @@ def test_send_waits_for_a_slow_reader(world: World) -> None:
     assert len(sent) == 20
 
 
-def test_who_sends_without_looking_is_cut_off_at_a_limit(world: World) -> None:
+def test_sending_without_checking_pending_is_cut_off_at_a_limit(world: World) -> None:
     wire = world.open(nothing)
     over = ends(wire.socket)
     wire.tunnel.is_stuck = True
@@ -251,7 +251,7 @@ def test_who_sends_without_looking_is_cut_off_at_a_limit(world: World) -> None:
     assert world.entries()["connection", None, "disconnect"]["total"] == 0
 
 
-def test_sent_is_told(world: World) -> None:
+def test_the_sent_callback_is_called(world: World) -> None:
     wire = world.open(nothing)
     told: list[int] = []
     wire.socket.on("sent", lambda: told.append(1))
@@ -320,7 +320,7 @@ def test_the_peer_closes(world: World) -> None:
 
 
 @pytest.mark.parametrize(("end", "said"), [(close(1000), closing(1000)), (frame(3), None)])
-def test_who_iterates_answers_everything_before_the_end(world: World, end: bytes, said: Any) -> None:
+def test_an_iteration_can_answer_everything_before_the_end(world: World, end: bytes, said: Any) -> None:
     wire = world.open(iterate)
     frames = wire.send(text("a") + text("b") + end)
     assert frames[:2] == [(TEXT, b"a"), (TEXT, b"b")]
@@ -427,7 +427,7 @@ def test_messages_that_came_before_the_connection_was_lost(world: World) -> None
     assert taken == ["a", "b"]
 
 
-def test_sending_after_the_end_stops_who_sends_and_nobody_logs_it(world: World) -> None:
+def test_sending_after_the_end_stops_the_service_and_is_not_logged(world: World) -> None:
     ticks: list[int] = []
 
     async def tick(socket: WebSocket) -> None:
@@ -445,7 +445,7 @@ def test_sending_after_the_end_stops_who_sends_and_nobody_logs_it(world: World) 
     assert len(ticks) == count and not world.errors and not world.sockets._tasks
 
 
-def test_who_waits_for_room_learns_of_the_end(world: World) -> None:
+def test_waiting_for_room_ends_with_the_websocket(world: World) -> None:
     async def fill(socket: WebSocket) -> None:
         while True:
             await socket.send(b"x" * HIGH_WATER)
@@ -583,7 +583,7 @@ def test_figures(world: World) -> None:
     assert ("ws-connections", None, None) not in found
 
 
-def test_one_that_is_only_told_why_not_is_no_success(world: World) -> None:
+def test_one_that_is_only_sent_a_refusal_is_not_counted_as_success(world: World) -> None:
     def refuse(socket: WebSocket) -> None:
         socket.fail(AccessViolation())
 

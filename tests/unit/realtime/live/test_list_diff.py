@@ -1,4 +1,4 @@
-"""svc.realtime.live.list_diff: what is told turns one list into the other, and is not more than needed."""
+"""svc.realtime.live.list_diff: the changes turn one list into the other, and are not more than needed."""
 
 import random
 
@@ -69,5 +69,5 @@ def test_of_two_rows_that_change_places_the_changed_one_moves():
     assert diff_sequences([b"a", b"b"], [b"b", b"a"], b"b".__eq__) == [RowChange("update", b"b", 0, 1)]
 
 
-def test_a_place_that_changes_without_moving_the_row_tells_nothing():
+def test_a_sort_position_that_changes_without_moving_the_row_makes_no_change():
     assert diff([(b"\x01", b"a"), (b"\x05", b"b")], [(b"\x02", b"a"), (b"\x05", b"b")], never) == []

@@ -134,7 +134,7 @@ def test_a_condition_is_followed_by_what_was_and_is(case):
     assert [event["localTime"] for event in client.seen[2:]] == sorted(event["localTime"] for event in client.seen[2:])
 
 
-def test_one_commit_is_told_at_once_and_each_record_once(case):
+def test_the_events_of_a_commit_come_together_and_one_for_each_record(case):
     client = case.follow("price=gt=1")
     case.events(client)
     case.made.write(("put", case.products, product("a", price=5)), ("put", case.products, product("b", price=5)))
@@ -145,7 +145,7 @@ def test_one_commit_is_told_at_once_and_each_record_once(case):
     assert case.events(client) == [("enter", "a"), ("enter", "c")]
 
 
-def test_what_shows_nothing_new_is_not_told(case):
+def test_a_change_that_shows_nothing_makes_no_event(case):
     case.put(product("a", name="x", price=1), product("b", name="x"))
     plain, ordered = case.follow("name==x&select(price,)"), case.follow("name==x&sort(id)&select(price,)")
     case.events(plain)
@@ -158,7 +158,7 @@ def test_what_shows_nothing_new_is_not_told(case):
     assert case.events(ordered) == [("update", "a", 0)]
 
 
-def test_a_window_shows_who_comes_and_who_goes(case):
+def test_rows_enter_and_leave_a_window(case):
     case.put(*[product(f"p{n}", price=n, name="x") for n in range(6)])
     client = case.follow("name==x&sort(-price)&limit(1,3)&select(price)")
     assert case.events(client) == [("snapshot", "p4", 0), ("snapshot", "p3", 1), ("ready", None)]
@@ -256,7 +256,7 @@ def test_an_aggregate_rests_between_two_runs(case, monkeypatch):
     assert case.live.is_idle
 
 
-def test_an_aggregate_that_changes_too_much_begins_anew(case, monkeypatch):
+def test_an_aggregate_that_changes_too_much_is_reset(case, monkeypatch):
     monkeypatch.setattr(aggregate_result, "MAX_CHANGES", 2)
     client = case.follow("facet(name)")
     case.events(client)
@@ -315,7 +315,7 @@ def test_one_and_true_are_different_queries(case):
     assert case.events(case.follow(true, table)) == [("snapshot", "b"), ("ready", None)]
 
 
-def test_nothing_is_followed_for_nobody(case):
+def test_nothing_is_followed_without_subscribers(case):
     client = case.follow("name==x")
     assert case.made.store.has_listeners(case.database)
     client.source.close()
@@ -337,7 +337,7 @@ def test_nothing_is_followed_for_nobody(case):
         (parse_query("limit(10000,10001)&live()"), "at most the first 10000"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(case, query, part):
+def test_queries_that_cannot_be_followed_are_refused(case, query, part):
     with pytest.raises(ClientError, match=part) as caught:
         case.live.subscribe(query, case.products, None, check_rights=False)
     assert caught.value.status_code == 400
@@ -375,7 +375,7 @@ def test_too_many_rows_of_an_aggregate_are_refused(case, monkeypatch):
     assert "at most 2 rows" in client.resets[0] and client.source.ended is EndReason.FINISHED
 
 
-def test_a_result_that_becomes_too_large_to_compare_begins_anew(case, monkeypatch):
+def test_a_result_that_becomes_too_large_to_compare_is_reset(case, monkeypatch):
     monkeypatch.setattr(materialized_result, "MAX_COMPARED", 3)
     monkeypatch.setattr("svc.realtime.live.query_spec.MAX_LEADING_RECORDS", 0)
     case.put({"id": "b1", "name": "A"}, table=case.brands)
@@ -398,7 +398,7 @@ def test_a_slow_client_is_reset_and_has_the_result_again(case, monkeypatch):
     check(client, client.source.query)
 
 
-def test_a_snapshot_that_nobody_reads_is_given_up(case):
+def test_a_snapshot_that_is_not_read_is_closed(case):
     case.put(*[product(f"p{n}", name="x") for n in range(300)])
     clients = [case.follow("name==x"), case.follow("name==x&sort(id)")]
     for client in clients:
@@ -425,7 +425,7 @@ def test_an_expired_record_leaves_when_it_is_removed(case):
     case.made.clock.advance(11)
     late = case.follow("name==x&sort(price)&limit(2)")
     late_events = case.events(late)
-    assert late_events == [("snapshot", "c", 0), ("ready", None)], "who comes later does not see it any more"
+    assert late_events == [("snapshot", "c", 0), ("ready", None)], "a later client does not get it any more"
     case.made.expire()
     assert sorted(case.events(plain)) == [("leave", "a"), ("leave", "b")]
     case.events(window)
@@ -472,7 +472,7 @@ def test_only_what_may_be_read_is_shown(case):
     case.events(client)
     assert client.seen[0]["value"] == {"id": "a", "name": "x"}
     case.patch("a", cost=6)
-    assert case.events(client) == [], "what may not be read is not told, not even that it changed"
+    assert case.events(client) == [], "attributes that may not be read make no event, not even for their change"
     with pytest.raises(AccessViolation):
         case.follow("cost=gt=5", user=user)
 
@@ -510,7 +510,7 @@ def test_a_user_that_is_gone_ends_the_subscription(case, gone):
     assert client.source.ended is EndReason.NO_LOGIN and client.calls == 1
 
 
-def test_changed_rights_on_attributes_begin_anew_with_the_new_shape(case):
+def test_changed_rights_on_attributes_reset_to_the_new_shape(case):
     user = case.users.set("u", case.database, Product=["id", "name"])
     case.put(product("a", name="x", price=5))
     client = case.follow("name==x", user=user)
@@ -578,7 +578,7 @@ def test_a_related_table_that_is_dropped_leaves_nothing_to_follow(case):
     assert client.source.ended is EndReason.DROPPED and case.live.results == 0
 
 
-def test_a_changed_definition_begins_anew(case):
+def test_a_changed_definition_is_a_reset(case):
     case.put(product("a", name="x"))
     clients = [case.follow("name==x"), case.follow("name==x&sort(price)"), case.follow("name==x&count()")]
     for client in clients:

@@ -110,7 +110,7 @@ def test_a_snapshot_that_has_nothing_yet_is_asked_again_in_a_later_turn():
     assert case.take() == ["snapshot"]
 
 
-def test_what_the_snapshot_has_is_not_told_again():
+def test_changes_in_the_snapshot_are_not_sent_again():
     case = Case(FakeSnapshot([]))
     case.take()
     case.source.floor = 5
@@ -120,7 +120,7 @@ def test_what_the_snapshot_has_is_not_told_again():
     assert case.take() == []
 
 
-def test_a_lost_snapshot_begins_anew():
+def test_a_lost_snapshot_is_a_reset():
     case = Case(FakeSnapshot([[row("snapshot", 1)], SnapshotLost("x")]), FakeSnapshot([]))
     assert case.take() == ["snapshot"]
     assert case.take() == ["reset"]
@@ -173,7 +173,7 @@ def test_needless_events_are_left_out_before_anything_is_dropped(monkeypatch):
     assert last == {0: 99, 1: 97, 2: 98}
 
 
-def test_squeezed_rows_without_order_are_told_once():
+def test_compacted_rows_without_order_are_sent_once():
     queue = deque(
         [
             *(row("enter", 1, "a"), row("update", 1, "b")),
@@ -219,14 +219,14 @@ def test_after_the_end_there_is_nothing():
     assert case.source.ended is EndReason.REVOKED and case.result.calls.count("remove") == 1 and case.gone == [case.source]
 
 
-def test_a_client_that_waits_hears_of_the_end():
+def test_a_waiting_client_is_notified_of_the_end():
     case = Case()
     assert case.take() == []
     case.source.end(EndReason.DROPPED)
     assert case.called == 1
 
 
-def test_a_refused_result_says_why():
+def test_a_rejected_result_gives_the_reason():
     case = Case()
     assert case.take() == []
     case.source.reject("too large")

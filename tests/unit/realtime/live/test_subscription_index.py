@@ -125,7 +125,7 @@ def test_a_range_that_comes_back_is_found_in_the_tree_it_never_left():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whatever_is_added_and_removed_the_same_is_found_as_in_a_list(seed):
+def test_random_ranges_are_found_as_in_a_list(seed):
     source = random.Random(seed)
     ranges, brute = RangeIndex(), {}
     for step in range(source.choice([50, 400])):
