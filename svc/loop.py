@@ -31,7 +31,6 @@ class TurnSelector(selectors.BaseSelector):
         self.turn_started = self._now()  # when the last poll returned: a time stamp that costs nothing
         self.idle = 0.0  # seconds, cumulated
         self.active = 0.0  # seconds, cumulated
-        self.turns = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self.end_turn():
@@ -42,7 +41,6 @@ class TurnSelector(selectors.BaseSelector):
         self.active += polling - self.turn_started
         self.idle += woken - polling
         self.turn_started = woken
-        self.turns += 1
         if self.begin_turn is not None:
             self.begin_turn()
         return ready

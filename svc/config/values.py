@@ -27,7 +27,7 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 
 class SettingFault(ValueError):
-    """A complete sentence about a bad value, where the contract fixes the whole text."""
+    """A complete sentence about a bad value, where the specification fixes the whole text."""
 
 
 class FieldFaults(SettingFault):

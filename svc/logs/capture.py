@@ -22,7 +22,7 @@ _MODULES = {
     "svc.operations": ("", "operation"),
     "svc.apps": ("", "apps"),
 }
-"""Our own modules' loggers -> the section whose `logging` applies, the tag of the contract."""
+"""Our own modules' loggers -> the section whose `logging` applies, the tag of the specification."""
 
 _TALKATIVE = ("hpack",)
 """Loggers of libraries that log their input at `debug`: hpack the header fields of each request, with credentials."""

@@ -46,7 +46,6 @@ def test_idle_and_active_time_are_kept_apart() -> None:
         loop.run_until_complete(asyncio.sleep(0.05))
     finally:
         loop.close()
-    assert selector.turns > 0
     assert selector.idle > 0.0
     assert selector.active > 0.0
 
