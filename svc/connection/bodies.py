@@ -25,9 +25,11 @@ LOW_WATER = 64 * 1024  # ... and at which it goes on
 
 
 class PulledBody:
+    """A body from an iterator."""
+
     __slots__ = ("_exchange", "_is_queued", "_iterator", "_shared")
 
-    lasts = False  # for as long as the peer listens, without a deadline while nothing is unsent
+    lasts = False  # no deadline applies while nothing is unsent
 
     def __init__(self, shared: SharedState, exchange: Exchange, iterator: Iterator[bytes]) -> None:
         self._shared = shared
@@ -52,7 +54,7 @@ class PulledBody:
         connection = exchange.connection
         now = self._shared.now
         try:
-            while connection.pending_of(exchange) < HIGH_WATER:  # else it goes on when the socket has taken it
+            while connection.pending_of(exchange) < HIGH_WATER:  # else `on_room` continues when the socket has taken it
                 try:
                     chunk = next(iterator)
                 except StopIteration:
@@ -80,13 +82,15 @@ class PulledBody:
         self.on_room()
 
     def close(self) -> None:
-        """The peer went away."""
+        """The peer closed the connection."""
         iterator, self._iterator = self._iterator, None
         if iterator is not None:
             close_iterator(iterator)
 
 
 class AwaitedBody:
+    """A body from an asynchronous iterator, in a task."""
+
     __slots__ = ("_body", "_exchange", "_room", "_shared")
 
     lasts = False

@@ -26,8 +26,8 @@ class Connections(SharedState):
         return connection
 
     def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
-        """Hand a connection over that began with HTTP/2's preface, which is in `data` with all that followed; or is to begin with it, as was agreed
-        with TLS. Returns its successor."""
+        """Replace a connection by one of HTTP/2: one that received HTTP/2's preface (`data`: the preface and all bytes after it), or that agreed on
+        HTTP/2 with TLS. Returns the new connection."""
         successor = Http2Connection(self, connection.sock, connection.peer, connection.scheme)
         connection.hand_over(successor)
         if data:
@@ -44,12 +44,12 @@ class Connections(SharedState):
         if self.held > self.max_held:
             self._relieve()
         if self.handshakes:
-            tls_handshake.run(self)  # last: they take their time
+            tls_handshake.run(self)  # last: they are slow
         woken, self.woken = self.woken, False
         return bool(woken or self.streams or self.to_flush or self.handshakes)
 
     def _relieve(self) -> None:
-        """Each connection is bounded, but they may be many: those that hold most are closed, until the others are within the limit."""
+        """Close the connections that hold most unread output, until the others are within the limit."""
         closed = 0
         for connection in sorted(self.open, key=lambda each: each.held, reverse=True):
             if self.held <= self.max_held:
@@ -79,7 +79,7 @@ class Connections(SharedState):
             lasting.sweep(now)
 
     def drain(self) -> None:
-        """Graceful stop: idle connections go now, the others after their current answer; what lasts is ended first."""
+        """Graceful stop: idle connections go now, the others after their current answer; feeds and tunnels are ended first."""
         for lasting in list(self.lasting):
             lasting.drain()
         for connection in list(self.open):

@@ -20,7 +20,7 @@ class Timeouts:
 
 
 class BodySink(Protocol):
-    """Takes the body of a request as it comes: `blobs.Upload`."""
+    """Takes the body of a request as it arrives: `blobs.Upload`."""
 
     on_change: Callable[
         [BaseException | None], None
@@ -40,17 +40,17 @@ Decision = Response | BodySink | None
 
 
 class Application(Protocol):
-    """What answers requests: `dispatch.Dispatcher`."""
+    """Handles the requests of connections: `dispatch.Dispatcher`."""
 
     def receive(self, exchange: Exchange) -> Decision | Awaitable[Decision]:
-        """A head is here and its body is not: a response refuses it, None has it collected, or a sink takes it. Then follows `handle`,
-        with what the sink made as `request.upload`. Asked once; never raises."""
+        """Called with a complete head, before the body: a response refuses the body, None has it collected, a sink takes it. `handle` follows,
+        with the result of the sink as `request.upload`. Called once; never raises."""
 
     def handle(self, exchange: Exchange) -> Response | None:
         """The response, or None: `exchange.respond()` will be called later. Never raises."""
 
     def upgrade(self, exchange: Exchange) -> Response | None:
-        """The same for a request that `offers` to go on with another protocol: a `tunnel.Upgrade` accepts that, any other response does not."""
+        """`handle` for a request that `offers` another protocol: an `Upgrade` response accepts it, any other does not."""
 
     def error_response(self, error: BaseException, request: Request | None) -> Response: ...
 
@@ -58,14 +58,14 @@ class Application(Protocol):
         """The body of a request as a value. Raises Problem."""
 
     def sent(self, exchange: Exchange, now: float) -> None:
-        """The answer was handed to the socket at `now` (or the peer went away)."""
+        """The answer was handed to the socket at `now` (or the peer closed)."""
 
     def cancelled(self, exchange: Exchange) -> None:
-        """The peer went away, or time ran out, before the application answered."""
+        """The peer closed, or the deadline passed, before the application answered."""
 
 
 class Carrier(Protocol):
-    """What an exchange, its body and its answer ask of the connection they are on."""
+    """The connection (or HTTP/2 stream) of an exchange, as its body and its answer use it."""
 
     @property
     def application(self) -> Application: ...
@@ -75,7 +75,7 @@ class Carrier(Protocol):
 
     def send_informational(self, exchange: Exchange, status: int, pairs: HeaderPairs) -> None: ...
 
-    # Of a body on its way in: `intake`.
+    # For a request body: `intake`.
 
     def send_continue(self, exchange: Exchange) -> None: ...
 
@@ -93,7 +93,7 @@ class Carrier(Protocol):
 
     def resume_body(self, exchange: Exchange) -> None: ...
 
-    # Of a streamed body on its way out: `bodies`.
+    # For a streamed response body: `bodies`.
 
     def pending_of(self, exchange: Exchange) -> int:
         """Bytes of output that the peer has not taken yet."""
@@ -125,7 +125,7 @@ class Exchange:
         self.task: asyncio.Task[None] | None = None
 
     def respond(self, response: Response) -> None:
-        """Answer now (from a later turn's work than the request). After the peer went away: dropped."""
+        """Answer now (from a later turn's work than the request). Dropped if the peer has closed."""
         if not self.abandoned:
             self.connection.answer(self, response)
 
@@ -137,10 +137,10 @@ class Exchange:
             self.connection.send_informational(self, 103, pairs)
 
     def abandon(self, now: float) -> None:
-        """The peer went away: cancel its task, and notify the application. The connection closes a streamed body."""
+        """The peer closed: cancel its task, and notify the application. The connection closes a streamed body."""
         self.abandoned = True
         if self.task is not None:
-            # Not at once: of a task that has not begun nothing would ever run, nor what it was given to await.
+            # Not at once: a task that has not begun would never run, nor close the awaitable it was given.
             self.task.get_loop().call_soon(self.task.cancel)
         application = self.connection.application
         if self.status:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 READ_SIZE_BODY = 512 * 1024  # bytes a recv asks for while a large body is arriving
 PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
-LINGER_SECONDS = 2.0  # for a peer to take note of an answer that came before it had sent everything
+LINGER_SECONDS = 2.0  # for a peer to read an answer that came before it had sent its whole request
 
 
 class ConnectionState(IntEnum):
@@ -267,7 +267,7 @@ class Http1Connection(SocketConnection):
         sending.start()
 
     def _switch(self, exchange: Exchange, upgrade: Upgrade) -> None:
-        """The socket carries another protocol from here on."""
+        """Replace this connection by a tunnel for another protocol."""
         shared = self._shared
         pairs = [("Upgrade", upgrade.protocol), *upgrade.pairs] if upgrade.protocol else None
         switch = self.protocol.switch_protocol(exchange.stream_id, pairs)
@@ -317,7 +317,7 @@ class Http1Connection(SocketConnection):
         if self.state is ConnectionState.IDLE:
             self.deadline = now + shared.timeouts.keep_alive
         elif self._sending is not None:
-            # The peer has taken all there is. If it has ended its half it may be gone altogether, which only a further write would show.
+            # The peer has taken all output. If it has ended its half it may have closed entirely, which only a further write would show.
             self.deadline = now + shared.timeouts.request if self._ended else inf
 
     def _on_unsent(self) -> None:
@@ -344,7 +344,7 @@ class Http1Connection(SocketConnection):
             self._sending.on_room()
 
     def _go_on(self) -> None:
-        """All is answered and sent: the end, the next pipelined request, or the rest of a head to wait for."""
+        """After all answers are sent: close, begin the next pipelined request, or wait for the rest of a head."""
         if self.protocol.should_close:
             self._end()
             return
@@ -394,13 +394,13 @@ class Http1Connection(SocketConnection):
                 self._intake.drop_sink()
             self.answer(exchange, response)
         elif self._intake is not None and self._intake.has_sink and not self._reading:
-            # Not the peer is slow, but what takes its body.
+            # The sink is slow, not the peer.
             assert self._current is not None
             error = ServerError("The body could not be stored in time", 503, "TIMEOUT")
             self._intake.drop_sink()
             self.answer(self._current, application.error_response(error, self._current.request))
         elif state is ConnectionState.HEAD and not self.protocol.reading_head:
-            self.close_now()  # connected and never said a word
+            self.close_now()  # connected and sent nothing
         else:
             what = "headers" if state is ConnectionState.HEAD else "body"
             self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
@@ -412,7 +412,7 @@ class Http1Connection(SocketConnection):
         if self._waits_for_request:
             self.close_soon()
         elif self.state is ConnectionState.SENDING:
-            self._closing = True  # the head of this answer could not say that it is the last
+            self._closing = True  # the head of this answer has been sent without `Connection: close`
 
     @property
     def _waits_for_request(self) -> bool:
@@ -432,7 +432,7 @@ class Http1Connection(SocketConnection):
         self._drop_intake()
 
     def _forget_unsent(self) -> None:
-        """What was answered counts as sent, whatever becomes of the last bytes."""
+        """Report the unsent answers as sent, even if the last bytes are lost."""
         now = self._shared.now()
         for exchange in self._unsent:
             self._shared.application.sent(exchange, now)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
-LINGER_SECONDS = 2.0  # for a peer to take note of a GOAWAY that came while it was sending
+LINGER_SECONDS = 2.0  # for a peer to read a GOAWAY that was sent while it was sending
 
 
 class Http2Connection(SocketConnection):
@@ -76,7 +76,7 @@ class Http2Connection(SocketConnection):
         self._timeout = shared.timeouts.request
         self._exchanges: dict[int, Http2Exchange] = {}  # by stream, until their answers are in `_out`
         self._waiting: list[Http2Exchange] = []  # ... that are complete and not begun
-        self._watched: dict[int, Http2Exchange] = {}  # ... that want to know when there is room
+        self._watched: dict[int, Http2Exchange] = {}  # ... to notify when there is room
         self._unsent: list[Http2Exchange] = []  # answers not yet taken by the socket
         self._losing: list[int] = []  # streams to end at the end of the turn
         self._head_deadline = inf
@@ -113,7 +113,7 @@ class Http2Connection(SocketConnection):
         self.touch()
 
     def receive(self, data: bytes) -> None:
-        """What has come from the socket, the preface first."""
+        """Bytes from the socket, the preface first."""
         if self._is_lingering:
             return
         try:
@@ -186,7 +186,7 @@ class Http2Connection(SocketConnection):
         self.begin(exchange)
 
     def begin(self, exchange: Http2Exchange) -> None:
-        """Give a complete request to the application, now or when there is room for its answer."""
+        """Pass a complete request to the application, now or when there is room for its answer."""
         if self._waiting or self.protocol.buffered > ANSWERS_MAX:
             self._waiting.append(exchange)
             return
@@ -277,7 +277,7 @@ class Http2Connection(SocketConnection):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the socket has not taken yet."""
+        """Bytes that the socket has not taken yet."""
         return self._pending
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Http2Connection(SocketConnection):
         if not super()._send():
             return False
         if self._out:
-            self._stall_deadline = self.deadline  # which is that of the peer to read; others go on
+            self._stall_deadline = self.deadline  # the deadline for the peer to read; other deadlines stay
             self.deadline = min(self.deadline, earliest)
             if self._pending > UNSENT_MAX:
                 self._stop_reading()

@@ -82,7 +82,7 @@ class Http2Exchange(Exchange):
         try:
             if type(body) is bytes:
                 if len(body) > LOW_WATER and http2.protocol.buffered + len(body) > ANSWERS_LIMIT:
-                    # Many were begun before any of them was answered, as when each had to wait.
+                    # Many requests were begun before any of them was answered, for example when each had to wait.
                     response = self.application.error_response(Overloaded("Too much of other answers is not read yet"), self.request)
                     status, body = response.status, response.body
                     assert type(body) is bytes
@@ -112,7 +112,7 @@ class Http2Exchange(Exchange):
         sending.start()
 
     def _accept(self, upgrade: Upgrade) -> None:
-        """The stream carries another protocol from here on (RFC 8441)."""
+        """Make the stream a tunnel for another protocol (RFC 8441)."""
         http2 = self._http2
         if not upgrade.protocol:  # its receiver would write to the socket
             upgrade.receiver.on_closed()
@@ -229,7 +229,7 @@ class Http2Exchange(Exchange):
         http2.lose(self)
 
     def give_up(self, now: float) -> None:
-        """The peer went away, or wants no answer any more."""
+        """The peer closed, or reset the stream."""
         sending, self.sending = self.sending, None
         tunnel, self.tunnel = self.tunnel, None
         if tunnel is None:

@@ -23,7 +23,7 @@ READ_AHEAD = 256 * 1024  # bytes a peer may send ahead before we stop reading
 
 
 class BodyIntake:
-    """Of one exchange, from its head until the request is complete, or until the connection `drop`s it, because it is answered or at its end."""
+    """Receives the body of one request, from its head until the request is complete, or until the connection `drop`s it."""
 
     __slots__ = ("_exchange", "_is_complete", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
 
@@ -47,7 +47,7 @@ class BodyIntake:
         return self._sink is not None
 
     def begin(self) -> None:
-        """Ask the application what becomes of the body."""
+        """Ask the application how to receive the body."""
         exchange = self._exchange
         decision = exchange.connection.application.receive(exchange)
         if inspect.isawaitable(decision):

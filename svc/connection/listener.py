@@ -50,7 +50,7 @@ def listen_on(port: int, host: str | None = None) -> socket.socket:
 
 
 def listen_at(path: Path) -> socket.socket:
-    """A non-blocking listening socket at a path that only its owner may use; what a killed server left there is replaced. Raises OSError.
+    """A non-blocking listening socket at a path that only its owner may use; a socket file left by a killed server is replaced. Raises OSError.
 
     It is bound under another name and then renamed, so that it never exists with wider permissions.
     """
@@ -78,7 +78,7 @@ def peer_address(address: object) -> str:
 
 
 class Acceptor(Protocol):
-    """Where accepted sockets go: `Connections`, or `TlsAcceptor` on a TLS port."""
+    """Takes accepted sockets: `Connections`, or `TlsAcceptor` on a TLS port."""
 
     @property
     def open(self) -> Collection[object]: ...

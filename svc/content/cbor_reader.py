@@ -40,7 +40,7 @@ MAX_DEPTH = 400
 WINDOW = 1 << 14  # bytes of a member of a long container; a longer one is read in slices itself: 3 ms at most
 MAX_ENTERED = 32  # levels of containers that are longer than that
 MAX_VALUES = 20_000_000  # members of containers that are read in slices
-EXACT = 1 << 19  # bytes: a faulty document up to this length is decoded as a whole to name its fault
+EXACT = 1 << 19  # bytes: an invalid document up to this length is decoded again as a whole for its error message
 MAX_EXPONENT = 1100  # of a decimal fraction or a bigfloat: no float has a larger one
 
 _FAULTS = (cbor2.CBORDecodeError, ValueError, RecursionError, IndexError)
@@ -65,7 +65,7 @@ def decode_cbor(body: bytes) -> Any:
 
 
 def decode_cbor_slices(body: bytes) -> Slices:
-    """The same, with pauses between the members of long arrays and maps."""
+    """`decode_cbor` in slices: a generator that pauses between the members of long arrays and maps."""
     if len(body) <= SMALL:
         return decode_cbor(body)
     reading = _CborReading(body)
@@ -93,7 +93,7 @@ BREAK = 0xFF
 
 
 class _CborReading:
-    """A long document."""
+    """Reads a long document in slices."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -191,17 +191,17 @@ def _head(body: bytes, offset: int) -> tuple[int, int, int]:
 
 
 class _TooLong(Exception):
-    """A decoder wants more than it may have."""
+    """The decoder reads beyond the limit."""
 
 
 class _Exact:
-    """A file of which a decoder reads no more than it needs, because it cannot seek back; and nothing behind `limit`."""
+    """A file from which a decoder reads exactly the bytes it needs, because it cannot seek back; and none after `limit`."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.offset = 0
         self.limit = 0
-        self.is_passed = False  # more was asked for
+        self.is_passed = False  # the decoder has read beyond `limit`
 
     def readable(self) -> bool:
         return True
@@ -447,7 +447,7 @@ _TAGS: dict[int, Any] = {
 
 
 def _seconds(value: Any, immutable: bool) -> datetime:
-    """The commonest of them, without a detour."""
+    """The most common tag, decoded directly."""
     if type(value) is int and _FIRST_SECOND <= value <= _LAST_SECOND:
         return _EPOCH + timedelta(seconds=value)
     return _date_from_seconds(value)

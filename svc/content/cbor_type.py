@@ -61,7 +61,7 @@ def _mapping(value: Mapping[Any, Any], form: Form) -> Any:
 
 
 def _key(key: Any) -> Any:
-    """The form of a key as something that can be one."""
+    """A key in a hashable form."""
     if type(key) is list or type(key) is tuple:
         return tuple(map(_key, key))
     return cbor2.CBORTag(key.tag, _key(key.value)) if type(key) is cbor2.CBORTag else key
@@ -78,7 +78,7 @@ _moments: dict[bytes, cbor2.CBORTag] = {}
 
 
 def _from_stored(code: int, data: memoryview) -> Any:
-    """A stored extension as a tag, which spares making a datetime of it first."""
+    """A stored extension as a tag, without creating a datetime first."""
     if code == records.EXT_DATE:
         packed = data.tobytes()
         known = _moments.get(packed)
@@ -106,7 +106,7 @@ def _stored_form(raw: bytes) -> Any:
     try:
         return _decode_record(payload)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        # A blob, or damage, which is named there.
+        # A blob, or damaged data, which raises there.
         return _form(records.decode(raw))
 
 
@@ -187,5 +187,5 @@ def _header(kind: int, count: int) -> bytes:
 
 
 def _header_length(count: int) -> int:
-    """Of an array of so many elements."""
+    """The length of an array's header."""
     return 1 if count < 24 else 2 if count < 1 << 8 else 3 if count < 1 << 16 else 5

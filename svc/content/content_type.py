@@ -1,4 +1,4 @@
-"""What a content type is: values <-> bytes, one value at a time or a streamed collection (contract: http §7)."""
+"""The interface of a content type: values <-> bytes, one value at a time or a streamed collection (contract: http §7)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from svc.store.schema import Attribute
 from svc.store.values.records import decode, decode_json
 
 Slices = Generator[None, None, Any]
-SLICE_BYTES = 32 << 10  # of a body that are read between two turns of others
+SLICE_BYTES = 32 << 10  # bytes of a body that are read in one step
 
 
 def run(slices: Slices) -> Any:
-    """What the generator returns, without a pause."""
+    """Run the generator without pauses; its result."""
     while True:
         try:
             next(slices)
@@ -46,7 +46,7 @@ def split_windows(body: bytes, separator: bytes) -> Iterator[list[bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the rows of a collection look like.
+    """The form and columns of the rows of a collection.
 
     `columns`: names in order, for types that need them before the first row. `form`: "object", "value" (bare values) or "array", as
     `svc.query.nodes.Select.shape`. `open`: records may hold undeclared properties, so CSV adds those of the first record as columns.
@@ -104,7 +104,7 @@ class ContentType:
     writes: bool = True
 
     def under(self, name: str) -> Self:
-        """The same type answering to another of its names, which its responses then carry."""
+        """The same type under another of its names, which is then the `Content-Type` of responses."""
         if name == self.name:
             return self
         other = copy(self)
@@ -112,7 +112,7 @@ class ContentType:
         return other
 
     def as_sequence(self) -> ContentType:
-        """The type for a client that asked for it with `;sequence=true`; itself where that means nothing."""
+        """The type for a client that asked for it with `;sequence=true`; itself for types without sequences."""
         return self
 
     def encode(self, value: Any) -> bytes:

@@ -20,7 +20,7 @@ from svc.errors import BadBody
 from svc.store.schema import SCALAR_TYPES, Attribute
 from svc.store.values.records import decode_json_many as decode_stored_many
 
-SLICE_FIELDS = 1000  # read between two turns of others
+SLICE_FIELDS = 1000  # fields read in one step
 MAX_FIELD = 1 << 16  # bytes of a field, beyond which its escapes are counted
 MAX_ESCAPES = 200_000  # percent-encoded bytes of one field: they are decoded at one time, 10 ms
 VALUE_NAME = "value"  # the field of values that are not objects
@@ -30,7 +30,7 @@ _bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 
 
 def decode_form(body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
-    """Raises BadBody, or BadValue for a text that its attribute's type cannot take.
+    """Raises BadBody, or BadValue for a string that its attribute's type cannot take.
 
     >>> run(decode_form(b"a=1&b=x+y%26&a=2", {}))
     {'a': ['1', '2'], 'b': 'x y&'}
@@ -110,7 +110,7 @@ def encode_form(value: Any) -> bytes:
 
 
 def field_texts(value: Any) -> list[str]:
-    """The fields of one name that a value is written as. An empty list is one empty field, as in HTML: without any it would be no property."""
+    """The fields of one name that a value is written as. An empty list is one empty field, as in HTML: without any field the property would be absent."""
     form = json_form(value)
     return [_field(element) for element in form] or [""] if isinstance(form, list | tuple) else [_field(form)]
 

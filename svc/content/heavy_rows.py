@@ -1,6 +1,6 @@
 """A row that holds very many related records, encoded in pieces: it may take megabytes, and as long as thousands of other rows.
 
-The weight of a value is the number of records that it shows (`svc.query.relations.Lookups.weigh`). What weighs no more than PIECE_ROWS is encoded in
+The weight of a value is the number of records that it shows (`svc.query.relations.Lookups.weigh`). Values up to PIECE_ROWS are encoded in
 one call; lists and objects that weigh more are written member by member.
 """
 

@@ -58,7 +58,7 @@ def decode_in_pieces(body: bytes, decode: Callable[[bytes], Any]) -> Generator[N
 def decode_member_in_pieces(body: bytes, member: str, decode: Callable[[bytes], Any]) -> Generator[None, None, Any]:
     """`decode(body)` of an object whose array `member` is long, with a step for each piece of that array. Raises the same BadBody.
 
-    What stands before the array must itself be an object up to there: then the array is a member of the body and not of something inside it. Of
+    The bytes before the array must be the beginning of one object: then the array is a member of the body and not of a nested object. Of
     two members of that name the last one would count, so with a second one, or what looks like one, the body is split.
     """
     name = b'"' + member.encode() + b'"'
@@ -126,7 +126,7 @@ def _whole(body: bytes, decode: Callable[[bytes], Any]) -> Generator[None, None,
 
 
 def _fault_of(body: bytes, decode: Callable[[bytes], Any]) -> BadBody:
-    """The fault of a short body as the decoder names it."""
+    """The error of a short body, as the decoder reports it."""
     try:
         decode(body)
     except BadBody as error:
@@ -170,7 +170,7 @@ def _decode_piece(body: bytes, begin: int, end: int, before: list[Any], decode: 
 
 
 def _head(before: list[Any]) -> bytes:
-    """What a piece is decoded behind. An element stands for those before it, so that a comma with nothing behind it is the fault that it is."""
+    """The prefix with which a piece is decoded. One element replaces those before it, so that a trailing comma is an error."""
     return b"[0," if before else b"["
 
 
@@ -196,7 +196,7 @@ def _signature(body: bytes, position: int) -> bytes:
 
 
 def _cuts(body: bytes, begin: int, end: int, signature: bytes) -> Iterator[int]:
-    """Commas that may stand between two elements, the last ones first."""
+    """Commas that may separate two elements, the last ones first."""
     if signature:
         at = end
         for _ in range(_TRIES):

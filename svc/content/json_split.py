@@ -1,6 +1,6 @@
 """Any large JSON document, decoded a few kilobytes at a time, whatever its shape.
 
-A scanner looks for what structures a document: brackets, commas and strings. It keeps a stack of the containers that are open. Of each it knows
+A scanner finds the structure of a document: brackets, commas and strings. It keeps a stack of the containers that are open. Of each it knows
 where its members begin that are not decoded yet (`start`) and the last comma between two of them (`cut`). After every WINDOW bytes the members that
 are complete are decoded, those of one container in one call, as an array or an object of their own; a container that is open then becomes a list or
 dict that is filled as its members come, and is handed to the one around it when it closes. What the scanner takes for structure is checked by
@@ -44,7 +44,7 @@ class _Container:
         self.opened = opened  # position of its bracket
         self.start = opened + 1
         self.cut = -1
-        self.key: Any = None  # in the object around it
+        self.key: Any = None  # name in the parent object
         self.value: Any = None
         self.took_child = False  # the value before `start` was handed in, so that a comma or the end follows
 

@@ -6,10 +6,10 @@
     other ext  refused
 
 msgspec decodes; it never allocates what a document claims but does not contain. Where it would build a large map it is given less at a time:
-a document above `SMALL` bytes is split into its elements, and maps of that size must have text as keys (`hashable` says why).
+a document above `SMALL` bytes is split into its elements, and maps of that size must have strings as keys (`hashable` says why).
 
-A long document is read in slices: the structure is looked over item by item (2 million of them a second), and members of a container are decoded
-together, as many as make a slice. What has more than LARGE items is entered instead.
+A long document is read in slices: the structure is scanned item by item (2 million of them a second), and members of a container are decoded
+together, as many as make a slice. A member with more than LARGE items is read in slices itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_LOOKED_AT = 20_000  # items, when a fault is looked for
 LARGE = 500  # items of a member of a long container, beyond which it is read in slices itself
 MAX_VALUES = 20_000_000  # items of a document that is read in slices
 MAX_EXTENSION = 1 << 19  # bytes of a set, which is read at one time
-EXACT = 1 << 19  # bytes: a faulty document up to this length is decoded as a whole to name its fault
+EXACT = 1 << 19  # bytes: an invalid document up to this length is decoded again as a whole for its error message
 
 _REFUSED = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
@@ -55,7 +55,7 @@ def decode_msgpack(body: bytes) -> Any:
 
 
 def decode_msgpack_slices(body: bytes) -> Slices:
-    """The same, with pauses between the members of long arrays and maps."""
+    """`decode_msgpack` in slices: a generator that pauses between the members of long arrays and maps."""
     if len(body) <= SMALL or not (_is_array(body[0]) or _is_map(body[0])):
         return decode_msgpack(body)
     reading = _MsgpackReading(body)
@@ -71,7 +71,7 @@ def decode_msgpack_slices(body: bytes) -> Slices:
 
 
 class _MsgpackReading:
-    """A long document."""
+    """Reads a long document in slices."""
 
     __slots__ = ("_body", "_items")
 

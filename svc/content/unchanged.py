@@ -45,7 +45,7 @@ _JSON_IN_CELLS = frozenset((list, dict, set, Blob))
 
 
 def _restored(new: Record, old: Mapping[str, Any], keep: Keep, same: frozenset[type]) -> Record:
-    """`same`: types of stored values that are read as what they are."""
+    """`same`: types of stored values that the content type reads back as such."""
     changed = {}
     for name, was in old.items():
         if type(was) not in same:
@@ -84,7 +84,7 @@ def restore_cells(new: Record, old: Mapping[str, Any] | None) -> Record:
 
 
 def restore_loaded(autocast: Callable[[str], object]) -> Restore:
-    """`autocast`: how the load reads the text of a cell of no declared type."""
+    """`autocast`: how the load converts a cell without a declared type."""
 
     def keep(was: Any, given: Any) -> Any:
         if type(was) is str:
@@ -216,13 +216,13 @@ def _described(was: list[Any], given: list[Any]) -> dict[int, Blob]:
 def _keep_keys(was: Mapping[Any, Any], given: Mapping[str, Any]) -> Any:
     """JSON shows keys that are not strings as strings."""
     keys = {text_key(key): key for key in was}
-    if len(keys) < len(was):  # two keys with one text: it is not said which of them is meant
+    if len(keys) < len(was):  # two keys with the same string: ambiguous
         return given
     return {keys.get(name, name): keep_json(was[keys[name]], member) if name in keys else member for name, member in given.items()}
 
 
 def keep_cell(was: Any, given: Any) -> Any:
-    """See `Keep`. A cell of no declared type that is quoted is text."""
+    """See `Keep`. A quoted cell without a declared type is a string."""
     kind = type(was)
     if kind is float:
         return was if type(given) is int and given == was else given

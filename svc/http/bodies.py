@@ -34,8 +34,8 @@ PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
 LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
 BINARY_TYPE = "application/octet-stream"
 MULTIPART = "multipart/form-data"
-TABULAR = "text/csv"  # always a list of rows
-LINES = frozenset(("application/x-ndjson", "application/ndjson"))  # the same
+TABULAR = "text/csv"  # a body of this type is always a list of rows
+LINES = frozenset(("application/x-ndjson", "application/ndjson"))  # bodies of these types are always lists, too
 _FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
 
 
@@ -51,9 +51,9 @@ class Bodies:
         self._decoder = decoder
 
     def read(self, request: Request, resource: type[Resource] | None = None, max_bytes: int | None = None) -> Any:
-        """The value of the body. Raises BadBody (400), 413 or 415. `max_bytes`: of a coded body once it is decoded, where few are allowed.
+        """The value of the body. Raises BadBody (400), 413 or 415. `max_bytes`: limit of a decoded body, if lower than the general one.
 
-        Sets `request.native_body`: its values have types of their own, dates need not be read from text; and `request.restore`.
+        Sets `request.native_body`: its values have types of their own, dates need not be parsed from strings; and `request.restore`.
         """
         if request.upload is not None:
             upload, request.upload = request.upload, None
@@ -85,8 +85,8 @@ class Bodies:
         return self._decoded(request, lambda: self._value(request, {attribute.name: attribute}, name=attribute.name))
 
     def _form(self, request: Request, attribute_of: AttributeOf, value_of: Callable[[Form], Any], slices: Slices | None) -> Any:
-        """What `value_of` makes of a form that is here."""
-        from svc.http.forms import read_form  # few servers get forms, and the library need not be there before
+        """The result of `value_of` for a complete form."""
+        from svc.http.forms import read_form  # imported at the first form: few servers get any
 
         content_type = request.block.get("content-type") or ""
         request.restore = restore_cells
@@ -97,7 +97,7 @@ class Bodies:
         return _in_slices(steps(), slices) if len(request.content) > LONG_BODY else run(steps())
 
     def _decoded(self, request: Request, value: Callable[[], Any], max_bytes: int | None = None) -> Any:
-        """`value()` once the content coding is removed."""
+        """The result of `value()` after the content coding is removed; an awaitable of it for a long body."""
         coding = request.block.fields.get("content-encoding")
         if coding is None or not request.content or request.is_decoded:
             return value()
@@ -167,7 +167,7 @@ def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: Conte
 
 
 async def _in_slices(steps: Generator[object, None, Any], slices: Slices | None) -> Any:
-    """The result of a generator of short steps, in slices; without these, a step in each turn."""
+    """Run a generator of short steps in slices, without `slices` a step in each turn; its result."""
     result = await (_in_turns(steps) if slices is None else slices.result(steps))
     return await result if inspect.isawaitable(result) else result
 
@@ -190,8 +190,8 @@ def _restore_shown(
     new: dict[str, Any],
     old: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """A `Restore` once the last two arguments follow: what is stored, if GET of the record, or of its property `name`, answers with this body; else
-    what `restore` returns."""
+    """A `Restore` after `partial` of the first arguments: returns the stored value if GET of the record, or of its property `name`, answers with this
+    body; else the result of `restore`."""
     if old is None:
         return new
     if name is None:

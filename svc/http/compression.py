@@ -59,7 +59,7 @@ def parse_accept_encoding(text: str) -> dict[str, float]:
 
 
 def choose_coding(text: str | None) -> Choice:
-    """Without the field any coding would do, but only identity is sure to be understood."""
+    """The best coding for a client. Without the field identity, the only one that every client understands."""
     if text is None:
         return NO_CODING
     qualities = parse_accept_encoding(text)
@@ -81,7 +81,7 @@ _choices: dict[str | None, Choice] = {}
 
 
 def choice_of(block: HeaderBlock) -> Choice:
-    """The choice for a header block, worked out once."""
+    """The choice for a header block, computed once."""
     choice: Choice | None = block.memo.get("coding")
     if choice is None:
         text = block.fields.get("accept-encoding")
@@ -119,7 +119,7 @@ def is_compressible(content_type: str) -> bool:
 
 
 class Compression:
-    """`threshold`: bytes above which a body that is known in full is compressed; 0 = nothing is."""
+    """Compresses responses. `threshold`: bytes above which a complete body is compressed; 0 = compression is off."""
 
     def __init__(self, threshold: int) -> None:
         self._enabled = threshold > 0
@@ -213,9 +213,7 @@ def _may_be_coded(pairs: HeaderPairs) -> bool | None:
     return may
 
 
-_DECIDED = frozenset(
-    {"content-encoding", "content-range", "content-digest", "content-md5"}
-)  # the last two speak of the bytes that are sent
+_DECIDED = frozenset({"content-encoding", "content-range", "content-digest", "content-md5"})  # the last two are about the bytes as sent
 
 
 def _add_vary(pairs: HeaderPairs) -> None:
@@ -235,7 +233,7 @@ _IDENTITY_ONLY = frozenset({"content-length", "accept-ranges"})
 
 
 def _mark(pairs: HeaderPairs, coding: Coding) -> None:
-    """A weak tag stays as it is: that two representations mean the same is what it says."""
+    """A weak tag is not changed: it covers both representations."""
     kept: HeaderPairs = []
     for name, value in pairs:
         lower = name.lower()

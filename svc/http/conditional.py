@@ -11,7 +11,7 @@ from svc.messages import HeaderBlock
 from svc.store import Precondition
 
 Tags = tuple[str, ...] | Literal["*"]
-CODINGS = ("br", "zstd", "gzip")  # whose names are suffixes of entity tags
+CODINGS = ("br", "zstd", "gzip")  # content codings; their names are suffixes of entity tags
 
 
 def parse_tags(value: str, *, weak_counts: bool) -> Tags:
@@ -50,7 +50,7 @@ def http_date(seconds: float) -> str:
 
 
 def coded_tag(tag: str, coding: str) -> str:
-    """The entity tag of a representation with a content coding, of that without (http §8; RFC 9110 §8.8.3.3): other bytes need another strong tag."""
+    """The entity tag of a representation with a content coding, from the tag of the one without (http §8; RFC 9110 §8.8.3.3)."""
     return f"{tag}-{coding}"
 
 
@@ -72,9 +72,9 @@ def with_identities(tags: Tags) -> Tags:
 
 
 def matched_tag(block: HeaderBlock, tag: str, version_ms: float, coding: str | None = None) -> str | None:
-    """For GET and HEAD of something with a validator: what makes the answer 304, None: nothing does. Raises PreconditionFailed (412).
+    """Evaluate the conditions of GET or HEAD. None: send the content; else the answer is 304. Raises PreconditionFailed (412).
 
-    `tag`: without a coding; `coding`: the one that the client likes best. Returned is the entity tag that the client has and the answer has to have, ""
+    `tag`: without a coding; `coding`: the one that the client prefers. Returned is the entity tag that the client has and the answer has to have, ""
     if the conditions name none (`*`, a date).
     """
     fields = block.fields
@@ -112,7 +112,7 @@ READ_CONDITIONS = WRITE_CONDITIONS | {"if-modified-since"}
 
 
 def write_precondition(block: HeaderBlock) -> Precondition | None:
-    """What a write to a record must find when it commits, None if it asks for nothing."""
+    """The precondition of a write from its header fields (`If-Match` and the like), tested when it commits; None without any."""
     fields = block.fields
     if WRITE_CONDITIONS.isdisjoint(fields):
         return None

@@ -200,7 +200,7 @@ class Dispatcher:
         return response
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
-        """Any exception as an answer. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
+        """The response to an exception. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
         if isinstance(error, Abort):
             if request is not None and request.transaction is not None:
                 request.transaction.abort()
@@ -231,7 +231,7 @@ class Dispatcher:
         return self._handler.decode_content(request)
 
     def sent(self, exchange: Exchange, now: float) -> None:
-        """The last byte is handed on: record the request (analytics §3)."""
+        """The last byte was handed to the socket: record the request (analytics §3)."""
         request = exchange.request
         answered = request.answered
         self._request_done(

@@ -33,11 +33,11 @@ BROTLI_QUALITY = 1
 GZIP_LEVEL = 1
 GZIP_FORMAT = 16 + zlib.MAX_WBITS  # zlib's way to ask for gzip's header and trailer
 ZSTD_LEVEL = 2
-SPARE_COMPRESSORS = 4  # kept for the streams to come
+SPARE_COMPRESSORS = 4  # kept for reuse
 
 
 class Encoder(Protocol):
-    """One stream. After `finish` or `release` it is not used again."""
+    """The compressor of one stream. After `finish` or `release` it is not used again."""
 
     def compress(self, data: bytes | memoryview) -> bytes: ...
     def flush(self) -> bytes: ...
@@ -75,7 +75,7 @@ class _Gzip:
 
 
 class _Zstd:
-    """Takes one of the spare compressors, which are costly to make and large, and gives it back. A compressor serves one stream at a time."""
+    """Takes one of the spare compressors, which are expensive to create and large, and returns it. A compressor serves one stream at a time."""
 
     __slots__ = ("_compressor", "_flush", "compress")
 
@@ -106,7 +106,7 @@ class _Zstd:
 
 
 def _compress_br(body: bytes) -> bytes:
-    # A window beyond the body is memory for nothing.
+    # A window larger than the body wastes memory.
     coded: bytes = brotli.compress(body, quality=BROTLI_QUALITY, lgwin=min(WINDOW_BITS, max(10, len(body).bit_length())))
     return coded
 
@@ -145,7 +145,7 @@ class _Blocks:
 
     @property
     def has_rest(self) -> bool:
-        """A large piece is not used up: ask `next_of_rest` before the source."""
+        """A large piece is not used up: call `next_of_rest` before the source."""
         return self._rest is not None
 
     def take(self, piece: bytes) -> bytes:
@@ -170,7 +170,7 @@ class _Blocks:
         return self._encode(rest[:BLOCK])
 
     def flush(self) -> bytes:
-        """What was gathered, in a form that the peer can decode; `b""` if that is nothing."""
+        """The pending input as a block that the peer can decode; `b""` without any."""
         if not self._gathered:
             return b""
         data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
@@ -185,7 +185,7 @@ class _Blocks:
         return encoder.compress(data) + encoder.flush()
 
     def finish(self) -> bytes:
-        """The end of the stream."""
+        """The last bytes of the stream."""
         encoder = self._encoder or self._coding.stream()
         self._encoder = None
         last = encoder.compress(b"".join(self._gathered)) if self._gathered else b""
@@ -193,7 +193,7 @@ class _Blocks:
         return last + encoder.finish()
 
     def release(self) -> None:
-        """The stream is given up; without its end the peer knows that it is not whole."""
+        """Drop the stream; without its end the peer detects that it is incomplete."""
         encoder, self._encoder = self._encoder, None
         self._gathered.clear()
         self._rest = None
@@ -204,7 +204,7 @@ class _Blocks:
 class CompressedBody:
     """A streamed body, compressed as it is pulled. One step compresses at most BLOCK bytes; `b""` means: nothing to send yet.
 
-    What the source raises goes through, and the coded stream stays without its end.
+    Exceptions of the source are raised, and the coded stream gets no end.
     """
 
     __slots__ = ("_blocks", "_done", "_source")
@@ -231,7 +231,7 @@ class CompressedBody:
         return blocks.take(piece)
 
     def close(self) -> None:
-        """Give back what source and encoder hold."""
+        """Close the source and release the encoder."""
         self._done = True
         self._blocks.release()
         close = getattr(self._source, "close", None)
@@ -240,7 +240,7 @@ class CompressedBody:
 
 
 class AsyncCompressedBody:
-    """The same for an asynchronous source. Pending output is flushed before a source is awaited.
+    """A streamed body with an asynchronous source, compressed as it is awaited. Pending output is flushed before a source is awaited.
 
     Also lets the loop run after each block, for a source that never waits would block it: only large output pauses it.
     """
@@ -292,7 +292,7 @@ class AsyncCompressedBody:
         return self._blocks.take(piece)
 
     async def aclose(self) -> None:
-        """Give back what source and encoder hold. A step of the source that is waiting is cancelled."""
+        """Close the source and release the encoder. A waiting step of the source is cancelled."""
         self._done = True
         self._blocks.release()
         step, self._step = self._step, None

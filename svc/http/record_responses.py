@@ -31,7 +31,7 @@ class RecordResponses(ResponseParts):
     """Responses with one record, or a part of one."""
 
     def record(self, request: Request, target: RequestTarget, record: StoredRecord, preferences: Preferences) -> Any:
-        """A stored record, in JSON form or native."""
+        """200 with a whole record, 304, or 406."""
         raw = record.raw
         tag = etag_of(raw)
         if target.extension is None:
@@ -153,7 +153,7 @@ class RecordResponses(ResponseParts):
     async def _only_row_later(self, execution: QueryExecution, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         try:
             while True:
-                await execution.give_way()
+                await execution.wait_for_slice()
                 if execution.gather():
                     break
             result = self._of_only_row(execution, answer)

@@ -21,19 +21,19 @@ from svc.store.values.records import version_of
 
 VARY = ("Vary", "Accept, Accept-Encoding")
 PRIVATE = ("Cache-Control", "private, no-cache")
-TABULAR = "text/csv"  # the type whose rows need to know their columns
+TABULAR = "text/csv"  # the content type that needs the columns before the first row
 
 
 @dataclass(frozen=True)
 class RestOptions:
-    """`pages`: pages of a query name the address of the next one."""
+    """`pages`: a page of a query has a `Link` to the next page."""
 
     last_modified: bool = False
     pages: bool = True
 
 
 class ResponseParts:
-    """What all responses share. `ResponseBuilder` inherits from this and from the classes of records and rows, so that no call is handed on."""
+    """What all responses share. `ResponseBuilder` inherits from this and from the classes of records and rows, so that there is no delegating call."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ResponseParts:
         self._options = options
 
     def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
-        """The type to answer in; an extension beats `Accept` (http §1.2). Raises NotAcceptable."""
+        """The content type of the response; an extension in the address overrides `Accept` (http §1.2). Raises NotAcceptable."""
         if target is not None and target.extension is not None:
             named = self.types.named(target.extension)
             if named is None:

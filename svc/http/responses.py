@@ -31,7 +31,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
     """Makes the responses of REST and of the operations."""
 
     def answer(self, request: Request, target: RequestTarget, result: Any, missing: str = "") -> Any:
-        """Data, nothing, a response, new records, or an awaitable of one of these (http §2.1, §12.4)."""
+        """The response to any result of a handler: a value, None, a Response, new records, or an awaitable of one of these (http §2.1, §12.4)."""
         kind = type(result)
         if kind is dict:
             result = as_response(result)
@@ -98,7 +98,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
 
 
 def _unchanged_coded(request: Request, response: Response) -> Response | None:
-    """304 for a handler's answer that the client has with a content coding: what the handler compares knows only the tag that it gave."""
+    """304 for a handler's response that the client has cached with a content coding: the handler itself compares only the tag without a coding."""
     tag = response.headers.get("ETag") or ""
     if tag[:1] != '"':
         return None

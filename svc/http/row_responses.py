@@ -46,7 +46,7 @@ class RowResponses(ResponseParts):
         """A query that takes longer than a slice. Cancelled when the peer closes the connection."""
         try:
             while True:
-                await execution.give_way()
+                await execution.wait_for_slice()
                 if execution.gather():
                     break
             count = None
@@ -54,7 +54,7 @@ class RowResponses(ResponseParts):
                 count_slice = execution.count()
                 count = count_slice()
                 while count is None:
-                    await execution.give_way()
+                    await execution.wait_for_slice()
                     count = count_slice()
             return self._begun(request, rows, execution, writer, count)
         except BaseException:

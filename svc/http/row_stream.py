@@ -28,7 +28,7 @@ from svc.store.values.records import decode, decode_json
 logger = logging.getLogger("svc.rest")
 
 BATCH_ROWS = 128  # encoded in well under a millisecond
-SLICE = 0.002  # seconds of work on one request before others are served
+SLICE = 0.002  # seconds of work on one request before other requests are served
 COUNT_ROWS = 1024
 _SHOWN = 200  # characters of an address in the log
 HEAVY = 4 * PIECE_ROWS  # records that are encoded in one slice
@@ -153,13 +153,13 @@ class QueryExecution:
             held.use()
         except SnapshotLost:
             database = self._rows.table.database
-            database.snapshot()  # takes note of what other processes have changed
+            database.snapshot()  # picks up changes of other processes
             if self._is_counted or self._generation != database.generation or not self.run.move(self._hold(fresh=True).use()):
                 raise
             logger.info("database %s: %s continues with the current data", database.name, held.reader)
 
-    async def give_way(self) -> None:
-        """Wait for the next slice: of all long work one gets it in each turn."""
+    async def wait_for_slice(self) -> None:
+        """Wait for the next slice of work: one long request gets it in each turn."""
         await self._rows.table.database.store.slices.take()
 
     def step(self) -> list[Any]:
@@ -203,7 +203,7 @@ class QueryExecution:
         return writer.rows([narrow(decode(raw) if self._native else decode_json(raw), visible) for raw in batch])
 
     def write_pieces(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
-        """The same for rows of the last step, of which some may be very heavy. Each piece is made in a slice. Raises QueryTooLarge for a row that the
+        """`write` for rows of the last step, of which some may be very heavy. Each piece is made in a slice. Raises QueryTooLarge for a row that the
         format cannot write in pieces."""
         if not self.run.has_weights:
             yield writer.rows(batch)
@@ -256,7 +256,7 @@ class QueryExecution:
         return values if self._visible is None else [narrow(value, self._visible) for value in values]
 
     async def iter_values(self) -> AsyncIterator[Any]:
-        """All rows as values, others served in between. `keep` must have been called."""
+        """All rows as values, other requests served in between. `keep` must have been called."""
         self.run.keeps_rows = False
         try:
             while True:
@@ -267,7 +267,7 @@ class QueryExecution:
                         yield value
                     if self.done:
                         return
-                await self.give_way()
+                await self.wait_for_slice()
         finally:
             self.close()
 
@@ -288,7 +288,7 @@ def too_heavy() -> QueryTooLarge:
 
 
 class RowStream:
-    """The chunks of one document, from what `execution` has found to its end. `b""`: nothing found in this slice."""
+    """The chunks of one document: the rows that `execution` has found, then the rest. `b""`: nothing found in this slice."""
 
     __slots__ = ("_begun", "_execution", "_pieces", "_report", "_writer")
 

@@ -119,7 +119,7 @@ async def values_of(rows: PlannedQuery, node: Node) -> list[Any]:
     try:
         while not execution.gather():
             execution.keep()
-            await execution.give_way()
+            await execution.wait_for_slice()
         return execution.values()
     finally:
         execution.close()

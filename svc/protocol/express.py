@@ -88,7 +88,7 @@ def recognise(head: bytes, end: int, blocks: BlockCache = BLOCKS) -> tuple[str, 
 
 
 def parse_block(raw: bytes) -> ParsedBlock | None:
-    """Take a header block apart; every line of it ends with CRLF. None: not plain. O(len(raw))."""
+    """Parse a header block; every line of it ends with CRLF. None: not plain. O(len(raw))."""
     lines = raw.split(b"\r\n")
     if lines.pop():
         return None

@@ -32,7 +32,7 @@ RawPairs = list[tuple[bytes, bytes]]
 TABLE_SIZE = 4096  # bytes of the table we encode with, if the peer allows that much: the default of the standard
 KNOWN_BLOCKS_MAX = 64  # blocks that a decoder remembers; a client repeats a handful
 KNOWN_BLOCK_SIZE_MAX = 256  # bytes of one; fields that repeat take one byte each
-KNOWN_TEXTS_MAX = 2048  # Huffman-coded texts that are remembered, for all connections
+KNOWN_TEXTS_MAX = 2048  # Huffman-coded strings that are remembered, for all connections
 KNOWN_TEXT_SIZE_MAX = 64
 
 _STATIC = HeaderTable.STATIC_TABLE
@@ -42,7 +42,7 @@ _ENTRY_OVERHEAD = 32  # RFC 7541 §4.1
 # Not sent: they belong to a connection of HTTP/1 (RFC 9113 §8.2.2).
 CONNECTION_FIELDS = frozenset({"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"})
 _UNSENT = OWN_FIELDS | CONNECTION_FIELDS
-# Other in nearly every answer: in the table they would only push out what does repeat.
+# Different in nearly every answer: in the table they would only evict fields that repeat.
 _UNINDEXED = frozenset({"content-range", "etag", "last-modified", "location"})
 _SECRET = frozenset({"set-cookie"})  # kept out of the tables of intermediaries too (RFC 7541 §7.1.3)
 
@@ -186,7 +186,7 @@ def _text(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 class FieldEncoder:
-    """Stands in for `hpack.Encoder`. What `load` was given is encoded by the next `encode`, which h2 calls when it sends headers."""
+    """Replaces `hpack.Encoder`. The fields given to `load` are encoded by the next `encode`, which h2 calls when it sends headers."""
 
     def __init__(self) -> None:
         self._first = b""
@@ -238,7 +238,7 @@ class FieldEncoder:
         self._pairs = pairs
 
     def encode(self, headers: Iterable[Any], huffman: bool = True) -> bytes:
-        """What was loaded, whatever `headers` says."""
+        """The block of the loaded fields; `headers` is ignored."""
         out = bytearray()
         if self._smallest is not None:
             for size in (self._smallest, self._table_size) if self._smallest < self._table_size else (self._table_size,):
@@ -310,7 +310,7 @@ _STATUS_BYTES = {int(value): bytes((0x80 | index,)) for index, (name, value) in 
 _STATIC_NAMES = {name: index for index, (name, _) in reversed(list(enumerate(_STATIC, 1)))}
 
 # Name as given -> (name to send, its index in the static table or 0, how it is encoded, whether applications may not send it).
-# Bounded, for applications may make names up.
+# Bounded, because applications may use any names.
 _NAMES: dict[str, tuple[bytes, int, int, bool]] = {
     DATE: (b"date", _STATIC_NAMES[b"date"], _TO_TABLE, False),
     CONTENT_LENGTH: (b"content-length", _STATIC_NAMES[b"content-length"], _LITERAL, False),

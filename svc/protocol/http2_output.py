@@ -24,9 +24,9 @@ from svc.protocol.http2_stream import ANSWERED, Stream
 if TYPE_CHECKING:
     from h2.connection import H2Connection
 
-OUTPUT_MAX = 256 * 1024  # bytes of bodies framed at one time, so that a small answer need not wait behind a large one
+OUTPUT_MAX = 256 * 1024  # bytes of bodies framed in one call, so that a small answer does not wait for a large one
 
-_INFORMATIONAL = [(b":status", b"100")]  # h2 has to know that it is not the answer; which one it is, is the encoder's business
+_INFORMATIONAL = [(b":status", b"100")]  # tells h2 that the answer follows later; the encoder writes the real status
 
 
 class Output:

@@ -30,7 +30,7 @@ class RequestReader:
         self._fresh: list[Stream] = []
 
     def begin(self, stream_id: int, fields: DecodedFields, is_ended: bool, window: int | None, events: list[Event]) -> Stream:
-        """A head. `is_ended`: there is no body. `window`: as in `Stream`."""
+        """Begin a request with its head. `is_ended`: without a body. `window`: as in `Stream`."""
         try:
             target, head = fields.memo or self._interpret(fields)
         except PeerError as error:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from svc.errors import REASONS
 
-# Fields that belong to the driver. A handler's own are not sent; `begin_answer` in http1 heeds what it can of them (date, length, close).
+# Fields that the driver writes. Those of a handler are not sent; `begin_answer` in http1 uses their values (date, length, close).
 OWN_FIELDS = frozenset({"date", "content-length", "transfer-encoding", "connection", "keep-alive"})
 STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in REASONS.items()}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
-# Names found to be tokens and no OWN_FIELDS: one look-up instead of a match. Bounded, for applications may make names up.
+# Names known to be tokens and not in OWN_FIELDS: one look-up instead of a match. Bounded, because applications may use any names.
 _PLAIN_NAMES: set[str] = set()
 _PLAIN_NAMES_MAX = 1024
 

@@ -58,9 +58,9 @@ __all__ = [
 
 MAX_PAYLOAD = 100 * 1024 * 1024  # bytes of a message (realtime §2)
 FRAMES_A_BATCH = 128  # one or two milliseconds of work
-EMPTY_FRAGMENTS = 100  # of one message: they cost work and bring it no nearer to its end
+EMPTY_FRAGMENTS = 100  # of one message: they cost work without adding data
 INFLATED_A_FRAME = 16 * 1024  # bytes inflated that count as one more frame of a batch
-COMPRESSED_PIECE = 4 * 1024  # bytes inflated at one go: at most 4 MiB come of them
+COMPRESSED_PIECE = 4 * 1024  # compressed bytes inflated in one call: at most 4 MiB of output
 _PING_FRAME = encode_control(PING)
 
 _DATA = frozenset((CONTINUATION, TEXT, BINARY))
@@ -90,7 +90,7 @@ class WebSocketProtocol:
         self.holds_pongs = False  # set by the owner: the peer does not read its output
         self._held = b""  # input that waits for its turn, or for the rest of a header
         self._held_ping: bytes | None = None
-        self._end_code = NO_STATUS  # of the peer's close frame, or of what it did wrong
+        self._end_code = NO_STATUS  # of the peer's close frame, or of its error
         self._end_reason = ""
         self._out: list[bytes] = []
         # The frame wsproto is being fed:
@@ -117,7 +117,7 @@ class WebSocketProtocol:
             data = self._held + data
             self._held = b""
         elif not self._in_message and not self._in_frame and self.state is WebSocketState.OPEN:
-            # The express lane at its best: one message, and nothing else.
+            # The fastest case of the express lane: exactly one message.
             found = recognise_message(data, 0, self._max_payload)
             if found is not None and found[1] == len(data):
                 return [found[0]]
@@ -160,7 +160,7 @@ class WebSocketProtocol:
                 self._begin_frame(data[position], head[1])
             else:
                 payload = position
-            # Of a frame that is too large only the header: wsproto judges it first.
+            # Of a frame that is too large only the header: wsproto validates it first.
             stop = payload if self._is_too_big else min(payload + self._payload, end)
             inflater = self._inflater
             if inflater is None:
@@ -176,7 +176,7 @@ class WebSocketProtocol:
         return events
 
     def _begin_frame(self, first: int, length: int) -> None:
-        """A frame with this first byte and so much payload."""
+        """Begin a frame with this first byte and `payload` bytes."""
         self._in_frame = True
         self._payload = length
         self._is_last = False
@@ -206,7 +206,7 @@ class WebSocketProtocol:
                 self._on_ping(PONG, bytes(event.payload), events)  # type: ignore[attr-defined]
             elif kind is CloseConnection:
                 code, reason = int(event.code), event.reason or ""  # type: ignore[attr-defined]
-                if wsproto.state is ConnectionState.OPEN:  # wsproto's way to say that the peer broke the protocol
+                if wsproto.state is ConnectionState.OPEN:  # wsproto reports a protocol error this way
                     self._fail(code, reason, events)
                 else:
                     self._on_close(code, reason, events)
@@ -248,7 +248,7 @@ class WebSocketProtocol:
         events.append(CloseReceived(code, reason))
 
     def _fail(self, code: int, reason: str, events: list[Event]) -> None:
-        # The same words wherever it was found, and however the bytes were cut.
+        # The same reason, wherever the error was found and however the input was cut.
         if code == TOO_BIG:
             reason = f"A message may have {self._max_payload} bytes"
             if self._inflater is not None:
@@ -259,7 +259,7 @@ class WebSocketProtocol:
         events.append(Failed(code, reason))
 
     def _forget(self) -> None:
-        """Nothing is read any more."""
+        """Stop reading."""
         self._wsproto = None
         self._in_frame = self._in_message = self._is_too_big = False
         self._payload = 0
@@ -287,7 +287,7 @@ class WebSocketProtocol:
             self._out.append(_PING_FRAME)
 
     def release_pongs(self) -> None:
-        """The peer takes what it is sent again."""
+        """The peer reads its output again."""
         self.holds_pongs = False
         payload, self._held_ping = self._held_ping, None
         if payload is not None:
@@ -309,7 +309,7 @@ class WebSocketProtocol:
         self._collected = bytearray()
 
     def answer_close(self) -> None:
-        """Send the close frame that answers the peer's, with its code, or that says what it did wrong."""
+        """Send the close frame that answers the peer's, with its code, or that reports its error."""
         frame = (
             encode_control(CLOSE)
             if self._end_code == NO_STATUS
@@ -319,13 +319,13 @@ class WebSocketProtocol:
         self._out.append(frame)
 
     def fail(self, code: int, reason: str) -> None:
-        """The peer broke the protocol, or a limit: it is not listened to any more."""
+        """The peer broke the protocol, or exceeded a limit: stop reading."""
         self._end_code, self._end_reason = code, reason
         self._advance(WebSocketInput.FAULT)
         self._forget()
 
     def data_to_send(self) -> bytes:
-        """The output since the last call: pongs, pings, the close frame. Messages are the owner's to write."""
+        """The output since the last call: pongs, pings, the close frame. The owner writes messages itself."""
         out = self._out
         if not out:
             return b""

@@ -28,10 +28,10 @@ NAME = "permessage-deflate"
 BITS_LEAST = 9  # zlib cannot deflate with the window of 2^8 that RFC 7692 also has
 BITS_MOST = 15
 MEMORY_LEVEL = 5
-LEVEL = 1  # as for all that is compressed while it is sent
-RATIO = 100  # inflated bytes for each byte that came ...
+LEVEL = 1  # as for HTTP responses
+RATIO = 100  # inflated bytes for each byte received ...
 RATIO_FREE = 1 << 20  # ... beyond so many
-_TAIL = b"\x00\x00\xff\xff"  # what every flushed message ends with, and is sent without
+_TAIL = b"\x00\x00\xff\xff"  # the end of every flushed message, which is not sent
 _NO_RSV = RsvBits(False, False, False)
 _RSV1 = RsvBits(True, False, False)
 
@@ -42,7 +42,7 @@ _BITS = re.compile(r"[89]|1[0-5]")
 
 @dataclass(frozen=True)
 class DeflateOptions:
-    """What the server is ready to agree to."""
+    """The server's side of the negotiation."""
 
     window_bits: int = 12
     context_takeover: bool = False  # ours: later messages refer to earlier ones, for `2^12` and more bytes a connection
@@ -55,7 +55,7 @@ class DeflateOptions:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What was agreed. `answer`: the value of `Sec-WebSocket-Extensions`."""
+    """The negotiated parameters. `answer`: the value of `Sec-WebSocket-Extensions`."""
 
     server_bits: int
     client_bits: int
@@ -133,7 +133,7 @@ def _agree(parameters: list[tuple[str, str | None]], options: DeflateOptions) ->
 
 
 class Deflater:
-    """Our messages, compressed where that makes them smaller."""
+    """Compresses our messages if that makes them smaller."""
 
     __slots__ = ("_agreement", "_compressor")
 
@@ -152,7 +152,7 @@ class Deflater:
         compressor = self._compressor or self._new()
         data = compressor.compress(payload) + compressor.flush(zlib.Z_SYNC_FLUSH)
         size = len(data) - len(_TAIL)
-        # With takeover the peer has to see whatever the compressor has seen.
+        # With takeover the peer has to receive all input of the compressor.
         if size >= len(payload) and self._compressor is None and self._agreement.min_size:
             return encode_frame(message)
         first = FIN | RSV1 | (TEXT if isinstance(message, str) else BINARY)
@@ -160,7 +160,7 @@ class Deflater:
 
 
 class Inflater(Extension):
-    """The peer's messages, for wsproto: in place of its own extension, which inflates without limit, and takes a control frame between
+    """The peer's messages, for wsproto: replaces its own extension, which inflates without limit, and takes a control frame between
     two fragments for the end of the message."""
 
     name = NAME
@@ -173,8 +173,8 @@ class Inflater(Extension):
         self._is_control = False  # the frame that is coming
         self._in_message = False
         self._room = 0  # bytes the message may still have
-        self._sent = 0  # its bytes as they came
-        self.inflated = 0  # bytes, of all messages: what the work is measured by
+        self._sent = 0  # its compressed bytes
+        self.inflated = 0  # bytes of all messages, a measure of work
 
     def enabled(self) -> bool:
         return True
