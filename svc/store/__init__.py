@@ -1,4 +1,4 @@
-"""The store: databases, tables, indexes and the transaction log, on LMDB. The only importer of lmdb."""
+"""The store: databases, tables, indexes and the transaction log, on LMDB. The only importer of lmdb and sortedcontainers."""
 
 from svc.store.blobs import Blob, create_blob
 from svc.store.database import Database

@@ -137,7 +137,7 @@ def test_a_password_is_not_to_be_seen_from_outside(commands: Commands, form: str
             server.terminate()
 
 
-MODULES = ("yaml", "h11", "msgspec", "lmdb", "argon2", "json", "svc_plugin")
+MODULES = ("yaml", "h11", "msgspec", "lmdb", "argon2", "sortedcontainers", "json", "svc_plugin")
 
 
 def test_no_module_of_the_current_directory_is_imported(commands: Commands, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -27,12 +27,11 @@ from svc.errors import PreconditionFailed
 from svc.store import Precondition, Store, Table
 from svc.store.disk.faults import LmdbError
 from svc.store.indexes import cache
-from svc.store.indexes.cache import SortedEntries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, index_key, index_keys
 from tests.support.profile import examples
 
-SIZES = {"AT_ONCE": 3, "_CHUNK": 3, "_LIST": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
+SIZES = {"AT_ONCE": 3, "_CHUNK": 3, "_FREED": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
 THING = TableDefinition(
     "Thing",
     attributes=(
@@ -164,7 +163,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.store.flush()
         self.committed = dict(self.written)
 
-    @precondition(lambda self: self.table.database.env.is_dirty)
+    @precondition(lambda self: self.table.database.env.has_writer)
     @rule()
     def fail_to_commit(self) -> None:
         """The disk refuses: nothing of the turn exists."""
@@ -302,29 +301,3 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheMachine: Callable[..., Any] = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)  # type: ignore[attr-defined]
-
-
-@given(st.data())
-def test_sorted_entries_are_a_sorted_list(data: st.DataObject) -> None:
-    patch = pytest.MonkeyPatch()
-    patch.setattr(cache, "_LIST", 2)
-    try:
-        entries = sorted(data.draw(st.sets(st.binary(max_size=2), max_size=20)))
-        found = SortedEntries()
-        for start in range(0, len(entries), 3):
-            found.extend(entries[start : start + 3])
-        for entry, bound in data.draw(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=3)), max_size=30)):
-            if entry in entries:
-                entries.remove(entry)
-                found.remove(entry)
-            else:
-                entries = sorted([*entries, entry])
-                found.add(entry)
-            assert list(found) == entries and len(found) == len(entries)
-            assert found.rank(bound) == sum(entry < bound for entry in entries)
-            with pytest.raises(ValueError, match="is not in the cache"):
-                found.remove(b"missing")
-        while found.take_list():
-            pass
-    finally:
-        patch.undo()

@@ -19,10 +19,12 @@ is one that nothing has counted with for UNUSED_SECONDS.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any, Protocol
+
+from sortedcontainers import SortedList
 
 from svc.store.env import Environment, Handle, Txn
 from svc.store.values.keys import is_cut, split
@@ -34,7 +36,7 @@ MERGED_BY_WRITE = 128  # changes that one write merges when MAX_PENDING wait
 UNASKED = 4_096  # changes that writes merge for a cache that nothing counts with
 UNUSED_SECONDS = 600.0
 _CHUNK = 500  # entries loaded between two readings of the clock
-_LIST = 1_000  # entries of one list
+_FREED = 1_000  # entries of a dropped cache freed between two readings of the clock
 _OVERHEAD = 33 + 10  # bytes: an empty bytes object; its place in a list that is on average 80 % full
 _PENDING_BYTES = 200  # of a change: its tuple, an index key and a primary key
 _SHRUNK = 0.8  # a refused index is tried again when it has shrunk to this share
@@ -62,92 +64,13 @@ class CachedIndex(Protocol):
         """MAX_PENDING changes wait."""
 
 
-class SortedEntries:
-    """Sorted bytes in lists of bounded length: to add one moves little, and the whole can be freed a list at a time."""
-
-    __slots__ = ("_last", "_lists", "_starts")
-
-    def __init__(self) -> None:
-        self._lists: list[list[bytes]] = []  # none is empty
-        self._last: list[bytes] = []  # the last entry of each
-        self._starts: list[int] = []  # the number of entries before each list and, at the end, of all; [] when it has to be computed again
-
-    def __len__(self) -> int:
-        return self._positions()[-1]
-
-    def __iter__(self) -> Iterator[bytes]:
-        for some in self._lists:
-            yield from some
-
-    def extend(self, entries: list[bytes]) -> None:
-        """Append sorted entries, all of them behind those that are there."""
-        lists = self._lists
-        if lists and entries:
-            room = max(_LIST - len(lists[-1]), 0)
-            lists[-1] += entries[:room]
-            entries = entries[room:]
-            self._last[-1] = lists[-1][-1]
-        for start in range(0, len(entries), _LIST):
-            lists.append(entries[start : start + _LIST])
-            self._last.append(lists[-1][-1])
-        self._starts = []
-
-    def add(self, entry: bytes) -> None:
-        self._starts = []
-        lists, last = self._lists, self._last
-        if not lists:
-            lists.append([entry])
-            last.append(entry)
-            return
-        at = min(bisect_left(last, entry), len(lists) - 1)
-        some = lists[at]
-        insort(some, entry)
-        if len(some) > 2 * _LIST:
-            lists.insert(at + 1, some[_LIST:])
-            last.insert(at, some[_LIST - 1])
-            del some[_LIST:]
-            at += 1
-        last[at] = lists[at][-1]
-
-    def remove(self, entry: bytes) -> None:
-        """Raises ValueError if there is no such entry."""
-        self._starts = []
-        at = bisect_left(self._last, entry)
-        some = self._lists[at] if at < len(self._lists) else []
-        place = bisect_left(some, entry)
-        if place == len(some) or some[place] != entry:
-            raise ValueError(f"{entry!r} is not in the cache")
-        del some[place]
-        if not some:
-            del self._lists[at], self._last[at]
-        else:
-            self._last[at] = some[-1]
-
-    def rank(self, bound: bytes) -> int:
-        """The number of entries < `bound`."""
-        at = bisect_left(self._last, bound)
-        starts = self._positions()
-        return starts[at] + (bisect_left(self._lists[at], bound) if at < len(self._lists) else 0)
-
-    def _positions(self) -> list[int]:
-        if not self._starts:
-            self._starts = list(accumulate(map(len, self._lists), initial=0))
-        return self._starts
-
-    def take_list(self) -> bool:
-        """Free some of the entries; False if there are none left."""
-        if self._lists:
-            self._lists.pop()
-        return bool(self._lists)
-
-
 class IndexCache:
     """The entries of one index in memory. See the head of this module for what it promises."""
 
     __slots__ = ("_size", "complete", "entries", "is_used", "loaded", "merged_unasked", "pending")
 
     def __init__(self) -> None:
-        self.entries = SortedEntries()
+        self.entries: SortedList = SortedList()
         self.pending: list[Change] = []  # committed, and not yet in `entries`
         self._size = 0  # bytes of `entries`, estimated
         self.loaded = b""
@@ -164,7 +87,7 @@ class IndexCache:
         """Load up to `limit` more entries, which follow `loaded`; False when there were fewer."""
         loaded = [key + primary + LENGTHS[len(primary)] for key, primary in islice(pairs, limit)]
         if loaded:
-            self.entries.extend(loaded)
+            self.entries.update(loaded)
             self._size += sum(map(len, loaded)) + _OVERHEAD * len(loaded)
             self.loaded = loaded[-1]
         self.complete = len(loaded) < limit
@@ -200,8 +123,8 @@ class IndexCache:
         if self.pending:
             self.merge(MERGED)
         entries = self.entries
-        first = 0 if low is None else entries.rank(bound_of(low))
-        end = len(entries) if high is None else entries.rank(bound_of(high))
+        first = 0 if low is None else entries.bisect_left(bound_of(low))
+        end = len(entries) if high is None else entries.bisect_left(bound_of(high))
         if low is not None and high is not None and high <= low:
             return 0
         for _, key, _, added in self.pending:
@@ -260,7 +183,7 @@ class IndexCaches:
         self.budget = budget  # bytes
         self._recent: dict[CachedIndex, None] = {}  # least recently used first
         self._queue: list[CachedIndex] = []
-        self._discarded: list[SortedEntries] = []  # large ones of dropped caches, freed in slices
+        self._discarded: list[SortedList] = []  # large ones of dropped caches, freed in slices
 
     @property
     def used(self) -> int:
@@ -300,7 +223,10 @@ class IndexCaches:
     def load(self, may_go_on: Callable[[], bool]) -> bool:
         """Load what waits, from the turn's snapshots, and free what was dropped, as long as `may_go_on()`; True if something still waits."""
         while self._discarded:
-            if not self._discarded[-1].take_list():
+            discarded = self._discarded[-1]
+            for _ in range(min(len(discarded), _FREED)):
+                discarded.pop()
+            if not discarded:
                 self._discarded.pop()
             if not may_go_on():
                 return self.has_work
