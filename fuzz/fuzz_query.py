@@ -4,7 +4,7 @@ Invariant, for any text; and for any object in place of number 2, if the text is
 
 1. `parse_query` and `query_from_mapping` return a query or raise QueryError with status 400; nothing else.
 2. What is parsed can be printed, and parses to the same nodes again (but for names that hold operator characters, which the tolerance of
-   http §6.2 may read differently in another place, or that have no form inside a call).
+   query §2 may read differently in another place, or that have no form inside a call).
 3. Planning returns a plan or raises QueryError, and if the plan runs, it finds the same records on a table with indexes as on one
    without; in the same order, if there is a sort. No record comes twice, and a limit is kept. Aggregates have the same rows.
 4. What `query_from_mapping` returns has a mapping, from which the same nodes are read.

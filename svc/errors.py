@@ -1,4 +1,4 @@
-"""Every exception that becomes an answer, with its status and code (contract: http §5). Imports nothing.
+"""Every exception that becomes an answer, with its status and code (spec: http §5). Imports nothing.
 
 Two kinds of trouble exist. A `Problem` is an answer: its message is written for the caller and may be sent. Anything else that is raised
 is a defect of ours: it is logged with its traceback and the caller gets a bare 500 (`dispatch.error_response`).
@@ -82,7 +82,7 @@ class AccessViolation(Problem):
 
 
 class Refusal(Problem):
-    """An answer of the operations API whose body the contract fixes as a whole (operations §5, security §6)."""
+    """An answer of the operations API whose body the specification fixes as a whole (spec: operations §5, security §6)."""
 
     def __init__(self, body: dict[str, object], status_code: int = 403) -> None:
         super().__init__(str(body.get("error", "")), status_code)
@@ -113,7 +113,7 @@ _SHOWN_QUERY = 200  # characters of a query in a message
 
 
 class QueryError(ClientError):
-    """A query fault (contract README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR`, `BAD_VALUE` or
+    """A query fault (spec: README): `QUERY_SYNTAX`, `UNKNOWN_ATTRIBUTE`, `NOT_INDEXED`, `UNUSABLE_OPERATOR`, `BAD_VALUE` or
     `QUERY_TOO_LARGE`.
 
     `position` counts characters from 0 in the text of the query, None if there is no text or the fault has no position in it.
@@ -202,14 +202,14 @@ class Overloaded(ServerError):
 
 
 class SnapshotLost(ServerError):
-    """A result was read so slowly that its snapshot was taken away, and it cannot be continued on another (schema-and-store §8.11)."""
+    """A result was read so slowly that its snapshot was taken away, and it cannot be continued on another (spec: schema-and-store §8.11)."""
 
     status_code = 503
     code = "SNAPSHOT_LOST"
 
 
 class NoSpace(ServerError):
-    """The volume or the store's map is full; the write was undone (schema-and-store §15)."""
+    """The volume or the store's map is full; the write was undone (spec: schema-and-store §15)."""
 
     status_code = 507
     code = "NO_SPACE"

@@ -1,4 +1,4 @@
-"""The event loop: asyncio over our own selector, and the order of a turn (design §2).
+"""The event loop: asyncio over our own selector, and the order of a turn (architecture §2).
 
 A *turn* is what happens between two polls. asyncio calls `TurnSelector.select()` once a turn, just before it waits, so it
 runs the work that closes a turn: `end_turn()` commits, encodes and sends. After `select()` returns a new turn begins. Time inside the poll is

@@ -1,4 +1,4 @@
-"""Request, Response and Headers: the interface of handlers, the same for every protocol (contract: http §12.2, §12.4).
+"""Request, Response and Headers: the interface of handlers, the same for every protocol (architecture §11).
 
 A request's head comes in two parts. `HeaderBlock` is the parsed, immutable block of header fields; clients repeat it byte for byte, so drivers
 cache it and everything derived from it (`memo`) is computed once. `Request` has the values that are new each time: method, target, body.
@@ -71,7 +71,7 @@ class Headers:
         return ", ".join(values) if values else default
 
     def set(self, name: str, value: object) -> None:
-        """Replace the field; `Set-Cookie` accumulates (http §12.4)."""
+        """Replace the field; `Set-Cookie` accumulates (architecture §11)."""
         if name.lower() != "set-cookie":
             self.delete(name)
         self.append(name, value)
@@ -189,7 +189,7 @@ class Response:
 
 
 class Abort(Exception):
-    """Raised by a handler: answer with `response` now and undo what the request wrote (http §12.4)."""
+    """Raised by a handler: answer with `response` now and undo what the request wrote (architecture §11)."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(f"answered with {response.status}")
@@ -247,7 +247,7 @@ class RequestSessions(Protocol):
 
 
 class Request:
-    """One request, of whatever protocol, and the context its handler runs in (http §12.2)."""
+    """One request, of whatever protocol, and the context its handler runs in (architecture §11)."""
 
     __slots__ = (
         "_data",
@@ -294,7 +294,7 @@ class Request:
         self.pathname = path
         self.query: str | None = query if mark else None
         self.scheme = "http"
-        self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (http §12.1)
+        self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (architecture §11)
         self.offers = ""  # the protocol that the client asks to go on with, in lower case: "websocket"; with HTTP/2 its `:protocol`
         self.peer = ""  # address of the transport peer, without port
         self.peer_certificate: Any = None  # tls.PeerCertificate of a TLS client, verified; None without one
@@ -416,7 +416,7 @@ class Request:
         return f"<Request {self.method} {self.target}>"
 
 
-# The name that applications use (contract: http §12.1). Written inside the class, Python would mangle it.
+# The name that applications use (architecture §11). Written inside the class, Python would mangle it.
 setattr(Request, "__service_request_upgraded", Request.__dict__["upgraded"])
 
 

@@ -1,4 +1,4 @@
-"""Metrics of the server: raw rows each second, aggregates each minute (contract: analytics)."""
+"""Metrics of the server: raw rows each second, aggregates each minute (spec: analytics)."""
 
 from svc.analytics.collector import Analytics
 from svc.analytics.recorder import Recorder

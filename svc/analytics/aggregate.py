@@ -1,4 +1,4 @@
-"""Raw rows of a minute -> one row per group (contract: analytics §2.1). Pure."""
+"""Raw rows of a minute -> one row per group (spec: analytics §2.1). Pure."""
 
 from __future__ import annotations
 

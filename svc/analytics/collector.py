@@ -1,4 +1,4 @@
-"""Analytics of one instance: closes seconds, aggregates minutes, measures resources (contract: analytics §2, §6).
+"""Analytics of one instance: closes seconds, aggregates minutes, measures resources (spec: analytics §2, §6).
 
 `tick` is called about once a second and begins what is due; the work itself is done by jobs, generators that stop after each short step, so that
 no request waits for it. A job runs in `tick` and in `work` and reads the store again in each turn.

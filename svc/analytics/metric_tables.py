@@ -1,4 +1,4 @@
-"""The two tables of analytics: ids, writing, reading back, retention (contract: analytics §1, §2.2)."""
+"""The two tables of analytics: ids, writing, reading back, retention (spec: analytics §1, §2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of this process, from the operating system (contract: analytics §6.1, §7)."""
+"""Figures of this process, from the operating system (spec: analytics §6.1, §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts events, and returns the counts of each second (contract: analytics §2).
+"""Counts events, and returns the counts of each second (spec: analytics §2).
 
 Recording is on every request's path, so it only appends to a list or adds to a counter; all arithmetic is done when the period is closed, and
 there in slices. Groups that were not used in a period are forgotten, except those someone holds a handle of.
@@ -12,11 +12,11 @@ from typing import Any
 
 from svc.analytics.statistics import Key, labels, numeric_entry, whole, yes_no_entry
 
-MAX_GROUPS = 10_000  # per period (analytics §5)
+MAX_GROUPS = 10_000  # per period (spec: analytics §2)
 _METRICS_OF_A_REQUEST = 4
 
 OPERATION_METHOD = "operation"
-"""The recorded method of operations (contract: primary, metrics of requests)."""
+"""The recorded method of operations (spec: analytics §3)."""
 
 # Anything else a client calls a method is one group: the number of groups is not for clients to choose.
 _METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE", OPERATION_METHOD))
@@ -199,7 +199,7 @@ class Recorder:
             flags["success", path, method, None] = (group.successes, len(group.durations))
             if group.sizes:
                 numbers["bytes-sent", path, method, None] = group.sizes
-                # The one metric of a request that has a type: analytics §3, note (b).
+                # The one metric of a request that has a type: analytics §3.
                 numbers["transfer", path, method, "operation"] = group.transfers
 
     def _new_request_group(self, path: str, method: str) -> RequestGroup | None:

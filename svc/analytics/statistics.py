@@ -1,4 +1,4 @@
-"""The arithmetic of analytics: entries of raw rows, bins, percentiles (contract: analytics §2.4-§2.6, §2.1). Pure."""
+"""The arithmetic of analytics: entries of raw rows, bins, percentiles (spec: analytics §2 rules 4-6, §2.1). Pure."""
 
 from __future__ import annotations
 

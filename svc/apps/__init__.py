@@ -1,4 +1,4 @@
-"""Application directories: their configuration, schema and registrations (contract: applications §10, §12)."""
+"""Application directories: their configuration, schema and registrations (spec: configuration §9.1, §9.2)."""
 
 from svc.apps.app import App, EntryStatus, load_app
 

@@ -1,4 +1,4 @@
-"""Load one application directory (contract: applications §10, §12.1, §12.4, §12.5).
+"""Load one application directory (spec: configuration §9.1, §9.2).
 
 A failing entry gets status `error` and a log line; everything else of the application, and every other application, starts.
 """
@@ -23,7 +23,7 @@ from svc.store.schema import TableDefinition
 if TYPE_CHECKING:
     from svc.realtime.realtime import Realtime
 
-# Without a config.yaml (applications §10.1).
+# Without a config.yaml (spec: configuration §9.1).
 DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
 
 _SERVED = frozenset(("rest", "login"))  # entries that the server reads itself
@@ -74,7 +74,7 @@ def load_app(
 ) -> App:
     """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
-    `known`: database -> type name -> definition of the applications loaded before (schema-and-store §1.5). `operations`: each
+    `known`: database -> type name -> definition of the applications loaded before (spec: schema-and-store §1.5). `operations`: each
     operation and group -> whether the list of a role may hold it, None: it may hold anything. `realtime`: the source of the events of its tables.
     """
     app = App(directory.resolve().name, directory, {})
@@ -112,7 +112,7 @@ def read_config(directory: Path) -> Mapping[str, Any]:
 
 
 def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
-    """(path below `directory` with slashes, file) for `files` of an entry: a glob, a list of them, or `{source, ignore}` (applications §10.3)."""
+    """(path below `directory` with slashes, file) for `files` of an entry: a glob, a list of them, or `{source, ignore}` (spec: configuration §9.1)."""
     ignored: set[Path] = set()
     if isinstance(files, dict):
         ignored = {path for _, path in matching_files(directory, files["ignore"])} if files.get("ignore") else set()

@@ -1,4 +1,4 @@
-"""Roles that an application brings along (contract: security §5.7).
+"""Roles that an application brings along (spec: security §5.7).
 
     gardener:
       structure_user: [greenhouse]

@@ -1,4 +1,4 @@
-"""The directives of schema files: which there are, what their arguments may be (contract: schema-and-store §1.8, §1.10, §2, §3, §5.1).
+"""The directives of schema files: which there are, what their arguments may be (spec: schema-and-store §1.8, §1.10, §2, §3).
 
 Arguments are lenient in form (`300`, `"300"`; `networkId`, `"networkId"`; `true`, `"true"`) and strict in sense. What is not known is a
 warning and ignored, what is known and cannot be right is an error.
@@ -28,7 +28,7 @@ Specification = Mapping[str, Mapping[str, Reader]]
 
 Arguments = dict[str, Any]
 
-MAX_NAME = 250  # characters of a name that the store uses (operations §1.5)
+MAX_NAME = 250  # characters of a name that the store uses (spec: operations §1.5)
 MAX_NUMBER = 2**53
 
 
@@ -114,7 +114,7 @@ def one_of(*choices: str) -> Reader:
 
 
 def stored_name(value: Value) -> str:
-    """A name of a database or table (operations §1.5), which is also a name in the file system."""
+    """A name of a database or table (spec: operations §1.5), which is also a name in the file system."""
     found = name(value)
     if len(found) > MAX_NAME or found in (".", "..") or any(not " " <= character <= "~" or character in "/`" for character in found):
         raise ValueError(f"must be a name of 1 to {MAX_NAME} printable ASCII characters without / and backtick")

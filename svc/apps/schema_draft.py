@@ -1,4 +1,4 @@
-"""One type declaration of a schema file while it is read: directives and fields become attributes (contract: schema-and-store §1-4)."""
+"""One type declaration of a schema file while it is read: directives and fields become attributes (spec: schema-and-store §1-§4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema files of an application -> table definitions (contract: schema-and-store §1-§4).
+"""Schema files of an application -> table definitions (spec: schema-and-store §1-§4).
 
 All files are parsed first, references are resolved over the union of their types, and the definitions come in sorted path order (§1.4).
 A file with a syntax error fails as a whole (§1.7). Any other error fails the declaration it is in, so that this table stays as it was;
@@ -39,7 +39,7 @@ def load_schema_files(
     """Read `files`: (path, text). Faults of the files are in the result, none is raised.
 
     `known_types` serves references to types that these files do not declare, and declarations of the same table are united with it.
-    `url_directory`: put in front of the addresses of exported tables; one for all files, or by path (applications §10.4).
+    `url_directory`: put in front of the addresses of exported tables; one for all files, or by path (spec: configuration §9.1).
     """
     result = SchemaResult()
     drafts: list[TypeDraft] = []

@@ -1,4 +1,4 @@
-"""Type names and relationships across the declarations of several schema files (contract: schema-and-store §1.6, §4)."""
+"""Type names and relationships across the declarations of several schema files (spec: schema-and-store §1.6, §4)."""
 
 from __future__ import annotations
 

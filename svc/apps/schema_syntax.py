@@ -1,4 +1,4 @@
-"""Schema text -> declarations: the only module that knows GraphQL's grammar (contract: schema-and-store §1). Nothing is resolved here.
+"""Schema text -> declarations: the only module that knows GraphQL's grammar (spec: schema-and-store §1). Nothing is resolved here.
 
 graphql-core parses. One relaxation comes before it: in a type, a field may be written without a type (`note @indexed`, §1.11). A first
 pass over the tokens finds such fields and inserts `: Any`; `_Positions` leads every position in the text so changed back to the original.

@@ -1,1 +1,1 @@
-"""Authentication and permissions (contract: security)."""
+"""Authentication and permissions (spec: security)."""

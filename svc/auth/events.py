@@ -1,4 +1,4 @@
-"""Auth events: successful and failed logins, one JSON object per line (contract: security §8).
+"""Auth events: successful and failed logins, one JSON object per line (spec: security §8).
 
     {"username": "ann", "status": "failure", "type": "authentication", "originating_ip": "198.51.100.7", "peer_ip": "10.0.0.2",
      "request_method": "POST", "path": "/", "auth_strategy": "Basic", "origin": "https://console.example"}

@@ -1,4 +1,4 @@
-"""The first super user (contract: configuration §4.1)."""
+"""The first super user (spec: configuration §4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user of a request (contract: http §11.1, security §1).
+"""The user of a request (spec: http §11.1, security §1).
 
 Called once per request, so the usual answer is in the header block's memo: blocks repeat byte for byte, and with them the user.
 The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
@@ -300,7 +300,7 @@ class _WhenKeysAreRead:
 
 
 def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
-    """`WWW-Authenticate` for a 401 (http §11.1), a line for each scheme: Chromium ignores both on one. None for a script that says it is one: the
+    """`WWW-Authenticate` for a 401 (spec: http §11.1), a line for each scheme: Chromium ignores both on one. None for a script that says it is one: the
     browser would ask its user instead. No Basic for a foreign page: what its visitor then entered would not count either, and Chromium asks for ever.
     """
     if "x-requested-with" in request.block.fields:
@@ -318,7 +318,7 @@ def challenge(request: Request, response: Response, login_path: str | None) -> R
 
 
 def is_navigation(request: Request) -> bool:
-    """Whether a browser asks for a page to show (http §11.1)."""
+    """Whether a browser asks for a page to show (spec: http §11.1)."""
     fields = request.block.fields
     return (
         request.method in ("GET", "HEAD")

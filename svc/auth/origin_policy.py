@@ -1,4 +1,4 @@
-"""Which origins of pages a server trusts (RFC 6454; contract: security §3, http §9).
+"""Which origins of pages a server trusts (RFC 6454; spec: security §3, http §9).
 
     own       scheme, host and port that the request was sent to
     listed    named in the access list; on the application port also the origin of the operations port of the same host

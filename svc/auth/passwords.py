@@ -1,4 +1,4 @@
-"""Passwords: made into hashes, and compared with them (contract: security §1.3).
+"""Passwords: made into hashes, and compared with them (spec: security §1.3).
 
 Stored forms, distinguished by their first characters:
 

@@ -1,4 +1,4 @@
-"""Validation of the permission object of a role (contract: security §5.2, operations §5)."""
+"""Validation of the permission object of a role (spec: security §5.2, operations §5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PermissionFaults:
         return bool(self.main or self.by_table)
 
     def as_body(self) -> dict[str, Any]:
-        """The body of the 400 (operations §5)."""
+        """The body of the 400 (spec: operations §5)."""
         return {
             "error": "Errors in the role permissions JSON provided",
             "main_permissions": self.main,

@@ -1,4 +1,4 @@
-"""Roles, and the rights of a role on the records of a table (contract: security §5.2, §5.3, §5.6).
+"""Roles, and the rights of a role on the records of a table (spec: security §5.2, §5.3, §5.6).
 
 A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated again when the table's definition is
 another object, and a changed role is another `Role`. So a check costs a few dict look-ups.
@@ -18,7 +18,7 @@ from svc.store.values.records import decode
 if TYPE_CHECKING:
     from svc.store import Database
 
-# The only tables of the system database that take records from callers (security §5.3 rule 8).
+# The only tables of the system database that take records from callers (spec: security §5.3 rule 8).
 WRITABLE_SYSTEM_TABLES = frozenset({"svc_nodes", "svc_role", USER_TABLE})
 
 _MANAGED_TIMES = frozenset({"__createdtime__", "__updatedtime__"})

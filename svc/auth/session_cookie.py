@@ -1,4 +1,4 @@
-"""The cookie of a session: its names, and the id in it (contract: security §3)."""
+"""The cookie of a session: its names, and the id in it (spec: security §3)."""
 
 from __future__ import annotations
 

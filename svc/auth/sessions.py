@@ -1,4 +1,4 @@
-"""Sessions: properties kept for the bearer of a cookie, the user among them (contract: http §11.3, security §3).
+"""Sessions: properties kept for the bearer of a cookie, the user among them (spec: http §11.3, security §3).
 
     Set-Cookie: svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax
     Set-Cookie: __Host-svc-session=<uuid4>; Path=/; Expires=...; HttpOnly; SameSite=Lax; Secure         over HTTPS

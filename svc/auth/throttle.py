@@ -1,4 +1,4 @@
-"""Delays of repeated failed logins (contract: security §10)."""
+"""Delays of repeated failed logins (spec: security §10)."""
 
 from __future__ import annotations
 

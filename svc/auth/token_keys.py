@@ -1,4 +1,4 @@
-"""The pair of keys that tokens are signed with (contract: security §2).
+"""The pair of keys that tokens are signed with (spec: security §2).
 
 Three files of mode 0600, replaced together to retire every token that is out:
 

@@ -1,4 +1,4 @@
-"""Tokens: JSON Web Tokens in place of a login (contract: security §2).
+"""Tokens: JSON Web Tokens in place of a login (spec: security §2).
 
     {"username": "ann", "super_user": false, "account": "...", "jti": "...", "iat": 1767225600, "exp": 1767312000, "sub": "operation"}     RS256
 

@@ -1,4 +1,4 @@
-"""Users and roles as the rest of the program sees them, and the directory that keeps them (contract: security §5.1).
+"""Users and roles as the rest of the program sees them, and the directory that keeps them (spec: security §5.1).
 
 A `User` never changes: a change of `svc_user` or `svc_role` makes the directory forget all of them and begin a new *generation*. Code that keeps
 something derived from a user keeps the generation beside it and compares: one integer, no subscriptions.
@@ -66,7 +66,7 @@ class User:
         return login_id == self.login_id or (token_id is not None and token_id == self.kept_token)
 
     def as_record(self) -> dict[str, Any]:
-        """The user object that may be shown (security §5.1): no secrets, because a User has none."""
+        """The user object that may be shown (spec: security §5.1): no secrets, because a User has none."""
         return {"username": self.username, "active": self.active, "role": None if self.role is None else self.role.as_record()}
 
 
@@ -216,7 +216,7 @@ class UserDirectory:
     # -- the guard of the system database
 
     def _check_accounts(self, txn: Txn, tables: set[str] | None) -> None:
-        """Called inside each write transaction of the system database: role names stay unique, and an active super user remains (security §10).
+        """Called inside each write transaction of the system database: role names stay unique, and an active super user remains (spec: security §10).
 
         `tables`: that were written to; None: perhaps all. Raises Problem 409, which undoes the writes.
         """
@@ -330,7 +330,7 @@ def new_login_epoch() -> str:
 
 
 def is_username(name: str) -> bool:
-    """Whether the name could be a primary key (operations §1.5): names that could not need no look-up."""
+    """Whether the name could be a primary key (spec: operations §1.5): names that could not need no look-up."""
     return 0 < len(name) <= 659 and is_encodable(name) and len(name.encode()) <= 1978
 
 

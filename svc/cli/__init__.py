@@ -1,4 +1,4 @@
-"""The command line: one row per command in `commands` (contract: configuration §6).
+"""The command line: one row per command in `commands` (spec: configuration §6).
 
     svc [command] [argument ...] [--OPTION value ...]
     svc <operation> [name=value ...]

@@ -1,4 +1,4 @@
-"""A client of the operations API: over the Unix socket of a server of this machine, or over HTTP(S) (contract: configuration §6.2).
+"""A client of the operations API: over the Unix socket of a server of this machine, or over HTTP(S) (spec: configuration §6.2).
 
 The only module of the command line that opens sockets.
 """
@@ -121,7 +121,7 @@ class Answer:
 
 
 def error_sentence(body: Mapping[str, Any]) -> str:
-    """The message of an error body, with the lists of a refusal (security §6)."""
+    """The message of an error body, with the lists of a refusal (spec: security §6)."""
     error = body.get("error", body.get("message"))
     text = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     details = {name: value for name, value in body.items() if name not in ("error", "code", "position", "message") and value}

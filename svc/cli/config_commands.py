@@ -1,4 +1,4 @@
-"""`svc config check` and `svc config show`: the configuration as a start would see it; nothing is written (contract: configuration §2, §3)."""
+"""`svc config check` and `svc config show`: the configuration as a start would see it; nothing is written (spec: configuration §2, §3)."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class RequestCredentials:
 def find_credentials(
     target: ServerAddress, parameters: Mapping[str, Any], environment: Mapping[str, str], logins: SavedLogins, warn: Warn
 ) -> RequestCredentials:
-    """The first complete pair; pairs are never mixed (contract: configuration §6.3). Raises UsageError for half a pair that was typed."""
+    """The first complete pair; pairs are never mixed (spec: configuration §6.3). Raises UsageError for half a pair that was typed."""
     pair = _typed_pair(parameters.get("auth_username"), parameters.get("auth_password"), "auth_username and auth_password")
     pair = pair or _typed_pair(target.user, target.password, "user and password inside the URL")
     for names in VARIABLES:
@@ -127,7 +127,7 @@ def _variables(environment: Mapping[str, str], names: tuple[str, str], warn: War
 
 
 class RemoteClient(Client):
-    """A client that renews the saved token it works with when that has expired (security §2), without a word."""
+    """A client that renews the saved token it works with when that has expired (spec: security §2), without a word."""
 
     def __init__(self, target: ServerAddress, credentials: RequestCredentials, logins: SavedLogins) -> None:
         super().__init__(target, credentials.authorization)

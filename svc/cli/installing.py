@@ -1,4 +1,4 @@
-"""`svc install`: only the first run, asking on a terminal for missing values (contract: configuration §4)."""
+"""`svc install`: only the first run, asking on a terminal for missing values (spec: configuration §4)."""
 
 from __future__ import annotations
 

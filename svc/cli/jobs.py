@@ -1,4 +1,4 @@
-"""Waiting for the job that an operation has started, with a bar on a terminal (contract: operations §4.1)."""
+"""Waiting for the job that an operation has started, with a bar on a terminal (spec: operations §4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svc login` and `svc logout`: tokens of other servers (contract: configuration §6.3)."""
+"""`svc login` and `svc logout`: tokens of other servers (spec: configuration §6.3)."""
 
 from __future__ import annotations
 

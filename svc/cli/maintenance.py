@@ -1,4 +1,4 @@
-"""`svc renew-certs`, `svc copy-db`, `svc upgrade` (contract: configuration §6.1)."""
+"""`svc renew-certs`, `svc copy-db`, `svc upgrade` (spec: configuration §6.1)."""
 
 from __future__ import annotations
 

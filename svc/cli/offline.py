@@ -1,4 +1,4 @@
-"""Backups while the server is stopped: the operations of the same names on the files themselves (contract: configuration §6.2)."""
+"""Backups while the server is stopped: the operations of the same names on the files themselves (spec: configuration §6.2)."""
 
 from __future__ import annotations
 

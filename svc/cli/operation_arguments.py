@@ -1,4 +1,4 @@
-"""`name=value` arguments of an operation: fields of its body, and parameters of the command line itself (contract: configuration §6.2)."""
+"""`name=value` arguments of an operation: fields of its body, and parameters of the command line itself (spec: configuration §6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svc <operation> name=value ...`: find the server, send the operation, show the answer (contract: configuration §6.2, §6.3)."""
+"""`svc <operation> name=value ...`: find the server, send the operation, show the answer (spec: configuration §6.2, §6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results for people and for programs (contract: configuration §6.2).
+"""Results for people and for programs (spec: configuration §6.2).
 
 On a terminal: lists of records as tables, other values as YAML, a lone message as it is. In a pipe: the JSON that the server sent.
 `json=true` and `json=false` choose JSON and YAML wherever the output goes.

@@ -1,4 +1,4 @@
-"""The first steps of commands that work on a root directory: read the configuration, install, lock the root (contract: configuration §4)."""
+"""The first steps of commands that work on a root directory: read the configuration, install, lock the root (spec: configuration §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svc start`, `stop`, `restart`, `status`: the server as a process (contract: configuration §6.1)."""
+"""`svc start`, `stop`, `restart`, `status`: the server as a process (spec: configuration §6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svc`, `svc run`, `svc dev`: install if needed, lock the root, run the server in this process until it ends (contract: configuration §4, §6.1)."""
+"""`svc`, `svc run`, `svc dev`: install if needed, lock the root, run the server in this process until it ends (spec: configuration §4, §6.1)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def serve(
 
 def run_server(server: Server) -> int:
     """Serve until the end. For a restart this process executes the same command again, so its pid and its lock file stay
-    (contract: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
+    (spec: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
     from svc.root.background import python_command
 
     status = server.run()

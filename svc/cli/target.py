@@ -1,4 +1,4 @@
-"""Which server an operation is sent to: the local one, or what `target=` or SVC_CLI_TARGET names (contract: configuration §6.2, §6.3)."""
+"""Which server an operation is sent to: the local one, or what `target=` or SVC_CLI_TARGET names (spec: configuration §6.2, §6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration: `svc-config.yaml`, the environment and the command line become one frozen `Config` (contract: configuration §2-3).
+"""The configuration: `svc-config.yaml`, the environment and the command line become one frozen `Config` (spec: configuration §2-§3).
 
 How to get a value:
 

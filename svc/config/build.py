@@ -1,4 +1,4 @@
-"""A nested document -> the frozen `Config`: former names, types, defaults, rules between settings (contract: configuration §2)."""
+"""A nested document -> the frozen `Config`: former names, types, defaults, rules between settings (spec: configuration §2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The configuration as a nested document: reading and writing YAML, former names, setting single values (contract: configuration §2.12).
+"""The configuration as a nested document: reading and writing YAML, former names, setting single values (spec: configuration §2.12).
 
 A document is what the file holds: nested dicts with the names of the specification. Nothing here knows types or defaults; `build` does.
 """

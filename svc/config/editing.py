@@ -1,4 +1,4 @@
-"""Changes of the configuration file while the server runs: read, change, check as a whole, keep a copy, replace (contract: operations §8).
+"""Changes of the configuration file while the server runs: read, change, check as a whole, keep a copy, replace (spec: operations §8).
 
 What is in effect does not change by it, but for the `logging` sections, which a watcher reads again.
 """
@@ -86,7 +86,7 @@ def _is_reloaded(name: str, running: Config, stored: Config) -> bool:
     if section == "logging":
         return rest == "external" or rest.startswith(RELOADED)
     if name == "replication.routes":
-        return True  # they can be changed at any time (cluster §10)
+        return True  # they can be changed at any time (spec: operations §12)
     if name == "http.logging":  # the access log exists or not from the start on
         return _access_log(running) == _access_log(stored)
     return rest == "logging"

@@ -1,4 +1,4 @@
-"""Whole objects from the environment: `SVC_DEFAULT_CONFIG`, `SVC_CONFIG_JSON`, `SVC_SET_CONFIG` (contract: configuration §3.2).
+"""Whole objects from the environment: `SVC_DEFAULT_CONFIG`, `SVC_CONFIG_JSON`, `SVC_SET_CONFIG` (spec: configuration §3.2).
 
 High to low: SVC_SET_CONFIG, single values (command line, environment), SVC_CONFIG_JSON, edits in the file, SVC_DEFAULT_CONFIG, built-in
 defaults. The result is written into the file, so the file alone does not distinguish edits of its owner from values of variables. The

@@ -1,4 +1,4 @@
-"""Overrides: the environment and the command line beat the file and are written into it (contract: configuration §3).
+"""Overrides: the environment and the command line beat the file and are written into it (spec: configuration §3).
 
 Names are paths joined by `_` in any case: `HTTP_PORT`, `--http_port`. The same flat names serve `set_configuration`. Whole objects come
 through the variables of `layers`. Only this module writes the file after the installation; it leaves a copy in `backup/` first.

@@ -1,4 +1,4 @@
-"""A changed document as YAML text that keeps what its owner wrote: comments, order, quotes (contract: configuration §1, hand edits).
+"""A changed document as YAML text that keeps what its owner wrote: comments, order, quotes (spec: configuration §1, hand edits).
 
 Single values are replaced in place and new ones added behind their siblings. For anything else - removed keys, values over several lines,
 aliases - and if the result does not parse to the wanted document, the whole file is rewritten.

@@ -1,4 +1,4 @@
-"""A root directory that was copied or moved: its file may name paths below the directory it was in (contract: configuration §1).
+"""A root directory that was copied or moved: its file may name paths below the directory it was in (spec: configuration §1).
 
 Paths below the root are written relative to it. Where a file has absolute ones, of earlier versions or by hand, and its `rootPath` is another directory
 than the one it is used with, those below that `rootPath` are meant: without this a copy would serve the data of its original.

@@ -1,6 +1,6 @@
 """SETTINGS: one row per setting of the service. Parsing, validation, overrides, help and `docs/settings.md` follow from it.
 
-Contract: configuration §2. A row that `applies` to nothing here is accepted and checked for its type, and has no effect.
+Spec: configuration §2. A row that `applies` to nothing here is accepted and checked for its type, and has no effect.
 """
 
 import re
@@ -440,7 +440,7 @@ DEVELOPMENT: dict[str, object] = {
     "operationsApi.network.corsAccessList": LOOPBACK_ORIGINS,
     "instances": 1,
 }
-"""The values that `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (contract: configuration §4)."""
+"""The values that `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (spec: configuration §4)."""
 
 LEGACY: dict[str, str] = {
     "server_port": "operationsApi.network.port",
@@ -478,7 +478,7 @@ LEGACY: dict[str, str] = {
         if setting.name.startswith("http.") and "." not in setting.name.removeprefix("http.")
     },
 }
-"""Former names -> today's (contract: configuration §2.12). `disable_transaction_log` is inverted, `https_on` moves the port."""
+"""Former names -> today's (spec: configuration §2.12). `disable_transaction_log` is inverted, `https_on` moves the port."""
 
 WITHOUT_EFFECT = ("clustering", "customFunctions_enabled", "ipc_server_port", "run_in_foreground", "node_env")
 

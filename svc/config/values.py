@@ -1,4 +1,4 @@
-"""Values of the configuration file -> Python values: one parser per kind of setting (contract: configuration §2).
+"""Values of the configuration file -> Python values: one parser per kind of setting (spec: configuration §2).
 
 A parser gets the value as YAML or JSON gave it, the setting it belongs to and the root directory. It returns the value that the program
 uses (seconds, bytes, absolute `Path`, tuple) or raises `ValueError` with the predicate of the sentence: `must be a boolean`.
@@ -259,7 +259,7 @@ def is_given(document: object, path: Iterable[str]) -> bool:
 
 
 def cast_text(text: str, kind: str) -> Any:
-    """Convert a string from the environment, the command line or `set_configuration` to a value (contract: operations §8).
+    """Convert a string from the environment, the command line or `set_configuration` to a value (spec: operations §8).
 
     `true`, `false`, numbers, JSON objects and lists are parsed, `undefined` and `null` become null. A setting whose kind is a string keeps
     the string, so that a host name may consist of digits.

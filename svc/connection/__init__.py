@@ -1,4 +1,4 @@
-"""Accepted sockets: reads, writes, limits and deadlines, one module a protocol (design §1-§3).
+"""Accepted sockets: reads, writes, limits and deadlines, one module a protocol (architecture §1-§3).
 
 connections  all connections of a server, and the end of a turn; shared: the state that they share
 base       SocketConnection: what they have in common

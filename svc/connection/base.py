@@ -1,4 +1,4 @@
-"""SocketConnection, the base of all connections: a socket, an output buffer, a deadline (design §1-§3).
+"""SocketConnection, the base of all connections: a socket, an output buffer, a deadline (architecture §1-§3).
 
 Output is collected during a turn and sent once at its end (`flush`). Bytes that the socket does not take wait until it is writable. A connection is never
 torn down inside its own call: `close_soon` marks it and the end of the turn closes it.

@@ -1,4 +1,4 @@
-"""One request and its answer, on whatever connection, and the application that answers (design §3)."""
+"""One request and its answer, on whatever connection, and the application that answers (architecture §3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svc.messages import HeaderPairs, Request, Response
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds (http §14)."""
+    """Seconds (spec: http §14)."""
 
     headers: float = 60.0
     request: float = 120.0

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one socket: reads, answers, limits and deadlines; drives one `protocol.http1.Http1` (design §1-§3, style §2).
+"""HTTP/1.1 on one socket: reads, answers, limits and deadlines; drives one `protocol.http1.Http1` (architecture §1-§3).
 
 The connection knows bytes and time, the protocol knows their meaning, the application (`Application`) knows the answer.
 

@@ -1,4 +1,4 @@
-"""HTTP/2 on one socket: many requests at a time; drives one `protocol.http2.Http2` (design §1-§3, style §2).
+"""HTTP/2 on one socket: many requests at a time; drives one `protocol.http2.Http2` (architecture §1-§3).
 
 Each request is a `Http2Exchange`, with a deadline of its own. Of the connection as a whole:
 

@@ -1,4 +1,4 @@
-"""TLS on a non-blocking socket: `TlsSocket` has the interface of the socket that it encrypts (contract: http §14).
+"""TLS on a non-blocking socket: `TlsSocket` has the interface of the socket that it encrypts (spec: http §14).
 
     socket.recv -> _incoming -> SSLObject -> what recv returns
     what send gets -> SSLObject -> _outgoing -> _held -> socket.send

@@ -1,4 +1,4 @@
-"""A connection of a TLS port during the TLS handshake; afterwards it is one of HTTP (contract: http §14, analytics §3).
+"""A connection of a TLS port during the TLS handshake; afterwards it is one of HTTP (spec: http §14, analytics §3).
 
 A step of a handshake is up to some milliseconds of arithmetic, so steps are not taken when their bytes come: `on_readable` only puts the connection
 into a queue, and the end of each turn takes as many steps as fit into HANDSHAKE_SLICE (`run`). A thousand new clients wait for each
@@ -67,7 +67,7 @@ class RevocationCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TlsPort:
-    """The context of a port's handshakes. `record(value, metric)`: metrics (analytics §3). `revocations`: None if revocation is not checked."""
+    """The context of a port's handshakes. `record(value, metric)`: metrics (spec: analytics §3). `revocations`: None if revocation is not checked."""
 
     contexts: Contexts
     record: Recorded

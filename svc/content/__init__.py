@@ -1,1 +1,1 @@
-"""Content types: values <-> bytes, and which type a client gets (contract: http §7, applications §15)."""
+"""Content types: values <-> bytes, and which type a client gets (spec: http §7, §7.1)."""

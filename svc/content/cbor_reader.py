@@ -1,4 +1,4 @@
-"""CBOR -> values (contract: http §7.2; RFC 8949). cbor2 decodes; its types for tags are replaced by those that records may hold.
+"""CBOR -> values (spec: http §7.2; RFC 8949). cbor2 decodes; its types for tags are replaced by those that records may hold.
 
     0, 1            date: string, seconds since the epoch -> datetime
     2, 3            integer beyond 64 bits

@@ -1,4 +1,4 @@
-"""`application/cbor` (contract: http §7.1, §7.2; RFC 8949). A collection is an array of indefinite length."""
+"""`application/cbor` (spec: http §7.1, §7.2; RFC 8949). A collection is an array of indefinite length."""
 
 from __future__ import annotations
 

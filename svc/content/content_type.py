@@ -1,4 +1,4 @@
-"""The interface of a content type: values <-> bytes, one value at a time or a streamed collection (contract: http §7)."""
+"""The interface of a content type: values <-> bytes, one value at a time or a streamed collection (spec: http §7)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RowWriter(Protocol):
         """`rows` of one row that holds very many related records, in pieces (`heavy_rows`); None: this format writes it as a whole."""
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
-        """The element that reports a failure (http §8); None: this format cannot contain one, so the connection is aborted."""
+        """The element that reports a failure (spec: http §8); None: this format cannot contain one, so the connection is aborted."""
 
     def end(self) -> bytes: ...
 
@@ -130,7 +130,7 @@ class ContentType:
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         """The value of a request body. `parameters`: those of its Content-Type, by lower-case name.
 
-        `attributes`: the declared ones of the table that is written, which decide the values of strings (CSV cells, form fields: http §7.3, §6.4).
+        `attributes`: the declared ones of the table that is written, which decide the values of strings (CSV cells, form fields: http §7.3, query §4).
         Raises BadBody (400), with the position.
         """
         raise NotImplementedError
@@ -143,7 +143,7 @@ class ContentType:
         return self.decode(body, parameters, attributes)
         yield
 
-    # For applications, on a built-in type of `content_types` (applications §15).
+    # For applications, on a built-in type of `content_types` (spec: http §7.1).
 
     def serialize(self, data: Any) -> bytes | str | Awaitable[bytes | str]:
         return self.encode(data)

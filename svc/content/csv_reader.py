@@ -1,4 +1,4 @@
-r"""CSV -> rows, rows -> records (contract: http §7.3; RFC 4180).
+r"""CSV -> rows, rows -> records (spec: http §7.3; RFC 4180).
 
 Rows end with CRLF, LF or CR; empty lines are skipped; cells are separated by commas, and a quoted cell may hold anything, its quotes doubled.
 The csv module is not used: it does not distinguish quoted cells from others: an empty cell is an absent property, "" is an empty string.

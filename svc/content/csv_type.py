@@ -1,4 +1,4 @@
-"""`text/csv` (contract: http §7.2, §7.3; RFC 4180).
+"""`text/csv` (spec: http §7.2, §7.3; RFC 4180).
 
     strings, dates, bytes (base64), lists and objects (JSON)   quoted; a blob is its content as a string or its description, as in JSON
     numbers, booleans                                       bare
@@ -157,7 +157,7 @@ def _json_cell(value: Any) -> str:
 
 
 def _float_cell(value: float) -> str:
-    """All digits, without an exponent: with one, an untyped cell would be read as text (http §6.4)."""
+    """All digits, without an exponent: with one, an untyped cell would be read as text (spec: query §4)."""
     if not isfinite(value):
         return ""
     text = repr(value)

@@ -1,4 +1,4 @@
-"""`application/x-www-form-urlencoded`, both ways (contract: http §7.1; https://url.spec.whatwg.org/#application/x-www-form-urlencoded).
+"""`application/x-www-form-urlencoded`, both ways (spec: http §7.1; https://url.spec.whatwg.org/#application/x-www-form-urlencoded).
 
 A body is a flat object: a name that occurs more than once, or is declared as a list, has a list of values.
 """

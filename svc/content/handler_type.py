@@ -1,4 +1,4 @@
-"""Content types of applications: a handler is an object or a mapping with some of these parts (contract: applications §15).
+"""Content types of applications: a handler is an object or a mapping with some of these parts (spec: http §7.1).
 
     serialize(data)             -> bytes or str
     serialize_stream(data)      -> async iterator (or iterator) of bytes or str, for iterables

@@ -1,4 +1,4 @@
-"""Keys and elements of sets that come from a body: allowed types, and how many (contract: http §7.2).
+"""Keys and elements of sets that come from a body: allowed types, and how many (spec: http §7.2).
 
 Hash flooding: hashes of numbers are not salted, so a sender can choose numbers that all collide in a hash table: n of them take n² steps. Strings
 and bytes have salted hashes and are not limited. Numbers are so many that the worst choice costs a few milliseconds for the kilobytes

@@ -1,4 +1,4 @@
-"""`application/json` (contract: http §7.1, §7.2; RFC 8259). All digits of integers both ways; `1.0` and `1` are one number."""
+"""`application/json` (spec: http §7.1, §7.2; RFC 8259). All digits of integers both ways; `1.0` and `1` are one number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ encode_plain = msgspec.json.Encoder().encode  # of values in JSON form
 
 
 def _number(literal: str) -> int | float:
-    """A JSON number with a fraction or an exponent. `1.0` and `1` are one number (http §7.2)."""
+    """A JSON number with a fraction or an exponent. `1.0` and `1` are one number (spec: http §7.2)."""
     value = float(literal)
     if value.is_integer() and -MAX_EXACT <= value <= MAX_EXACT:
         return int(value)

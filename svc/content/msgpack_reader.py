@@ -1,4 +1,4 @@
-"""MessagePack -> values (contract: http §7.2; https://github.com/msgpack/msgpack/blob/master/spec.md).
+"""MessagePack -> values (spec: http §7.2; https://github.com/msgpack/msgpack/blob/master/spec.md).
 
     ext -1     timestamp -> datetime, cut to whole ms
     ext 42     integer beyond 64 bits: two's complement, big-endian
@@ -238,7 +238,7 @@ def _make_hook(sets: int) -> Callable[[int, memoryview], Any]:
 
 # --- times -------------------------------------------------------------------------------------------------------------------------------
 #
-# msgspec rounds the nanoseconds of a timestamp to microseconds, half a microsecond up. Dates have whole ms and are cut (http §7.2), so the last half
+# msgspec rounds the nanoseconds of a timestamp to microseconds, half a microsecond up. Dates have whole ms and are cut (spec: http §7.2), so the last half
 # microsecond of each ms would be the next ms. Those timestamps are found by their bytes, which may also be part of something else; only where one is,
 # the document is walked through.
 

@@ -1,4 +1,4 @@
-"""`application/x-msgpack`, `application/msgpack` (contract: http §7.1, §7.2).
+"""`application/x-msgpack`, `application/msgpack` (spec: http §7.1, §7.2).
 
 A collection is one array, so its length must be known first; `;sequence=true` makes it the concatenation of its values instead. Stored records
 are MessagePack already (svc.store.values.records): records without extensions are sent as stored, others are decoded and encoded.

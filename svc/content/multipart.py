@@ -1,4 +1,4 @@
-"""`multipart/form-data` (contract: http §7.5; RFC 7578): a form whose parts are attributes of one record, files among them.
+"""`multipart/form-data` (spec: http §7.5; RFC 7578): a form whose parts are attributes of one record, files among them.
 
 python-multipart finds the parts; their values are made here. The content of a file is written to an object of the caller as it arrives, so that only
 fields are in memory, at most `MAX_FIELDS` bytes of them.

@@ -1,4 +1,4 @@
-r"""`application/x-ndjson`, `application/ndjson`: one JSON document per line, each ended by \n (contract: http §7.1, §7.2)."""
+r"""`application/x-ndjson`, `application/ndjson`: one JSON document per line, each ended by \n (spec: http §7.1, §7.2)."""
 
 from __future__ import annotations
 

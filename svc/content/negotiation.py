@@ -1,4 +1,4 @@
-"""Content negotiation: the best content type for an `Accept` field (contract: http §7.1; RFC 9110 §12.5.1).
+"""Content negotiation: the best content type for an `Accept` field (spec: http §7.1; RFC 9110 §12.5.1).
 
 The best is the one with the highest product of the client's quality and ours; ties go to the earlier entry. Of several ranges that match a type,
 the most specific decides, so `q=0` on a type excludes it whatever the wildcards say.

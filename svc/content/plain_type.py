@@ -1,4 +1,4 @@
-"""`text/plain` (write only) and `text/event-stream` (contract: http §7.1)."""
+"""`text/plain` (write only) and `text/event-stream` (spec: http §7.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PlainType(ContentType):
     name = "text/plain"
     content_type = "text/plain; charset=utf-8"
     q = 0.2
-    reads = False  # such a body is raw content (http §7.4)
+    reads = False  # such a body is raw content (spec: http §7.4)
 
     def encode(self, value: Any) -> bytes:
         form = json_form(value) if type(value) is not str else value
@@ -31,7 +31,7 @@ class PlainRows(JsonRows):
     __slots__ = ()
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
-        return None  # only JSON, CBOR and NDJSON have one (http §8)
+        return None  # only JSON, CBOR and NDJSON have one (spec: http §8)
 
 
 class EventStreamType(ContentType):

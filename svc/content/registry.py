@@ -1,4 +1,4 @@
-"""`content_types`: every content type by its name, and the best one for a client (contract: http §7.1, applications §15)."""
+"""`content_types`: every content type by its name, and the best one for a client (spec: http §7.1)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ContentTypes(MutableMapping[str, Any]):
         return kind
 
     def prefers_events(self, accept: str | None) -> bool:
-        """Whether `text/event-stream` is the best match of an `Accept` field (realtime §3). Only where it is named: a client that accepts `text/*` or
+        """Whether `text/event-stream` is the best match of an `Accept` field (spec: realtime §3). Only where it is named: a client that accepts `text/*` or
         anything at all does not expect an answer without an end."""
         if accept is None or EVENT_STREAM not in accept.lower():
             return False
@@ -133,7 +133,7 @@ class ContentTypes(MutableMapping[str, Any]):
         return kind if kind is not None and kind.writes else None
 
     def reader(self, media_type: str) -> ContentType | None:
-        """The type that reads bodies of this media type (lower case, without parameters); None: they are raw content (http §7.4)."""
+        """The type that reads bodies of this media type (lower case, without parameters); None: they are raw content (spec: http §7.4)."""
         kind = self._types.get(media_type)
         if kind is None and media_type.startswith("application/") and media_type.endswith("+json"):
             kind = self._types.get("application/json")

@@ -1,4 +1,4 @@
-"""Text bodies: their charset, and the value of a string by the declared type of its attribute (contract: http §6.4, §7.3, §7.4)."""
+"""Text bodies: their charset, and the value of a string by the declared type of its attribute (spec: query §4, http §7.3, §7.4)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
 
 
 def _blob(text: str) -> object:
-    """The content of a blob as a string, or the description of a blob (http §7.2), which is JSON."""
+    """The content of a blob as a string, or the description of a blob (spec: http §7.2), which is JSON."""
     if text.startswith('{"description":'):
         try:
             return decode_json(text.encode())

@@ -1,4 +1,4 @@
-"""Values of a body that repeat the stored record as GET has shown it are the stored values (contract: http §7.5).
+"""Values of a body that repeat the stored record as GET has shown it are the stored values (spec: http §7.5).
 
 A client may PUT the body of a GET, which has less type information than the record: JSON has no dates, no bytes and no sets, a CSV cell and the field of
 a form are strings, a blob is shown by its content without its type, or by a description. So a value equal to the encoded form of the stored one is

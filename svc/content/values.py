@@ -1,4 +1,4 @@
-"""Values that handlers return -> values that the encoders know (contract: http §7.2, applications §1).
+"""Values that handlers return -> values that the encoders know (spec: http §7.2).
 
 Queries find plain values; handlers of applications may return anything a Python programmer would expect to work. What each becomes:
 

@@ -1,4 +1,4 @@
-"""`text/yaml`, write only (contract: http §7.1): values in JSON form, but bytes as `!!binary`. A collection is a sequence, one dump per batch."""
+"""`text/yaml`, write only (spec: http §7.1): values in JSON form, but bytes as `!!binary`. A collection is a sequence, one dump per batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _dump(form: Any) -> bytes:
 class YamlType(ContentType):
     name = content_type = "text/yaml"
     q = 0.7
-    reads = False  # such a body is raw content (http §7.4)
+    reads = False  # such a body is raw content (spec: http §7.4)
 
     def encode(self, value: Any) -> bytes:
         return encode_yaml(value)

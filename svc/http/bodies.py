@@ -1,4 +1,4 @@
-"""Request bodies to values (contract: http §2.5, §7, §8)."""
+"""Request bodies to values (spec: http §2.5, §7, §8)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Bodies:
         return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices))
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
-        """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (http §2.5)."""
+        """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (spec: http §2.5)."""
         content_type = request.block.get("content-type")
         if request.upload is not None:
             upload, request.upload = request.upload, None  # else the files of a refused upload would live as long as the connection
@@ -134,7 +134,7 @@ class Bodies:
             try:
                 return decode_json(body)
             except BadBody:
-                return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (http §7.4)
+                return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (spec: http §7.4)
         if reader is not None:
             request.native_body = reader.native and not reader.text_bodies
             parameters = parameters_of(content_type or "")
@@ -203,7 +203,7 @@ def _restore_shown(
 
 
 def _is_shown_as(value: Any, content_type: str | None, body: bytes, writer: ContentType | None) -> bool:
-    """Whether GET of a stored value answers with this body, because the value is raw content (http §7.4), or because `writer` makes it of the value.
+    """Whether GET of a stored value answers with this body, because the value is raw content (spec: http §7.4), or because `writer` makes it of the value.
     `writer`: of a type that is written and not read, where a body is raw content."""
     if type(value) is dict and "contentType" in value and is_raw_content(value):
         if split_charset(value["contentType"])[0] != split_charset(content_type or BINARY_TYPE)[0]:
@@ -223,7 +223,7 @@ async def _untyped(body: bytes, slices: Slices | None) -> Any:
 
 
 def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
-    """The record in a CSV body for the address of one record, which must have one row (http §7.3); for a table's record also that of other types whose
+    """The record in a CSV body for the address of one record, which must have one row (spec: http §7.3); for a table's record also that of other types whose
     bodies are always lists. Other lists as they are."""
     content_type = request.block.get("content-type")
     media_type = media_type_of(content_type)
@@ -238,7 +238,7 @@ def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
 
 
 def raw_content(content_type: str | None, media_type: str, body: bytes) -> dict[str, Any]:
-    """A body of a type without structure, as the record `{contentType, data}` (http §7.4): a string for `text/*`, else bytes."""
+    """A body of a type without structure, as the record `{contentType, data}` (spec: http §7.4): a string for `text/*`, else bytes."""
     if not media_type:
         return {"contentType": BINARY_TYPE, "data": body}
     kept, charset = split_charset(content_type or "")

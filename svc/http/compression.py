@@ -1,4 +1,4 @@
-"""Which answers are compressed, and how (contract: http §8; RFC 9110 §12.5.3).
+"""Which answers are compressed, and how (spec: http §8; RFC 9110 §12.5.3).
 
 The client's quality decides between the codings; of equal ones br goes before zstd and zstd before gzip. zstd is offered only to clients that name it,
 for older clients send `*` too. A body is left as it is when it is short, is of a type that is already compressed, when its
@@ -6,7 +6,7 @@ handler has set a coding or forbids one (`Cache-Control: no-transform`), and whe
 
 The length of a compressed body can reveal a secret in it if an attacker chooses another part of the same body (BREACH). Our own bodies hold no secrets besides
 the records that the caller asked for (credentials and sessions travel in header fields), and do not repeat the request; a cross-origin page has no
-session here (http §11.3). A resource that does put a token and a part of the request into one body answers with `no-transform`.
+session here (spec: http §11.3). A resource that does put a token and a part of the request into one body answers with `no-transform`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OFFERED: Final = (BR, ZSTD, GZIP)  # best first
 
 _QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 _ALIASES = {"x-gzip": "gzip"}  # RFC 9110 §8.4.1.3
-_NO_BODY = frozenset({204, 206, 304})  # and 206, whose ranges count the bytes of the identity coding (http §7.4)
+_NO_BODY = frozenset({204, 206, 304})  # and 206, whose ranges count the bytes of the identity coding (spec: http §7.4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Conditional requests (contract: http §4.2; RFC 9110 §13)."""
+"""Conditional requests (spec: http §4.2; RFC 9110 §13)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def http_date(seconds: float) -> str:
 
 
 def coded_tag(tag: str, coding: str) -> str:
-    """The entity tag of a representation with a content coding, from the tag of the one without (http §8; RFC 9110 §8.8.3.3)."""
+    """The entity tag of a representation with a content coding, from the tag of the one without (spec: http §8; RFC 9110 §8.8.3.3)."""
     return f"{tag}-{coding}"
 
 

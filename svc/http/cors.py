@@ -1,4 +1,4 @@
-"""Cross-origin requests (CORS): the header fields that allow pages of other origins to send requests and read answers (contract: http §9).
+"""Cross-origin requests (CORS): the header fields that allow pages of other origins to send requests and read answers (spec: http §9).
 
 listed            its name, with credentials if there are sessions
 foreign, admitted `*`: the answers to anonymous requests, and to those with a Bearer token

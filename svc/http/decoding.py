@@ -1,4 +1,4 @@
-"""Request bodies with a content coding (contract: http §8; RFC 9110 §8.4, §15.5.16).
+"""Request bodies with a content coding (spec: http §8; RFC 9110 §8.4, §15.5.16).
 
 A short body may decode to a very long one (decompression bomb), so every coding is decoded in steps of bounded output, and the limit is checked after each:
 

@@ -46,18 +46,18 @@ class Upgrades(Protocol):
 
     def handle(self, request: Request, refusal: Problem | None) -> Any:
         """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: no listener accepts it, and the request is answered as one without
-        `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket reports with a close code (realtime §2);
+        `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket reports with a close code (spec: realtime §2);
         `request.user` is None then. Raises Problem."""
 
 
 class RequestRecorder(Protocol):
-    """Records the metrics of a request (analytics §3)."""
+    """Records the metrics of a request (spec: analytics §3)."""
 
     def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
 
 
 class RequestLog(Protocol):
-    """The access log (configuration §5.5)."""
+    """The access log (spec: configuration §5.5)."""
 
     def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs) -> None: ...
 
@@ -79,7 +79,7 @@ class Dispatcher:
         recorded_method: str = "",
         upgrades: Upgrades | None = None,
     ) -> None:
-        """`recorded_method`: the method in the metrics, if not that of HTTP (analytics §3)."""
+        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3)."""
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
@@ -231,7 +231,7 @@ class Dispatcher:
         return self._handler.decode_content(request)
 
     def sent(self, exchange: Exchange, now: float) -> None:
-        """The last byte was handed to the socket: record the request (analytics §3)."""
+        """The last byte was handed to the socket: record the request (spec: analytics §3)."""
         request = exchange.request
         answered = request.answered
         self._request_done(
@@ -321,7 +321,7 @@ class Dispatcher:
             return self.error_response(error, request)
 
     def _finished(self, request: Request, response: Response) -> Response:
-        """The fields every answer has (http §2.6, §9)."""
+        """The fields every answer has (spec: http §2.6, §9)."""
         pairs = response.pairs
         if request.added_headers is not None:
             pairs.extend(request.added_headers.pairs())

@@ -1,4 +1,4 @@
-r"""Events as the blocks of an event stream (contract: realtime §3; WHATWG HTML §9.2).
+r"""Events as the blocks of an event stream (spec: realtime §3; WHATWG HTML §9.2).
 
     id: 4711                                          position in the log, where there is one
     data: {"type":"put","id":"42","value":{...},...}  one line: JSON has no line breaks

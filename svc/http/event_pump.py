@@ -1,4 +1,4 @@
-"""Sends events of a source to one client, no faster than the client takes them (contract: realtime §1 rule 8).
+"""Sends events of a source to one client, no faster than the client takes them (spec: realtime §1 rule 8).
 
 Events wait in the source, where their number is bounded; on the way to the client are at most HIGH_WATER bytes and a batch. The bytes of an event are
 made once for all its receivers and kept in its memo, so to deliver one costs: take, look up, write.

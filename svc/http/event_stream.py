@@ -1,4 +1,4 @@
-"""Server-sent events: the response to a GET that prefers `text/event-stream` (contract: realtime §3).
+"""Server-sent events: the response to a GET that prefers `text/event-stream` (spec: realtime §3).
 
     SourceStream     a subscription or a live query, pushed as it happens
     IteratorStream   the items that a resource's own `connect` yields, in a task

@@ -1,4 +1,4 @@
-"""Bodies of `multipart/form-data`: decoded in memory, or written to files as they arrive (contract: http §7.5)."""
+"""Bodies of `multipart/form-data`: decoded in memory, or written to files as they arrive (spec: http §7.5)."""
 
 from __future__ import annotations
 

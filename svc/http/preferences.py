@@ -1,4 +1,4 @@
-"""The preferences of a client for its answer, parsed once for each header block (contract: http §7.1; RFC 7240)."""
+"""The preferences of a client for its answer, parsed once for each header block (spec: http §7.1; RFC 7240)."""
 
 from __future__ import annotations
 

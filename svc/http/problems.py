@@ -1,4 +1,4 @@
-"""Errors as answers (contract: http §5; RFC 9457)."""
+"""Errors as answers (spec: http §5; RFC 9457)."""
 
 from __future__ import annotations
 

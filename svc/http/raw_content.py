@@ -1,4 +1,4 @@
-"""Raw content in responses: whole or one range (contract: http §7.4; RFC 9110 §13.1.5, §14).
+"""Raw content in responses: whole or one range (spec: http §7.4; RFC 9110 §13.1.5, §14).
 
 One range is answered with 206. Several are answered with the whole content: a client can request ranges one by one, and `multipart/byteranges` is
 mostly used for attacks. An invalid `Range` is ignored, as the RFC requires.
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNOREC
 
 
 def is_raw_content(value: Any) -> bool:
-    """Whether a value is `{contentType, data}` (http §7.4)."""
+    """Whether a value is `{contentType, data}` (spec: http §7.4)."""
     if not isinstance(value, dict):
         return False
     content_type = value.get("contentType")
@@ -77,7 +77,7 @@ def raw_response(request: Request, content_type: str | None, body: bytes | Blob,
 
 
 def blob_response(request: Request, response: Response, blob: Blob) -> Response:
-    """A handler's response whose body is a blob; the fields that the handler has set win (http §12.4)."""
+    """A handler's response whose body is a blob; the fields that the handler has set win (architecture §11)."""
     content_type = response.headers.get("Content-Type")
     kept = [pair for pair in response.pairs if pair[0].lower() not in ("content-type", "content-length")]
     if response.status == 200 and request.method in ("GET", "HEAD"):

@@ -1,4 +1,4 @@
-"""Responses to GET of one record: whole, through `select`, or one of its properties (contract: http §1.2, §2.2, §4, §7.4).
+"""Responses to GET of one record: whole, through `select`, or one of its properties (spec: http §1.2, §2.2, §4, §7.4).
 
 `record`, the path of almost all requests, is one function that builds only the answer.
 """
@@ -71,14 +71,14 @@ class RecordResponses(ResponseParts):
         return self._compression.apply(request, response, writer.compressible)
 
     def no_record(self, table: Table, key: Any) -> NotFound:
-        """404, with `Last-Modified` set to the time of deletion if that option is on and the log still has it (http §4.1)."""
+        """404, with `Last-Modified` set to the time of deletion if that option is on and the log still has it (spec: http §4.1)."""
         version = table.deleted_version(key) if self._options.last_modified else None
         return NotFound("Record not found", headers=() if version is None else (("Last-Modified", last_modified(version)),))
 
     def selected(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
     ) -> Any:
-        """A record through `select`. With values of other tables in it, its version does not identify the content: no validators (http §4.1)."""
+        """A record through `select`. With values of other tables in it, its version does not identify the content: no validators (spec: http §4.1)."""
         writer = self.writer(preferences, target)
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
@@ -98,7 +98,7 @@ class RecordResponses(ResponseParts):
     def property(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
     ) -> Any:
-        """One declared property of a record (http §1.2, §2.2): 404 if the record does not have it."""
+        """One declared property of a record (spec: http §1.2, §2.2): 404 if the record does not have it."""
         name = cast(str, target.property)
         if resource.properties[name].stored and target.extension is None and not target.query:
             return self._stored_property(request, name, record, preferences)

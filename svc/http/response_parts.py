@@ -1,4 +1,4 @@
-"""Parts of a response: which content type, header fields, 304, raw content, compression (contract: http §4, §7.1, §7.4)."""
+"""Parts of a response: which content type, header fields, 304, raw content, compression (spec: http §4, §7.1, §7.4)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ResponseParts:
         self._options = options
 
     def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
-        """The content type of the response; an extension in the address overrides `Accept` (http §1.2). Raises NotAcceptable."""
+        """The content type of the response; an extension in the address overrides `Accept` (spec: http §1.2). Raises NotAcceptable."""
         if target is not None and target.extension is not None:
             named = self.types.named(target.extension)
             if named is None:
@@ -98,7 +98,7 @@ class ResponseParts:
         return Response(None, 304, pairs=[("ETag", f'"{matched}"') if pair[0] == "ETag" and matched else pair for pair in pairs[1:]])
 
     def _raw_content(self, request: Request, content: dict[str, Any], pairs: HeaderPairs) -> Response:
-        """The body of a stored `{contentType, data}`, with its own type (http §7.4)."""
+        """The body of a stored `{contentType, data}`, with its own type (spec: http §7.4)."""
         data = content["data"]
         content_type = content["contentType"]
         if isinstance(data, str):

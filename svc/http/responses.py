@@ -1,4 +1,4 @@
-"""What a handler returned -> a Response in the type the client prefers (contract: http §2, §4, §6-§8, §12.4).
+"""What a handler returned -> a Response in the type the client prefers (spec: http §2, §4, query, http §7-§8, architecture §11).
 
 response_parts     content type, header fields, 304, raw content, compression
 record_responses   one record, a selection of it, one property
@@ -31,7 +31,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
     """Makes the responses of REST and of the operations."""
 
     def answer(self, request: Request, target: RequestTarget, result: Any, missing: str = "") -> Any:
-        """The response to any result of a handler: a value, None, a Response, new records, or an awaitable of one of these (http §2.1, §12.4)."""
+        """The response to any result of a handler: a value, None, a Response, new records, or an awaitable of one of these (spec: http §2.1)."""
         kind = type(result)
         if kind is dict:
             result = as_response(result)
@@ -114,7 +114,7 @@ def _unchanged_coded(request: Request, response: Response) -> Response | None:
 
 def as_response(result: dict[str, Any]) -> Any:
     """A plain mapping that a handler returned is a response if it has `status` and `headers`, or exactly `status` and one of `data` and `body`;
-    anything else is data, for attributes of records may be called `status` (http §12.4)."""
+    anything else is data, for attributes of records may be called `status` (architecture §11)."""
     status = result.get("status")
     if type(status) is not int:
         return result

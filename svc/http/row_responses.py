@@ -1,4 +1,4 @@
-"""Responses with the rows of a query: complete, or streamed; explained plans; links to the next page (contract: http §6, §8)."""
+"""Responses with the rows of a query: complete, or streamed; explained plans; links to the next page (spec: query, http §8)."""
 
 from __future__ import annotations
 

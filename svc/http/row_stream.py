@@ -1,4 +1,4 @@
-"""The rows of a query as the body of an answer (contract: http §8; schema-and-store §11.13).
+"""The rows of a query as the body of an answer (spec: http §8; query §11.13).
 
     QueryExecution   one run of a plan, a slice at a time, on the turn's snapshot or, once it outlives the turn, on its own
     RowStream   the rest of an execution as chunks of one document, pulled when the connection has room
@@ -352,5 +352,5 @@ def _reader_of(request: Request) -> str:
 
 
 def failure_text(error: BaseException) -> str:
-    """The message for the client of a failure in the middle of an answer (http §8)."""
+    """The message for the client of a failure in the middle of an answer (spec: http §8)."""
     return f"{type(error).__name__}: {error.message if isinstance(error, Problem) else 'Internal Server Error'}"

@@ -1,4 +1,4 @@
-"""The log: levels, line format, files with rotation, standard streams (contract: configuration §5).
+"""The log: levels, line format, files with rotation, standard streams (spec: configuration §5).
 
     logs = Logs.from_config(config)
     log = logs.get_logger("tls")       # `logs.logger` is the one without a tag

@@ -1,4 +1,4 @@
-"""The HTTP access log (contract: configuration §5.5): one line per request, when `http.logging` is present."""
+"""The HTTP access log (spec: configuration §5.5): one line per request, when `http.logging` is present."""
 
 from collections.abc import Iterable
 from itertools import count

@@ -1,4 +1,4 @@
-"""Loggers, the logs they write to, and their configuration (contract: configuration §5.1, §5.4).
+"""Loggers, the logs they write to, and their configuration (spec: configuration §5.1, §5.4).
 
 A `SectionLog` is one `logging` section: a threshold and outputs. `Logs` owns all of them and the files they share. A `Logger` is what code holds:
 a SectionLog, a thread name and tags. Configuring again changes the SectionLogs in place, so every Logger stays valid.

@@ -1,4 +1,4 @@
-"""One log file: whole lines appended, rotation, retention (contract: configuration §5.6).
+"""One log file: whole lines appended, rotation, retention (spec: configuration §5.6).
 
 Several instances append to the same file, so a batch of whole lines is one `write` to a descriptor opened with O_APPEND. Before each write
 the name is compared with what is open: a file that was rotated by another instance, or removed by an operator, is opened again. The handlers

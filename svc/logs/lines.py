@@ -1,4 +1,4 @@
-"""The text of a log entry (contract: configuration §5.2).
+"""The text of a log entry (spec: configuration §5.2).
 
     2026-01-05T10:00:01.004Z [http/0] [info] [operation]: {"operation":"describe_all"}
 

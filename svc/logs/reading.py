@@ -1,4 +1,4 @@
-"""Reading a log file: entries that match, oldest or newest first (contract: operations §10).
+"""Reading a log file: entries that match, oldest or newest first (spec: operations §10).
 
 Both formats of entries are understood, also mixed in one file, for the format can be changed while the server runs. Lines that begin no entry
 belong to the one above them; those before the first one, and files that are no log at all, are entries without a level and a time.

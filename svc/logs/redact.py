@@ -1,4 +1,4 @@
-"""The body of an operation as the log shows it: without secrets, cut (contract: configuration §5.3).
+"""The body of an operation as the log shows it: without secrets, cut (spec: configuration §5.3).
 
 A field is secret by its name, at any depth: passwords, tokens, keys, credentials, and what an operation declares secret. Addresses in
 strings lose their user part and the values of parameters that look like secrets. The size of the result is bounded.

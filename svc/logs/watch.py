@@ -1,4 +1,4 @@
-"""Takes over changes of the `logging` sections while the server runs (contract: configuration §1)."""
+"""Takes over changes of the `logging` sections while the server runs (spec: configuration §1)."""
 
 from svc.config import Config, reread
 from svc.errors import ConfigError

@@ -1,5 +1,5 @@
 """What the operations on users and roles have in common: writing without a gap after the checks, and the bounds of callers who are no super users
-(contract: operations §5, security §5.5).
+(spec: operations §5, security §5.5).
 
 Whether a name is free, whether a role is in use: such questions are asked of the turn's write transaction, which has what other requests of the turn
 have written and which no other process can write beside, and the answer is applied within the same call. That an active super user remains is seen to by
@@ -53,7 +53,7 @@ def _change(call: Call, operation: int, work: Work) -> Any:
 
 
 def ending_logins() -> dict[str, Any]:
-    """The attributes of a user that, changed, end all sessions and tokens of the account (security §3)."""
+    """The attributes of a user that, changed, end all sessions and tokens of the account (spec: security §3)."""
     return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
 
 
@@ -117,7 +117,7 @@ def _covers_operations(own: Mapping[str, Any], permission: Mapping[str, Any]) ->
 async def forgetting_initial_password(call: Call, passwords: Mapping[str, str | None], write: Callable[[], Any]) -> Any:
     """The answer of `write`, which gives these users their new passwords, None: which removes them.
 
-    If one of them had the password that the installation made up and keeps in a file (configuration §4.1), and gets another, that file goes as soon as
+    If one of them had the password that the installation made up and keeps in a file (spec: configuration §4.1), and gets another, that file goes as soon as
     the write is on the disk.
     """
     path: Path = call.node.config.root / PASSWORD_FILE

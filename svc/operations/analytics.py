@@ -1,4 +1,4 @@
-"""Reading the aggregated analytics (contract: operations §14, analytics §8)."""
+"""Reading the aggregated analytics (spec: operations §14, analytics §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups of databases (contract: operations §2.1, extras §8). What they are and how they are made: `svc.store.backup`."""
+"""Backups of databases (spec: operations §2.1). What they are and how they are made: `svc.store.backup`."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Call:
 
     @property
     def database(self) -> Database:
-        """The database the call names. Raises the contract's 404 (400 for writes of records)."""
+        """The database the call names. Raises the specification's 404 (400 for writes of records)."""
         if self._database is None:
             self._database = find_database(self.node, self.arguments["database"], self.operation.missing_status)
         return self._database

@@ -1,4 +1,4 @@
-"""Certificates of this node: what operators add, and what its own authority signs (contract: operations §11).
+"""Certificates of this node: what operators add, and what its own authority signs (spec: operations §11).
 
 Records of `svc_certificate` hold the public halves; a private key that came with one is the file `<root>/keys/<name>.pem`. The certificates of the
 `tls` section are files of the operator: they are listed, but neither added nor removed here.

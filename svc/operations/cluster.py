@@ -1,4 +1,4 @@
-"""Other nodes: the registry and the routes (contract: operations §12).
+"""Other nodes: the registry and the routes (spec: operations §12).
 
 The registry and the routes are real on a node of its own as well; nothing is copied, and `cluster_status` says so.
 """

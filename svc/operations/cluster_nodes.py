@@ -1,4 +1,4 @@
-"""What bodies of cluster operations say about other nodes: names, addresses, subscriptions, routes (contract: operations §12).
+"""What bodies of cluster operations say about other nodes: names, addresses, subscriptions, routes (spec: operations §12).
 
 Two vocabularies mean the same: `hostname` and `url` of the one, `node_name` and `host` of the other, which is also recognised by its answers.
 """

@@ -1,4 +1,4 @@
-"""Keys for fetching packages, and operations that stay unavailable (contract: operations §7).
+"""Keys for fetching packages, and operations that stay unavailable (spec: operations §7).
 
 Deploying applications is not part of this module.
 """

@@ -1,4 +1,4 @@
-"""Reading and changing the configuration file (contract: operations §8; configuration §2, §3.1).
+"""Reading and changing the configuration file (spec: operations §8; configuration §2, §3.1).
 
 Names are flat: the path joined by `_`, in any case. What is set is checked together with the whole file, before anything is written.
 """
@@ -101,7 +101,7 @@ async def _set(call: Call, wishes: Mapping[str, Any]) -> str:
 async def edit_configuration(call: Call, change: Any) -> Edit:
     """Change the configuration file (see `config.editing`), log what is to be logged, and note which settings now wait for a restart.
 
-    Raises the contract's 400 if the result is not valid.
+    Raises the specification's 400 if the result is not valid.
     """
     node = call.node
     if node.config.file is None:

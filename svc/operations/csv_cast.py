@@ -1,4 +1,4 @@
-"""Cells of CSV files -> values (contract: operations §4).
+"""Cells of CSV files -> values (spec: operations §4).
 
 What is declared is read by its type. What is not is cast by its look: booleans, null, plain decimal numbers, JSON objects and lists; anything else,
 times and `NaN` included, stays text, whether it was quoted or not. An empty cell is no value at all: the record does not have the property.
@@ -141,7 +141,7 @@ def _column(attribute: Attribute | None, *, is_key: bool) -> Column | None:
 
 
 def _key_column(column: Column | None) -> Column:
-    """Keys that come from programs which lost them are not taken for keys (operations §3.1 rule 6)."""
+    """Keys that come from programs which lost them are not taken for keys (spec: operations §3.1 rule 6)."""
 
     def convert(cells: Sequence[str]) -> Sequence[Any]:
         values = cells if column is None else column(cells)

@@ -1,4 +1,4 @@
-"""Text that arrives in pieces -> rows of CSV (contract: operations §4; RFC 4180).
+"""Text that arrives in pieces -> rows of CSV (spec: operations §4; RFC 4180).
 
 Foreign files are read leniently, as the csv module does, whose rules for quotes these are. A row may lie in several pieces: what of it has arrived is
 kept and read again with the next one that may end it.

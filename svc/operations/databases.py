@@ -1,4 +1,4 @@
-"""Databases, tables, attributes (contract: operations §2). What their descriptions hold: `descriptions`; what `create_table` takes: `table_fields`."""
+"""Databases, tables, attributes (spec: operations §2). What their descriptions hold: `descriptions`; what `create_table` takes: `table_fields`."""
 
 from __future__ import annotations
 

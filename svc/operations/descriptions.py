@@ -1,4 +1,4 @@
-"""Descriptions of tables (contract: operations §2, "Table description"): what is in them, and what a caller may see of it.
+"""Descriptions of tables (spec: operations §2, "Table description"): what is in them, and what a caller may see of it.
 
 A description is made in steps: of many tables, of many expired records, and of a long log not everything can be looked at in one turn.
 """
@@ -13,7 +13,7 @@ from svc.operations.call import Call
 from svc.store import Database, Table
 from svc.store.schema import Attribute, Structure
 
-EXACT = 5000  # expired records that are counted off, whatever is asked for (schema-and-store §15)
+EXACT = 5000  # expired records that are counted off, whatever is asked for (spec: schema-and-store §15)
 _COUNT_STEP = 512  # of them between two looks at the clock
 
 Steps = Generator[None, None, dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The operations server: `POST /` runs an operation, a few GETs for people and load balancers (contract: operations §1).
+"""The operations server: `POST /` runs an operation, a few GETs for people and load balancers (spec: operations §1).
 
 `OperationsEndpoint` is the `Handler` of a `Dispatcher`. Exceptions become answers in `problem`, in the form that clients of operations know:
 `{"error": text, "code": code}`.
@@ -110,7 +110,7 @@ class OperationsEndpoint:
         return self._body(request)
 
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
-        """Any error as an answer (operations §1.5)."""
+        """Any error as an answer (spec: operations §1.5)."""
         body: dict[str, Any]
         if isinstance(error, Refusal):
             body = error.body

@@ -1,4 +1,4 @@
-"""The file of an export: written under another name, given its own when it is whole and on the disk (contract: operations §4).
+"""The file of an export: written under another name, given its own when it is whole and on the disk (spec: operations §4).
 
 A reader of the directory finds a whole file or none, and an older one of the same name until then. `ExportFile` blocks and belongs on a helper
 thread; `write_rows` gives it the rows of a search, found and encoded on the loop a slice at a time.

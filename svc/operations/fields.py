@@ -1,4 +1,4 @@
-"""The fields of operation bodies: what is allowed, and what the caller reads when it is not (contract: operations §1.3, §1.5).
+"""The fields of operation bodies: what is allowed, and what the caller reads when it is not (spec: operations §1.3, §1.5).
 
 A row of an operation lists its `Field`s; `read_fields` turns a body into arguments under canonical names or raises one 400 that names every field
 at fault, in field order. Fields no row knows are ignored: clients send such that other servers know.
@@ -296,7 +296,7 @@ IMPERSONATE = Field("impersonate", "object", "Run with the rights of another use
 
 
 def attribute_name_fault(name: str) -> str | None:
-    """What is wrong with the name of an attribute that a record brings (operations §1.5, §3.1 rule 7); None: nothing."""
+    """What is wrong with the name of an attribute that a record brings (spec: operations §1.5, §3.1 rule 7); None: nothing."""
     if name in ("", "null", "undefined"):
         return f"Invalid attribute name: '{name}'"
     if "`" in name or "/" in name:

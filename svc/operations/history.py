@@ -1,4 +1,4 @@
-"""Reading and removing history: the audit log, the transaction log, old records (contract: operations §10, §4).
+"""Reading and removing history: the audit log, the transaction log, old records (spec: operations §10, §4).
 
 Both logs are the transaction log of the database, shown in two forms. `timestamp` of an entry is the version its transaction gave to all it wrote.
 """

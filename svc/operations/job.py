@@ -1,4 +1,4 @@
-"""A job: its states, its record, its progress (contract: operations §4.1).
+"""A job: its states, its record, its progress (spec: operations §4.1).
 
 CREATED       the record is on disk, the caller has the id; waits for one of RUNNING places
 IN_PROGRESS   the work runs, beside requests and at most RUNNING - 1 others

@@ -1,4 +1,4 @@
-"""The records of jobs in `system.svc_job`: written, read, recovered after a restart, removed when they are old (contract: operations §4.1).
+"""The records of jobs in `system.svc_job`: written, read, recovered after a restart, removed when they are old (spec: operations §4.1).
 
 Every change of a record is a patch, because another instance may set `cancelled_by` in it.
 """

@@ -1,4 +1,4 @@
-"""Running jobs: work that goes on after its response (contract: operations §4.1).
+"""Running jobs: work that goes on after its response (spec: operations §4.1).
 
 A job belongs to the instance that took it and ends with it: `JobRecords.recover`, at the next start, reports those that were interrupted.
 """

@@ -1,4 +1,4 @@
-"""Jobs, as operations report on them (contract: operations §4.1). How they run: `job_runs`."""
+"""Jobs, as operations report on them (spec: operations §4.1). How they run: `job_runs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where loads read from: a text, a file of this machine, a URL (contract: operations §4).
+"""Where loads read from: a text, a file of this machine, a URL (spec: operations §4).
 
 Whatever blocks is done on a thread that belongs to the load alone: a slow disk or peer must not keep the helper threads of everybody. The content is
 read in pieces, so its size does not matter.

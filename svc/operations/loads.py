@@ -1,4 +1,4 @@
-"""Bulk loads as jobs: CSV data, files, addresses, S3 (contract: operations §4).
+"""Bulk loads as jobs: CSV data, files, addresses, S3 (spec: operations §4).
 
 What can be known before is checked before the job exists: fields, table, file, the answer of a URL. The job then reads rows while it writes them
 (`store.bulk_write`), so neither the size of the content nor the number of its rows matters. A row that cannot be read or written is told in the job's

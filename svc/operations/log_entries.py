@@ -1,4 +1,4 @@
-"""What the operations show of the transaction log: entries of one table, the writes of a transaction together (contract: operations §10)."""
+"""What the operations show of the transaction log: entries of one table, the writes of a transaction together (spec: operations §10)."""
 
 from __future__ import annotations
 

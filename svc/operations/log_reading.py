@@ -1,4 +1,4 @@
-"""Reading the log files (contract: operations §10)."""
+"""Reading the log files (spec: operations §10)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _path(node: Node, name: str) -> Path:
 
 
 def _time(value: Any, name: str) -> float | None:
-    """Seconds since the epoch. Texts without a zone are UTC, as the times in the log are; numbers are ms. Raises the contract's 400."""
+    """Seconds since the epoch. Texts without a zone are UTC, as the times in the log are; numbers are ms. Raises the specification's 400."""
     if value is None:
         return None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The names of all metrics with a row in `svc_analytics`, and the newest row of each (contract: operations §14).
+"""The names of all metrics with a row in `svc_analytics`, and the newest row of each (spec: operations §14).
 
 The table has no index on the name. So the rows are read once, a slice at a time, and from then on only what came after: ids grow with time.
 """

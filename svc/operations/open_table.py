@@ -1,4 +1,4 @@
-"""A table whose records have properties of every name: rows of analytics, where each metric has fields of its own (contract: analytics §6, §8).
+"""A table whose records have properties of every name: rows of analytics, where each metric has fields of its own (spec: analytics §6, §8).
 
 Conditions and sort keys may name what the definition does not declare; that is untyped and in no index.
 """

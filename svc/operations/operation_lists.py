@@ -1,4 +1,4 @@
-"""The `operations` list of a role: names and groups (contract: security §5.5).
+"""The `operations` list of a role: names and groups (spec: security §5.5).
 
 A list restricts its role to what it names, and opens to it what only super users may do otherwise. A name stands for its aliases too.
 """

@@ -1,4 +1,4 @@
-"""Which hosts operations may read from or write to, and connections to nothing but the address that was checked (contract: security §10).
+"""Which hosts operations may read from or write to, and connections to nothing but the address that was checked (spec: security §10).
 
     who asks            host in `operationsApi.importHosts`        any other host
     super user          yes                                        only at a public address

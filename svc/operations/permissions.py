@@ -1,6 +1,6 @@
-"""Whether a user may run an operation (contract: security §5.4, §6).
+"""Whether a user may run an operation (spec: security §5.4, §6).
 
-The order of the questions is the contract's; each level tells everything that is wrong on it:
+The order of the questions is the specification's; each level tells everything that is wrong on it:
 
     a role at all -> super user, who may everything but write to `system` -> the role's list of operations -> structure operations
     -> operations of super users -> rights on the table -> rights on attributes
@@ -66,7 +66,7 @@ def authorize(row: Operation, name: str, body: Body, user: User, node: Node) -> 
 
 
 def _check_system_write(row: Operation, body: Body, node: Node) -> None:
-    """Records go into a few tables of the system database only, and nobody changes its structure (security §5.3 rule 8)."""
+    """Records go into a few tables of the system database only, and nobody changes its structure (spec: security §5.3 rule 8)."""
     if given(body, DATABASE) != SYSTEM:
         return
     kind = row.permission.kind
@@ -94,7 +94,7 @@ def _check_system_write(row: Operation, body: Body, node: Node) -> None:
 
 def _check_foreign_system_write(row: Operation, body: Body) -> None:
     """The same for everybody else, to whom no table of the system database is open: changes and removals are told so whatever they name, inserts
-    have the refusal of a table (operations §3.1 rule 10)."""
+    have the refusal of a table (spec: operations §3.1 rule 10)."""
     if given(body, DATABASE) != SYSTEM:
         return
     kind = row.permission.kind

@@ -1,4 +1,4 @@
-"""The window of raw analytics: one search finds at most 10 s of them (contract: operations §3.2, analytics §8).
+"""The window of raw analytics: one search finds at most 10 s of them (spec: operations §3.2, analytics §8).
 
 A wider range is cut to the window that begins at its lower end; without a lower end it is the one before its upper end, else the latest.
 """

@@ -1,4 +1,4 @@
-"""Which attributes a search reads, and whether its role may (contract: security §5.4 step 8, §5.6).
+"""Which attributes a search reads, and whether its role may (spec: security §5.4 step 8, §5.6).
 
 Looked at are conditions, sort, the selection and the text of a `query`, all as sent. Paths lead through relationships into other tables, which need
 `read` there. Whatever is malformed is skipped: the search refuses it. What is found here is told; what may be read is decided once more where the

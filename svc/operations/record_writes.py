@@ -1,4 +1,4 @@
-"""The records of one insert, update or upsert on their way into a transaction (contract: operations §3.1).
+"""The records of one insert, update or upsert on their way into a transaction (spec: operations §3.1).
 
     check    every record: names, key, values. Nothing has happened yet, and nothing does if one of them is wrong
     reserve  what the table has to have first: the attributes that it learns
@@ -57,7 +57,7 @@ class RecordWrites:
         self.transaction: Transaction = call.begin(operation)
         expires_at = call.arguments.get("expiresAt")
         self._expires_at = None if expires_at is None else float(expires_at)
-        # Of everybody else a managed time is ignored (operations §3.1 rule 8).
+        # Of everybody else a managed time is ignored (spec: operations §3.1 rule 8).
         self._refuses_times = call.authorized and not call.is_super_user and call.rights.attributes is not None
         self._managed = frozenset((CREATED, UPDATED, *table.stamps))
         self._source = "json" if call.request is not None and not call.request.native_body else "native"

@@ -1,4 +1,4 @@
-"""Writing records (contract: operations §3.1). How records become writes: `record_writes`; the tables of the system: `system_records`."""
+"""Writing records (spec: operations §3.1). How records become writes: `record_writes`; the tables of the system: `system_records`."""
 
 from __future__ import annotations
 

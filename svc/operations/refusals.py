@@ -1,4 +1,4 @@
-"""The 403 of the operations API: everything that stands against a call, together (contract: security §6)."""
+"""The 403 of the operations API: everything that stands against a call, together (spec: security §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration and licences: there are none here (contract: operations §13)."""
+"""Registration and licences: there are none here (spec: operations §13)."""
 
 from __future__ import annotations
 

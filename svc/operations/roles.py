@@ -1,4 +1,4 @@
-"""Roles (contract: operations §5; what a permission says: security §5.2)."""
+"""Roles (spec: operations §5; what a permission says: security §5.2)."""
 
 from __future__ import annotations
 

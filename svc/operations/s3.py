@@ -1,4 +1,4 @@
-"""Objects in S3, for loads and exports (contract: operations §4). The client library is optional: extra `s3`, imported on first use.
+"""Objects in S3, for loads and exports (spec: operations §4). The client library is optional: extra `s3`, imported on first use.
 
 Everything that talks to S3 blocks and belongs on a helper thread; so does the first import of the library, which takes a while. What S3 or
 the network refuses becomes a `Problem` whose message names the cause and never the credentials.

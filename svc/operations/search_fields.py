@@ -1,4 +1,4 @@
-"""The members of a search body -> query nodes (contract: operations §3.2).
+"""The members of a search body -> query nodes (spec: operations §3.2).
 
     condition       {attribute, comparator, value}, or their older names search_attribute, search_type, search_value
     group           {operator, conditions}

@@ -1,4 +1,4 @@
-"""Reading records: by id, by value, by conditions (contract: operations §3.2).
+"""Reading records: by id, by value, by conditions (spec: operations §3.2).
 
 Bodies become the same query nodes as the URL language and the QUERY method; the rows are streamed in the type that the client asked for.
 """

@@ -1,4 +1,4 @@
-"""What searches have in common: remembered bodies, the caller's rights, the plan (contract: operations §3.2, security §5.4, §5.6)."""
+"""What searches have in common: remembered bodies, the caller's rights, the plan (spec: operations §3.2, security §5.4, §5.6)."""
 
 from __future__ import annotations
 

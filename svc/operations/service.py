@@ -1,6 +1,6 @@
-"""From an operation body to its result: who asks, which row, may they, are the fields right, run (contract: operations §1.2, §16).
+"""From an operation body to its result: who asks, which row, may they, are the fields right, run (spec: operations §1.2).
 
-The order of the checks is the contract's: shape of the body, login, name of the operation, role, fields, existence, execution.
+The order of the checks is the specification's: shape of the body, login, name of the operation, role, fields, existence, execution.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Operations:
         if isinstance(result, str):
             result = {"message": result}
         if call.body.get("replicated") is True and type(result) is dict:
-            return result | {"replicated": []}  # a node on its own has no others (operations §1.3)
+            return result | {"replicated": []}  # a node on its own has no others (spec: operations §1.3)
         return result
 
     async def perform(self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""SSH keys for fetching packages, as files below `<rootPath>/ssh` (contract: operations §7).
+"""SSH keys for fetching packages, as files below `<rootPath>/ssh` (spec: operations §7).
 
     <name>.key    a private key
     keys.json     name -> host, hostname

@@ -1,4 +1,4 @@
-"""Status texts of the node, which do not survive a restart, and what waits for one (contract: operations §9).
+"""Status texts of the node, which do not survive a restart, and what waits for one (spec: operations §9).
 
 The texts are for load balancers and operators: they change nothing in the service itself.
 """

@@ -1,4 +1,4 @@
-"""The statuses of the node, which do not survive a restart, and the settings that wait for one (contract: operations §9)."""
+"""The statuses of the node, which do not survive a restart, and the settings that wait for one (spec: operations §9)."""
 
 from __future__ import annotations
 

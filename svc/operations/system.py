@@ -1,4 +1,4 @@
-"""The machine, the process, and their restart (contract: operations §9)."""
+"""The machine, the process, and their restart (spec: operations §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `system_information` tells of the machine and of our processes (contract: operations §9).
+"""What `system_information` tells of the machine and of our processes (spec: operations §9).
 
 Names and units are those that clients of such servers know: sizes in bytes, but for processes in KiB; speeds of the CPU in GHz, of networks in
 Mbit/s; shares in percent. What a platform does not tell is left out, so a client has to look whether a key is there; nothing here raises.

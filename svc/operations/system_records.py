@@ -1,4 +1,4 @@
-"""Records that are written into tables of the system database (contract: operations §3.1 rule 10, security §5.3 rule 8).
+"""Records that are written into tables of the system database (spec: operations §3.1 rule 10, security §5.3 rule 8).
 
 Only users, roles and nodes are. A clear `password` becomes its hash before anything is stored; a role has the permission that `add_role` would
 take, a user a role that exists. The guard of the system database (`auth.users`) checks inside the

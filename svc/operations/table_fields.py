@@ -1,4 +1,4 @@
-"""What `create_table` takes, as the definition of a table (contract: operations §2)."""
+"""What `create_table` takes, as the definition of a table (spec: operations §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens and sessions (contract: operations §6; what they are: security §2, http §11.3)."""
+"""Tokens and sessions (spec: operations §6; what they are: security §2, http §11.3)."""
 
 from __future__ import annotations
 

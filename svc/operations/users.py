@@ -1,4 +1,4 @@
-"""Users (contract: operations §5)."""
+"""Users (spec: operations §5)."""
 
 from __future__ import annotations
 

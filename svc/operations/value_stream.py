@@ -1,4 +1,4 @@
-"""Long answers that are no query's: values made one after the other from a snapshot (contract: operations §1.4).
+"""Long answers that are no query's: values made one after the other from a snapshot (spec: operations §1.4).
 
 What fits into one slice of work is answered as a value like any other. Of what does not, a client gets a stream, made as it is read and encoded in
 the type it asked for; code gets all of it, made in slices. So neither memory nor the loop cares how long an answer is.

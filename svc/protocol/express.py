@@ -1,4 +1,4 @@
-"""The express lane: recognise the plain request that almost all traffic is, or decline (design §3).
+"""The express lane: recognise the plain request that almost all traffic is, or decline (architecture §3).
 
 A head is plain if h11 and every other reader of HTTP would understand it in the same way:
 

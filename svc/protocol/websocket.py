@@ -56,7 +56,7 @@ __all__ = [
     "negotiate",
 ]
 
-MAX_PAYLOAD = 100 * 1024 * 1024  # bytes of a message (realtime §2)
+MAX_PAYLOAD = 100 * 1024 * 1024  # bytes of a message (spec: realtime §2)
 FRAMES_A_BATCH = 128  # one or two milliseconds of work
 EMPTY_FRAGMENTS = 100  # of one message: they cost work without adding data
 INFLATED_A_FRAME = 16 * 1024  # bytes inflated that count as one more frame of a batch

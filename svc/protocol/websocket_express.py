@@ -1,4 +1,4 @@
-"""The express lane of WebSocket: recognise the plain frame that almost all traffic is, or decline (design §3).
+"""The express lane of WebSocket: recognise the plain frame that almost all traffic is, or decline (architecture §3).
 
 A frame is plain if it is here as a whole and
 

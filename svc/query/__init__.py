@@ -1,4 +1,4 @@
-"""Queries: text -> nodes -> plan -> rows (design §5)."""
+"""Queries: text -> nodes -> plan -> rows (architecture §5)."""
 
 from svc.query.cache import QueryCache
 from svc.query.execution import execute

@@ -1,4 +1,4 @@
-"""Conditions -> ranges of keys: the ways to records that the primary key and the indexes offer (contract: http §6.3, §6.6).
+"""Conditions -> ranges of keys: the ways to records that the primary key and the indexes offer (spec: query §3, §6).
 
 Pure functions of predicates and definitions. A way is *exact* if it finds only what matches its conditions; else these must be tested again.
 """
@@ -53,7 +53,7 @@ def is_complete(table: AnyTable, name: str) -> bool:
 
 
 def collection_below(table: AnyTable, key_prefix: str) -> Predicate:
-    """The records below a key (http §1.3): text keys that start with the text, or longer list keys."""
+    """The records below a key (spec: http §1.3): text keys that start with the text, or longer list keys."""
     path = (table.primary_key,)
     if not table.definition.split_segments:
         return Comparison(path, Comparator.STARTS_WITH, key_prefix)

@@ -1,4 +1,4 @@
-"""A query cut down to what its caller may see (contract: security §5.6, http §6.7).
+"""A query cut down to what its caller may see (spec: security §5.6, query §7).
 
 Conditions, sort keys and what an aggregate groups by or computes from are refused if the caller may not read it, or values could be guessed from
 the number or the order of results. What a selection may not show is left out of it.

@@ -5,7 +5,7 @@
     seconds    of the loop, for queries that join, sort or count; who reads a table or an index as it stands may take as long as he likes
 
 A plain scan costs nothing of it. What is over is the error QUERY_TOO_LARGE, which names the setting: as an answer where it is found before the
-first byte, else as the last element of the answer (http §8).
+first byte, else as the last element of the answer (spec: http §8).
 """
 
 from __future__ import annotations

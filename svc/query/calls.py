@@ -1,4 +1,4 @@
-"""The calls of the URL query language, `select(...)` and its like, and the pieces that they share with conditions (contract: http §6.1, §6.8).
+"""The calls of the URL query language, `select(...)` and its like, and the pieces that they share with conditions (spec: query §1, §8).
 
     call       = "select(" , selection , ")" | "limit(" , int , [ "," , int ] , ")" | "sort(" , sort-key , { "," , sort-key } , ")"
                | "count()" | "facet(" , path , ")" | "group(" , path , { "," , path } , [ ";" , [ functions ] ] , ")"

@@ -1,4 +1,4 @@
-"""What a condition's value means for the attribute it is compared with (contract: http §6.4; schema-and-store §5, §11).
+"""What a condition's value means for the attribute it is compared with (spec: query §4, schema-and-store §5, query §11).
 
 `typed_value` is the one way from a node's value to the value that the planner and the filters use: None, bool, int, float, str, bytes,
 an aware datetime, or, in query objects only, a list of these.
@@ -18,7 +18,7 @@ from svc.store.schema import Attribute
 from svc.store.values.conversion import autoconvert, printable, shown, text_to_value
 
 _NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
-_MAX_DIGITS = 302  # of a number of 1000 bits (schema-and-store §5)
+_MAX_DIGITS = 302  # of a number of 1000 bits (spec: schema-and-store §5)
 _DATE = Attribute("date", "Date")
 _TEXT_TYPES = frozenset(("ID", "String"))
 _NUMBER_TYPES = frozenset(("Int", "Long", "Float", "BigInt"))
@@ -89,7 +89,7 @@ def forced_value(kind: str, text: str, path: tuple[str, ...]) -> object:
 
 
 def text_form(value: object) -> str | None:
-    """What `contains` and `ends_with` look into (http §6.3): the text itself, or the text that JSON shows. None for null, bytes, objects.
+    """What `contains` and `ends_with` look into (spec: query §3): the text itself, or the text that JSON shows. None for null, bytes, objects.
 
     >>> text_form(True), text_form(2.0), text_form(None)
     ('true', '2', None)

@@ -19,5 +19,5 @@ def execute(plan: Plan, txn: Any, *, json: bool = False) -> AnyRows:
 
 
 def result_columns(plan: Plan) -> tuple[str, ...]:
-    """The column names of a tabular form of the result (http §7.3)."""
+    """The column names of a tabular form of the result (spec: http §7.3)."""
     return columns_of(plan.query.select, plan.table) if plan.query.aggregate is None else row_names(plan.query.aggregate)

@@ -1,4 +1,4 @@
-"""Runs a plan on a transaction, a slice at a time (contract: schema-and-store §11.4-§11.7, §11.13).
+"""Runs a plan on a transaction, a slice at a time (spec: query §11.4-§11.7, §11.13).
 
     source -> filter -> [collect and sort] -> offset, limit -> shape
 

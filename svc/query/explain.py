@@ -1,4 +1,4 @@
-"""A plan shown to the caller, with what was estimated and what was found (contract: schema-and-store §11.12, http §6.9).
+"""A plan shown to the caller, with what was estimated and what was found (spec: query §12, §9).
 
 Everything shown is ready for any JSON encoder: dates are ISO text, bytes are base64.
 """

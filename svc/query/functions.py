@@ -198,7 +198,7 @@ def _exists(link: Link, unknown: dict[Any, object], inner: Filter | None, lookup
 def sort_parts(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Parts:
     """For each sort key the encoded values to sort by, ascending whatever the key says.
 
-    Of several values (of related records, of nested objects) the smallest counts, descending the largest (http §6.8).
+    Of several values (of related records, of nested objects) the smallest counts, descending the largest (spec: query §8).
     """
     if len(keys) == 1:
         part = _sort_part(keys[0], table, links)

@@ -1,4 +1,4 @@
-"""Reads the characters of a URL query (contract: http §6.1, §6.2), one piece at a time.
+"""Reads the characters of a URL query (spec: query §1, §2), one piece at a time.
 
 What a character means depends on where it stands: `.` separates names but belongs to a value, `(` opens a group or a call but belongs to
 a value outside of groups. So there is no list of tokens; the parser asks for the piece it expects. Every method either consumes
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from svc.errors import QuerySyntaxError
 
 _NAME = re.compile(r"[^&|=<>!()\[\]{},.]+")
-# Inside calls some characters may come percent-encoded and are still themselves (http §6.2, number 3).
+# Inside calls some characters may come percent-encoded and are still themselves (spec: query §2 rule 3).
 _NAME_IN_CALL = re.compile(r"(?:[^&|=<>!()\[\]{},.%]|%(?!2C|7B|7D))+", re.IGNORECASE)
 _NAME_IN_GROUP = re.compile(r"(?:[^&|=<>!()\[\]{},.;%]|%(?!2C|3B))+", re.IGNORECASE)
 _ENCODED = {",": "%2C", ";": "%3B", "{": "%7B", "}": "%7D", "+": "%2B"}

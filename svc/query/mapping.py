@@ -1,4 +1,4 @@
-"""The query object: a mapping, as a QUERY body or Python code gives it -> nodes, and back (contract: http §6.9, applications §5.1).
+"""The query object: a mapping, as a QUERY body or Python code gives it -> nodes, and back (spec: query §9).
 
     query      conditions, operator, select, as_array, sort, limit, offset, explain, enforce_execution_order, aggregate, after, live;
                or a list, which is its conditions
@@ -62,7 +62,7 @@ QUERY_OPTIONS = (
     "event_filter",
     "vector_filter",
 )
-"""What code may put into a query object and says how to run it, not what to find (applications §5.1)."""
+"""What code may put into a query object and says how to run it, not what to find (spec: query §9)."""
 
 _RANGES = (Comparator.BETWEEN, Comparator.GELT, Comparator.GTLE, Comparator.GTLT)
 

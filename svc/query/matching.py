@@ -1,4 +1,4 @@
-"""Predicates -> functions over decoded values (contract: http §6.5, schema-and-store §10.3-4).
+"""Predicates -> functions over decoded values (spec: query §5, schema-and-store §10.3-§10.4).
 
 These functions are the meaning of a condition; an index that serves one must find exactly what they find. In short:
 

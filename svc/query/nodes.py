@@ -1,4 +1,4 @@
-"""The one query model: every query language becomes these nodes (design §5). Comparable, hashable, printable.
+"""The one query model: every query language becomes these nodes (architecture §5). Comparable, hashable, printable.
 
 Nobody changes them once they are made: frozen classes would say so, but take more than twice as long to make, and a search makes several.
 
@@ -14,7 +14,7 @@ AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "min", "max")  # `count` alone tak
 
 
 class Comparator(StrEnum):
-    """Names of schema-and-store §11."""
+    """Names of query §11."""
 
     EQUALS = "equals"
     NOT_EQUAL = "not_equal"
@@ -25,7 +25,7 @@ class Comparator(StrEnum):
     STARTS_WITH = "starts_with"
     ENDS_WITH = "ends_with"
     CONTAINS = "contains"
-    BETWEEN = "between"  # both ends included; the three below are its forms with an open end (operations §3.2)
+    BETWEEN = "between"  # both ends included; the three below are its forms with an open end (spec: operations §3.2)
     GELT = "gelt"
     GTLE = "gtle"
     GTLT = "gtlt"
@@ -33,7 +33,7 @@ class Comparator(StrEnum):
 
 
 class Conversion(StrEnum):
-    """How the text of a URL value becomes a value (http §6.4)."""
+    """How the text of a URL value becomes a value (spec: query §4)."""
 
     TYPED = "typed"  # not text: a value of a query object, converted by declared type only
     CONVERTING = "converting"  # `==`, `!=`, ranges: prefixes, null, declared type, autoconversion
@@ -74,7 +74,7 @@ class Group:
 
 @dataclass(slots=True, unsafe_hash=True)
 class RelationFilter:
-    """`products[price=gt=10&sort(-price)&limit(3)]`: some related record satisfies `query.where` (http §6.7)."""
+    """`products[price=gt=10&sort(-price)&limit(3)]`: some related record satisfies `query.where` (spec: query §7)."""
 
     path: tuple[str, ...]
     query: Query
@@ -87,7 +87,7 @@ Filter = Condition | Group | RelationFilter
 def grouped(node: Filter) -> Filter:
     """What is in brackets of its own, as a member of what is around them.
 
-    Conditions beside each other that go through one relationship speak of the same related record (http §6.7). One in brackets does not, so these
+    Conditions beside each other that go through one relationship speak of the same related record (spec: query §7). One in brackets does not, so these
     stay where they may tell it apart.
     """
     return Group("and", (node,), node.position) if type(node) is Condition and len(node.path) > 1 else node
@@ -112,8 +112,8 @@ class SelectItem:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Select:
-    """`shape`: "value" (one bare value), "object" or "array" (http §6.8). `nulls`: an object has null for what a record does not have
-    (operations §3.2), else leaves it out."""
+    """`shape`: "value" (one bare value), "object" or "array" (spec: query §8). `nulls`: an object has null for what a record does not have
+    (spec: operations §3.2), else leaves it out."""
 
     items: tuple[SelectItem, ...]
     shape: str = "object"

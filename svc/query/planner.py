@@ -1,4 +1,4 @@
-"""Query + table definition + figures -> Plan (contract: schema-and-store §11, http §6.6). Reads no records.
+"""Query + table definition + figures -> Plan (spec: query §11, §6). Reads no records.
 
 The theory. Every condition that an index or the primary key can serve is a *candidate* to the records (`candidates`): a range of keys, which holds at
 least all matches, at a cost, the number of entries in the range. Of an AND one candidate is taken and the rest filters what it finds; of an OR all
@@ -82,7 +82,7 @@ def plan_query(
     statistics: Statistics | None = None,
 ) -> Plan:
     """Plan `query`. `txn` is the transaction in which figures are looked up. `key_prefix` narrows to the collection of the records whose
-    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see schema-and-store §11.8. A live query is refused: what is planned is
+    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see query §11.8. A live query is refused: what is planned is
     answered once, and who follows a result plans the query without that mark.
 
     The plan is kept with the query, so the same query is planned once; where there is a choice, again after some uses, when figures may

@@ -1,4 +1,4 @@
-"""The index rule: which queries are refused because no index would bound what they read (contract: http §6.6, schema-and-store §11.8-9).
+"""The index rule: which queries are refused because no index would bound what they read (spec: query §6, §11.8-§11.9).
 
 It looks at definitions only, never at figures: a query that is refused is refused whatever the table holds. The messages are those of
 http §5; in parentheses they name the attribute to index.

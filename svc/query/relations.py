@@ -1,4 +1,4 @@
-"""From records to the records that a relationship leads to (contract: schema-and-store §4.1, http §6.7).
+"""From records to the records that a relationship leads to (spec: schema-and-store §4.1, query §7).
 
     from: fk            the record of the other table whose key is self.fk; fk a list: one for each key, in the order of the list
     to: fk              the records of the other table whose fk is, or contains, this record's key

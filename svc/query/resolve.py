@@ -1,6 +1,6 @@
 """Nodes -> predicates: names are looked up in the table's definition, values get their type, relationships their table.
 
-Raises QueryError: UNKNOWN_ATTRIBUTE, UNUSABLE_OPERATOR, BAD_VALUE or QUERY_SYNTAX (contract: http §5, §6.3-§6.7).
+Raises QueryError: UNKNOWN_ATTRIBUTE, UNUSABLE_OPERATOR, BAD_VALUE or QUERY_SYNTAX (spec: http §5, query §3-§7).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def related_table(table: AnyTable, attribute: Attribute) -> AnyTable:
 
 
 def is_many(attribute: Attribute, table: AnyTable) -> bool:
-    """Whether the relationship leads to a list of records (schema-and-store §4.1)."""
+    """Whether the relationship leads to a list of records (spec: schema-and-store §4.1)."""
     relationship = _relationship(attribute)
     if relationship.to is not None or attribute.elements:
         return True
@@ -126,7 +126,7 @@ def _related(node: Condition, attribute: Attribute, table: AnyTable) -> Predicat
 
 
 def _same_record(members: tuple[Filter, ...], table: AnyTable) -> tuple[Filter, ...]:
-    """Join the conditions of one AND group that go through the same relationship: they speak of the same related record (http §6.7)."""
+    """Join the conditions of one AND group that go through the same relationship: they speak of the same related record (spec: query §7)."""
     through: dict[str, list[Filter]] = {}
     joined: list[Filter | str] = []
     for member in members:
@@ -178,7 +178,7 @@ def _test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
 
 
 def _key_value(node: Condition, table: AnyTable) -> object:
-    """A `/`-joined text names a list key where the table splits segments (schema-and-store §6.3); None: nothing special."""
+    """A `/`-joined text names a list key where the table splits segments (spec: schema-and-store §6.3); None: nothing special."""
     if not table.definition.split_segments or type(node.value) is not str or "/" not in node.value:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What becomes of a record that was found: `select` (contract: http §6.8).
+"""What becomes of a record that was found: `select` (spec: query §8).
 
 A selection is compiled into one function from raw records to the values that are returned. The usual selections, names of the record's own
 attributes, decode only these, all records in one call. Related records are looked up and shaped for the whole batch, each different one
@@ -73,7 +73,7 @@ def validate_select(select: Select, table: AnyTable) -> None:
 
 
 def columns_of(select: Select | None, table: AnyTable) -> tuple[str, ...]:
-    """The names of the result's columns: the selection, else the declared stored attributes (http §7.3)."""
+    """The names of the result's columns: the selection, else the declared stored attributes (spec: http §7.3)."""
     stored = tuple([attribute.name for attribute in table.attributes.values() if attribute.stored])
     if select is None:
         return stored
@@ -100,7 +100,7 @@ def compile_select(
     sort: tuple[SortKey, ...] = (),
 ) -> Shape:
     """The function of a selection. `where`, `sort`: the query's own, because they also narrow and order what a to-many relationship
-    selects (http §6.7, §6.8)."""
+    selects (spec: query §7, §8)."""
     items = select.items
     names = tuple([".".join(item.path) for item in items])
     selected, given = None, tuple(range(len(items)))

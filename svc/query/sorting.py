@@ -1,4 +1,4 @@
-"""Sorting what does not come in order, in bounded pieces of work and, with a limit, in bounded memory (contract: schema-and-store §11.6).
+"""Sorting what does not come in order, in bounded pieces of work and, with a limit, in bounded memory (spec: query §11.6).
 
 Entries are pairs of a key, which is bytes and unlike all others, and anything. They are collected in *runs* of at most RUN entries, each sorted by
 itself; at the end the runs are merged as they are read. So nothing is ever sorted at once that takes longer than a slice.

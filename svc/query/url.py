@@ -1,4 +1,4 @@
-"""The URL query language: raw query text -> nodes (contract: http §6.1-§6.3, §6.8).
+"""The URL query language: raw query text -> nodes (spec: query §1-§3, §8).
 
 A recursive descent parser, one method per rule of the grammar. Three things are not in the grammar itself:
 
@@ -6,7 +6,7 @@ A recursive descent parser, one method per rule of the grammar. Three things are
 - What a converting value says about its own type (`null`, `number:5`, a wildcard) is settled here, where the raw text is known:
   an encoded `%2A` or `%3A` is data, and nobody could tell after decoding.
 - Clients that encode brackets and operators on their own are met half-way: a text that does not parse is parsed once more with these
-  characters decoded (§6.2, number 3).
+  characters decoded (spec: query §2 rule 3).
 
 `svc/query/printer.py` is the inverse.
 """

@@ -1,1 +1,1 @@
-"""Subscriptions to records and live queries (contract: realtime §1, applications §9)."""
+"""Subscriptions to records and live queries (spec: realtime §1)."""

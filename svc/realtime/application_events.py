@@ -1,4 +1,4 @@
-"""Events that application code sends itself, from no table (contract: applications §9)."""
+"""Events that application code sends itself, from no table (spec: realtime §1)."""
 
 from __future__ import annotations
 

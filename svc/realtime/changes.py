@@ -1,4 +1,4 @@
-"""Log entries as changes and events for subscribers (contract: realtime §1, applications §9).
+"""Log entries as changes and events for subscribers (spec: realtime §1).
 
 A `Change` is made once of an entry that concerns a subscription, and has the record as the entry left it. A `View` is how subscribers see changes:
 which properties they may read and selected, and whether they want records or raw operations. `Change.event` makes one event for each view, which all

@@ -1,4 +1,4 @@
-"""The log as it grows: listeners get every committed entry once and in order, whichever process wrote it (design §4, §6).
+"""The log as it grows: listeners get every committed entry once and in order, whichever process wrote it (architecture §4, §6).
 
 A commit of this process hands its entries over (`Database.on_commit`); a commit of a sibling shows only as a larger number of LMDB's last
 transaction, which is polled every POLL_INTERVAL seconds while there are listeners. One number per database decides what is reported: `position`, the LSN

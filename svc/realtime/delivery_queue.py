@@ -1,4 +1,4 @@
-"""The queue between a subscription and its consumer; by itself it has only items that application code sends (contract: applications §9).
+"""The queue between a subscription and its consumer; by itself it has only items that application code sends (spec: realtime §1).
 
 There are three ways to consume, of which one is used: `take`, for protocols (`event.EventSource`); `async for`; and `on("data", callback)`.
 """

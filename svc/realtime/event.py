@@ -1,4 +1,4 @@
-"""Events, event sources and the reasons they end, as protocols see them (contract: realtime §1, applications §9)."""
+"""Events, event sources and the reasons they end, as protocols see them (spec: realtime §1)."""
 
 from __future__ import annotations
 

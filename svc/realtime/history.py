@@ -1,4 +1,4 @@
-"""What a subscription reads before it is live: current records, events from the log (contract: realtime §1 rules 2 and 8).
+"""What a subscription reads before it is live: current records, events from the log (spec: realtime §1 rules 2 and 8).
 
 A subscription goes through stages, each of which puts events into its queue while there is room:
 
@@ -48,7 +48,7 @@ LOG_BATCH = 200  # log entries read at a time
 COALESCE_ENTRIES = 2000  # log entries within which events of one record are coalesced
 MAX_SORTED_KEYS = 100_000  # keys found through an index that are sorted; if there are more, the table is scanned in key order
 MAX_HELD_SNAPSHOTS = 100  # snapshots held in the whole store, above which each turn reads on a new one
-MAX_PAST_EVENTS = 1000  # events found by reading backwards (realtime §1 rule 5)
+MAX_PAST_EVENTS = 1000  # events found by reading backwards (spec: realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
 

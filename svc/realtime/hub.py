@@ -1,4 +1,4 @@
-"""All subscriptions to records, and the delivery of each commit to them (contract: realtime §1).
+"""All subscriptions to records, and the delivery of each commit to them (spec: realtime §1).
 
 The hub follows the log through the feed as long as there are subscriptions to tables of a database. For each log entry the index of its table finds
 the groups that it may concern; each group makes one event, which is appended to the queues of its subscriptions. When all entries that came together
@@ -43,7 +43,7 @@ from svc.store.system import SYSTEM
 
 logger = logging.getLogger("svc.realtime")
 
-RECHECK = 60.0  # seconds (realtime §1 rule 7)
+RECHECK = 60.0  # seconds (spec: realtime §1 rule 7)
 CACHED_CHANGES = 1000  # changes read from the log, shared by subscriptions that read the same entries
 CACHED_BYTES = 4 << 20
 NOTIFY_BATCH = 32  # consumers notified between two readings of the clock

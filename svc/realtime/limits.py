@@ -1,4 +1,4 @@
-"""How much is kept for a subscriber that is slower than its events (contract: realtime §1 rule 8).
+"""How much is kept for a subscriber that is slower than its events (spec: realtime §1 rule 8).
 
     subscription        above MAX_WEIGHT in its queue the queue is dropped, and the log is read instead when there is room again; after MAX_MISSED events
                         it ends as too slow. While it reads the log at most MAX_REPLAY_EVENTS wait

@@ -1,4 +1,4 @@
-"""Event ids, and where a subscription begins that names one (contract: realtime §1 rules 2 and 5, §3).
+"""Event ids, and where a subscription begins that names one (spec: realtime §1 rules 2 and 5, §3).
 
 The id of an event is its position in the transaction log of its database, the LSN, the same number as `localTime` in the event. A client that connects
 again sends the last id it has got, in an event stream as `Last-Event-ID`:

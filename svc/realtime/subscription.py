@@ -1,4 +1,4 @@
-"""One subscription: its queue, and the source of its events (contract: realtime §1; applications §9).
+"""One subscription: its queue, and the source of its events (spec: realtime §1).
 
 The states, and what puts events into the queue:
 

@@ -1,4 +1,4 @@
-"""The options of a subscription (contract: realtime §1, applications §9)."""
+"""The options of a subscription (spec: realtime §1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SubscriptionRequest:
 
     `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
     event follows the last. `check_rights` False: application code subscribes, or checks rights itself. `allow_full_scan`: the current
-    records need no index to be found (http §6.6).
+    records need no index to be found (spec: query §6).
     """
 
     table: Table

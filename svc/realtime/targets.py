@@ -1,4 +1,4 @@
-"""Targets of subscriptions, and the index that finds the targets of a key (contract: realtime §1 rule 1, applications §9).
+"""Targets of subscriptions, and the index that finds the targets of a key (spec: realtime §1 rule 1, §1).
 
     target                        covers
     a record                      its key

@@ -1,4 +1,4 @@
-"""The resource interface: what answers under an address, the same for every protocol (contract: applications §2-§4)."""
+"""The resource interface: what answers under an address, the same for every protocol (architecture §11)."""
 
 from svc.resources.addressing import addressed
 from svc.resources.registry import Match, Registration, Resources

@@ -1,4 +1,4 @@
-"""From a request to the resource it is for, the same for every protocol (contract: http §1)."""
+"""From a request to the resource it is for, the same for every protocol (spec: http §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses and the resources that answer there (contract: http §1.1, applications §10.4, §13).
+"""Addresses and the resources that answer there (spec: http §1.1, configuration §9.1, architecture §11).
 
 An address is a path without slashes at its ends; "" is the root, the last resort. Matching is case-sensitive and by whole segments; the longest
 registered address wins. It is looked for in the raw path of a request, so it is kept as that has it: with what cannot stand in a path percent-encoded.

@@ -1,4 +1,4 @@
-"""`Resource`, and what its verbs may return to a protocol (contract: applications §2, §8).
+"""`Resource`, and what its verbs may return to a protocol (architecture §11).
 
 A protocol turns its request into a verb, a target and perhaps data, and calls `handle`. A plain result means the answer is ready: no coroutine, no
 future. Only a handler that has to wait returns an awaitable.
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from svc.query import Plan
     from svc.store import Table
 
-# verb -> the HTTP method that calls it (applications §2.1)
+# verb -> the HTTP method that calls it (architecture §11)
 VERBS: Mapping[str, str] = {
     "get": "GET", "search": "GET", "put": "PUT", "patch": "PATCH", "post": "POST", "delete": "DELETE", "query": "QUERY", "copy": "COPY", "move": "MOVE",
 }  # fmt: skip
 
-# Either of them makes a resource one that can be connected to: with a WebSocket, or for server-sent events (realtime §1).
+# Either of them makes a resource one that can be connected to: with a WebSocket, or for server-sent events (spec: realtime §1).
 CONNECTING = frozenset(("connect", "subscribe"))
 
 
@@ -61,7 +61,7 @@ class Resource:
 
     name: ClassVar[str] = ""
     verbs: ClassVar[frozenset[str]] = frozenset()  # implemented
-    properties: ClassVar[Mapping[str, Any]] = {}  # names that a URL's final `.name` may select (http §1.2)
+    properties: ClassVar[Mapping[str, Any]] = {}  # names that a URL's final `.name` may select (spec: http §1.2)
 
     @classmethod
     def bind(cls, target: RequestTarget) -> None:
@@ -83,7 +83,7 @@ class Resource:
 
     @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
-        """Once per protocol request, before the handler. Default: super users only (applications §2.2). Raises AccessViolation."""
+        """Once per protocol request, before the handler. Default: super users only (architecture §11). Raises AccessViolation."""
         if request.user is None or not request.user.super_user:
             raise AccessViolation(request.user)
 

@@ -1,4 +1,4 @@
-"""What a subscription to a table asks for, from its address and query (contract: realtime §1, rules 1 and 4)."""
+"""What a subscription to a table asks for, from its address and query (spec: realtime §1, rules 1 and 4)."""
 
 from __future__ import annotations
 

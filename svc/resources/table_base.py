@@ -1,4 +1,4 @@
-"""What all verbs of a table need: its class attributes, keys from paths, permissions (contract: applications §2-§3, http §2, §11.1)."""
+"""What all verbs of a table need: its class attributes, keys from paths, permissions (architecture §11; spec: http §2, §11.1)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TableBase(Resource):
 
     @classmethod
     def _is_whole_key(cls, target: RequestTarget) -> bool:
-        """Whether there is a record whose key ends like a file, `report.csv`: then the extension is none, and the target is that record (http §1.2)."""
+        """Whether there is a record whose key ends like a file, `report.csv`: then the extension is none, and the target is that record (spec: http §1.2)."""
         text = whole_text(target)
         if text is None:
             return False

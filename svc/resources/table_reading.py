@@ -1,4 +1,4 @@
-"""Reading a table: records, queries, its description (contract: applications §2-§3, http §2.2, §6, §10.1)."""
+"""Reading a table: records, queries, its description (architecture §11; spec: http §2.2, query, http §10.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TableReading(TableBase):
 
     @classmethod
     def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:
-        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (http §2.2). A property of the
+        """`/Product/42?select(name)`: the selection of one record; other conditions on its URL are ignored (spec: http §2.2). A property of the
         target is selected as an object with this one name; what the query selects is then selected from its value."""
         select = None
         if target.query and "select" in target.query:
@@ -63,7 +63,7 @@ class TableReading(TableBase):
 
     @classmethod
     def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
-        """The records that a query object finds, or its plan, if it asks for that (http §6.9)."""
+        """The records that a query object finds, or its plan, if it asks for that (spec: query §9)."""
         began = cls.store.clock.monotonic()
         rows = cls._planned(query_from_mapping(data), target, request, began)
         return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
@@ -105,7 +105,7 @@ class TableReading(TableBase):
 
 
 def describe_attribute(attribute: Attribute) -> dict[str, Any]:
-    """One element of `attributes` in a description (http §10.1)."""
+    """One element of `attributes` in a description (spec: http §10.1)."""
     shown: dict[str, Any] = {"name": attribute.name, "attribute": attribute.name, "type": "array" if attribute.elements else attribute.type}
     if attribute.primary_key:
         shown["isPrimaryKey"] = True

@@ -1,4 +1,4 @@
-"""A table as a resource: reading, writing, events. One subclass per table, made by `table_resource` (contract: applications §2-§3, http §2)."""
+"""A table as a resource: reading, writing, events. One subclass per table, made by `table_resource` (architecture §11; spec: http §2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TableResource(TableWriting):
 
     @classmethod
     def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> EventSource:
-        """The events of a record or a collection (realtime §1); with `live()`, those of a query's result."""
+        """The events of a record or a collection (spec: realtime §1); with `live()`, those of a query's result."""
         if cls.realtime is None:
             raise cls.not_allowed("subscribe", request.method, target=target)
         query = subscribed_query(cls, target)

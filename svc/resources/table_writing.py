@@ -1,4 +1,4 @@
-"""Writing to a table: PUT, PATCH, POST, DELETE, messages (contract: applications §2-§3, §9, http §2.3-§2.6)."""
+"""Writing to a table: PUT, PATCH, POST, DELETE, messages (architecture §11; spec: realtime §1, http §2.3-§2.6)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TableWriting(TableReading):
             record = dict(record)
             restore = partial(restore_row, columns, cls.table.attributes)
         decide = restore if may.writes_all else cls._put_decision(may, tuple(record), restore, user_of(request))
-        record[cls.table.primary_key] = key  # the address wins (http §2.3)
+        record[cls.table.primary_key] = key  # the address wins (spec: http §2.3)
         record = cls.table.validator.record(record, source=source_of(request), complete=may.writes_all)
         precondition = request.precondition
         assert precondition is None or type(precondition) is Precondition
@@ -153,7 +153,7 @@ class TableWriting(TableReading):
 
     @classmethod
     def put_property(cls, target: RequestTarget, name: str, value: Any, request: Request) -> Awaitable[None] | None:
-        """Change one property only (http §2.5)."""
+        """Change one property only (spec: http §2.5)."""
         cls.authorize("patch", target, {name: value}, request)
         return cls._patch(target, {name: value}, request)
 
@@ -205,7 +205,7 @@ class TableWriting(TableReading):
     def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
         table = cls.table
         key = record.get(table.primary_key)
-        if key in EMPTY_KEYS:  # there would be no address for it (http §1.3)
+        if key in EMPTY_KEYS:  # there would be no address for it (spec: http §1.3)
             key = None
         prefix = target.prefix or ""
         if key is not None:
@@ -219,7 +219,7 @@ class TableWriting(TableReading):
 
     @classmethod
     def on_publish(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
-        """Send a message to the subscribers of a record, or of the table; no record changes (applications §9)."""
+        """Send a message to the subscribers of a record, or of the table; no record changes (spec: realtime §1)."""
         if target.prefix is not None:
             raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
         transaction = cls.begin(request)

@@ -1,4 +1,4 @@
-"""What a request addresses inside a resource, and the address of a record (contract: http §1.2, §1.3; applications §5.3).
+"""What a request addresses inside a resource, and the address of a record (spec: http §1.2, §1.3).
 
 Whether the last segment names a property or a content type is decided on the raw path, before it is percent-decoded: an encoded dot or slash is data.
 `id_path` is the inverse of `parse_target`: it escapes just what would be read as something else.
@@ -63,7 +63,7 @@ def decode_path(text: str) -> str:
 
 def parse_target(relative_url: str, query: str | None, properties: Mapping[str, Any], extensions: bool = True) -> RequestTarget:
     """Split what follows a resource's address. `properties`: names that a final `.name` may select. `extensions`: whether a final `.csv` may choose
-    a content type, which is for reading only (http §1.2); else it is a part of the id. Raises ClientError 400.
+    a content type, which is for reading only (spec: http §1.2); else it is a part of the id. Raises ClientError 400.
     """
     target = RequestTarget(query)
     rest = relative_url
@@ -110,7 +110,7 @@ def whole_text(target: RequestTarget) -> str | None:
 
 
 def last_name(target: RequestTarget) -> str | None:
-    """The last of several raw segments, decoded: what may be a property that is addressed behind a slash (http §2.5). None: there is but one."""
+    """The last of several raw segments, decoded: what may be a property that is addressed behind a slash (spec: http §2.5). None: there is but one."""
     raw = target.raw
     if target.id_text is None or raw is None:
         return None

@@ -1,4 +1,4 @@
-"""REST over resources (contract: http.md). `Rest.handle(request)` turns a request into a response."""
+"""REST over resources (spec: http). `Rest.handle(request)` turns a request into a response."""
 
 from svc.http.response_parts import RestOptions
 from svc.rest.rest import Rest

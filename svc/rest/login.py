@@ -1,4 +1,4 @@
-"""`POST /login` and `POST /logout` of an application port, for applications with `login: true` (contract: http §11.2).
+"""`POST /login` and `POST /logout` of an application port, for applications with `login: true` (spec: http §11.2).
 
     {"username": "ann", "password": "s3cret", "redirect": "/shop/"}       JSON, or the fields of a form
 

@@ -1,4 +1,4 @@
-"""REST on resources: methods, addresses, conditions (contract: http §1-§5). `Answers` makes the responses.
+"""REST on resources: methods, addresses, conditions (spec: http §1-§5). `Answers` makes the responses.
 
 The plain path is a chain of function calls: address -> resource -> verb -> bytes. Nothing here waits; a handler that must returns an awaitable,
 which is handed on to the dispatcher untouched.
@@ -168,7 +168,7 @@ class Rest:
         return responses.answer(request, target, result, missing="Record not found")
 
     def _stream(self, request: Request) -> Any:
-        """The events of a resource, or an awaitable of that answer; None if it has none to show (realtime §3)."""
+        """The events of a resource, or an awaitable of that answer; None if it has none to show (spec: realtime §3)."""
         found = addressed(self._resources, request, "sse")
         if found is None:
             return None
@@ -179,7 +179,7 @@ class Rest:
         )
 
     def _query(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
-        """QUERY: the query is the body (http §6.9)."""
+        """QUERY: the query is the body (spec: query §9)."""
         if target.id_text is not None or "query" not in resource.verbs:
             raise resource.not_allowed("query", target=target)
         if request.query:
@@ -258,11 +258,11 @@ class Rest:
         except ValidationError as error:
             if "content-type" in request.block.fields or not is_raw_content(data):
                 raise
-            # A body without a type became raw content (http §7.4), which the table does not take.
+            # A body without a type became raw content (spec: http §7.4), which the table does not take.
             raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
         return self._responses.answer(request, target, result)
 
-    # --- property uploads (http §2.5) ------------------------------------------------------------------------------------------------
+    # --- property uploads (spec: http §2.5) ------------------------------------------------------------------------------------------------
 
     def _upload(self, request: Request, resource: type[TableResource], target: RequestTarget, name: str) -> Any:
         resource.admit(request)

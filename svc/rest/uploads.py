@@ -1,4 +1,4 @@
-"""What becomes of a body of which only the head is here: refused, or put into a file as it comes (contract: http §2.5).
+"""What becomes of a body of which only the head is here: refused, or put into a file as it comes (spec: http §2.5).
 
 Whoever may not write here is told so before the body is read. What can be refused only by what is in the body is refused later, by the
 handler, which checks everything again.

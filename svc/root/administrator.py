@@ -1,4 +1,4 @@
-"""The first super user: configured name and password, and the file of a generated password (contract: configuration §4.1)."""
+"""The first super user: configured name and password, and the file of a generated password (spec: configuration §4.1)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ def take_administrator(environ: Any, options: dict[str, str]) -> Administrator:
 
 
 def keep_initial_password(root: Path, username: str, password: str, terminal: Terminal) -> None:
-    """Print the generated password once, on the terminal, and keep it in a file for the owner only (contract: configuration §4.1)."""
+    """Print the generated password once, on the terminal, and keep it in a file for the owner only (spec: configuration §4.1)."""
     path = root / PASSWORD_FILE
     if not path.exists() or path.read_text(encoding="utf-8") != f"{password}\n":
         write_private(path, f"{password}\n".encode())

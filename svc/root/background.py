@@ -1,4 +1,4 @@
-"""`svc start` and `svc stop`: a server in its own session, and the pipe for what its user must see (contract: configuration §6.1).
+"""`svc start` and `svc stop`: a server in its own session, and the pipe for what its user must see (spec: configuration §6.1).
 
 The child gets the write end of a pipe. What it would print for the user (start errors, the initial password, which must not reach a log file)
 goes into the pipe; a last line `READY` means that all listeners are open. End of the pipe without it: the start has failed.

@@ -1,4 +1,4 @@
-"""The version of the program that wrote the data (contract: configuration §4).
+"""The version of the program that wrote the data (spec: configuration §4).
 
 `system.svc_info` has a row per version that has worked on the data: `{id: n, version, time}`. A program that is older than the newest of them
 refuses to start, for it cannot know what the newer one stored.

@@ -1,4 +1,4 @@
-"""The first run of a root directory: directories, configuration file, keys (contract: configuration §1, §4).
+"""The first run of a root directory: directories, configuration file, keys (spec: configuration §1, §4).
 
 Every step can be repeated: an interrupted installation is completed by the next one, existing files are never overwritten.
 """
@@ -43,7 +43,7 @@ TEMPLATE = (
     "tls.certificate", "tls.certificateAuthority", "tls.privateKey",
     "localStudio.enabled",
 )  # fmt: skip
-"""The settings an installation writes, with their defaults (contract: configuration §2.13)."""
+"""The settings an installation writes, with their defaults (spec: configuration §2.13)."""
 
 
 class WrongUser(Exception):

@@ -1,4 +1,4 @@
-"""Which root directory a command works on, and the boot file that remembers it (contract: configuration §1).
+"""Which root directory a command works on, and the boot file that remembers it (spec: configuration §1).
 
 `~/.svc/svc_boot_properties.file` remembers the configuration file of the last root of an OS user, and its socket if that has another path than
 the configured one.
@@ -29,7 +29,7 @@ class Installation:
 
 
 def find_installation(environ: Mapping[str, str], options: Mapping[str, str]) -> Installation:
-    """The root of this call: `--ROOTPATH`, the environment, `SVC_CONFIG`, the boot file, else `~/svc` (contract: configuration §1).
+    """The root of this call: `--ROOTPATH`, the environment, `SVC_CONFIG`, the boot file, else `~/svc` (spec: configuration §1).
 
     Names may be in any case. A root that holds a configuration file counts as installed.
     """

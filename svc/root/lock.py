@@ -1,4 +1,4 @@
-"""The lock of a root directory and the process id of its server (contract: configuration §1).
+"""The lock of a root directory and the process id of its server (spec: configuration §1).
 
 `svc.lock` is locked while a server, or a command that changes the data, runs; `svc.pid` is the server's.
 """

@@ -1,4 +1,4 @@
-"""The path of the Unix socket of the operations API (contract: configuration §2.3). Known to the server, which listens, and the command line."""
+"""The path of the Unix socket of the operations API (spec: configuration §2.3). Known to the server, which listens, and the command line."""
 
 from __future__ import annotations
 

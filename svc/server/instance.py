@@ -1,4 +1,4 @@
-"""One server instance: builds its parts, serves until it is stopped, closes them (contract: configuration §6.4, §6.5)."""
+"""One server instance: builds its parts, serves until it is stopped, closes them (spec: configuration §6.4, §6.5)."""
 
 from __future__ import annotations
 

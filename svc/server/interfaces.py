@@ -1,4 +1,4 @@
-"""The dispatchers of an instance: resources of the applications, and operations (contract: http §14, operations §1)."""
+"""The dispatchers of an instance: resources of the applications, and operations (spec: http §14, operations §1)."""
 
 from __future__ import annotations
 

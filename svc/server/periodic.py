@@ -1,4 +1,4 @@
-"""The periodic work of an instance: deadlines, analytics, log files, maintenance of the store (contract: configuration §5, §6)."""
+"""The periodic work of an instance: deadlines, analytics, log files, maintenance of the store (spec: configuration §5, §6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from svc.store.system import SYSTEM
 
 SWEEP_SECONDS = 1.0
 ROTATION_SECONDS = 60.0  # polling interval of the sizes of log files
-LOG_SECONDS = 0.5  # a line below `fatal` may wait this long to be written (configuration §5.3: within 1 s)
+LOG_SECONDS = 0.5  # a line below `fatal` may wait this long to be written (spec: configuration §5.3: within 1 s)
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 

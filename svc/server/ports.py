@@ -1,4 +1,4 @@
-"""The ports of one server: HTTP, HTTPS and a Unix socket (contract: http §14, operations §1, configuration §2.2, §2.3).
+"""The ports of one server: HTTP, HTTPS and a Unix socket (spec: http §14, operations §1, configuration §2.2, §2.3).
 
 An instance has two servers, the rows APPLICATION and OPERATIONS; they listen, sweep and stop in the same way.
 """

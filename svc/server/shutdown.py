@@ -1,4 +1,4 @@
-"""Stop and restart of a running instance: drain its connections, then stop the loop (contract: configuration §6.4)."""
+"""Stop and restart of a running instance: drain its connections, then stop the loop (spec: configuration §6.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from svc.clock import Clock
 from svc.logs import Logger
 from svc.server.ports import ServerPorts
 
-DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (configuration §6.4)
+DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (spec: configuration §6.4)
 _DRAIN_POLL = 0.02  # polling interval of the connections that are still open
 LASTING = 60.0  # seconds: after a failed disk write, a process that has run for less ends instead of restarting, or it might do so again and again
 

@@ -211,7 +211,7 @@ class Database:
     # -- definitions
 
     def define_table(self, definition: TableDefinition) -> Table:
-        """Make a table, or give it a new definition (schema-and-store §7). Commits, and what the turn has written before it.
+        """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it.
 
         Indexes of a table with many records are built in the background; until then they are not `ready`.
         Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored.
@@ -227,7 +227,7 @@ class Database:
         return table
 
     def learn_attributes(self, table: Table, record: Mapping[str, object]) -> None:
-        """A dynamic table gets the attributes of this record that it does not have, each with an index (schema-and-store §6.10).
+        """A dynamic table gets the attributes of this record that it does not have, each with an index (spec: schema-and-store §6.10).
 
         Raises ClientError if there cannot be so many, or not of such names.
         """

@@ -1,5 +1,5 @@
 """Dropping a database: its directories are renamed at once, removed on a thread, and its environment is closed when no snapshot of it is read
-(contract: operations §2).
+(spec: operations §2).
 
 A database is dropped in three steps. If the process ends in between, the next start finds which step has been reached, and goes on:
 

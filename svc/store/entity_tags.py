@@ -1,4 +1,4 @@
-"""Entity tags of records, and the preconditions that test them (contract: http §4.1, §4.2).
+"""Entity tags of records, and the preconditions that test them (spec: http §4.1, §4.2).
 
 The strong entity tag of a record is its version, the 8 bytes that the record's header has, in base64url. A `Precondition` is what a request's
 If-Match, If-None-Match and If-Unmodified-Since say; it is checked inside the transaction that writes.
@@ -19,7 +19,7 @@ _pack_version = Struct(">d").pack
 
 
 def etag_of(raw: bytes) -> str:
-    """The strong entity tag of a stored record: 11 characters, without quotes (http §4.1).
+    """The strong entity tag of a stored record: 11 characters, without quotes (spec: http §4.1).
 
     >>> etag_of_version(1767225600000.0)
     'Qnm3baqAAAA'
@@ -36,7 +36,7 @@ Tags = tuple[str, ...] | Literal["*"]
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What must hold of the stored record for a write to happen (http §4.2), tested inside the transaction that writes.
+    """What must hold of the stored record for a write to happen (spec: http §4.2), tested inside the transaction that writes.
 
     Tags are entity tags without quotes; `if_match` holds strong ones only. `if_unmodified_since`: seconds since the epoch.
     """

@@ -1,4 +1,4 @@
-"""Opens LMDB, maps its errors, and owns a turn's transactions (design §4, §6).
+"""Opens LMDB, maps its errors, and owns a turn's transactions (architecture §4, §6).
 
 One `Environment` is one LMDB environment, which is one database. Within a turn of the loop it hands out at most two transactions:
 

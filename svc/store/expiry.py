@@ -1,4 +1,4 @@
-"""Expiry: when a record expires, and the store `$expiry` by which expired records are found (contract: schema-and-store §2, §12).
+"""Expiry: when a record expires, and the store `$expiry` by which expired records are found (spec: schema-and-store §2, §12).
 
 A record's expiry is given with its write, or comes from an attribute, or from the table's definition. It is in the record's header. `$expiry` holds,
 for every record that has one, table number (4 bytes) and expiry (double, ms since the epoch) -> stored key, so that finding the expired records
@@ -130,7 +130,7 @@ class TableExpiry:
 
 
 def scan_interval(definition: TableDefinition) -> float:
-    """Seconds between two removals of expired records (schema-and-store §2)."""
+    """Seconds between two removals of expired records (spec: schema-and-store §2)."""
     interval = definition.scan_interval
     if interval is None:
         interval = DEFAULT_SCAN_INTERVAL if definition.expiration is None else (definition.expiration + definition.eviction) / 4

@@ -1,4 +1,4 @@
-"""Automatic integer keys (contract: schema-and-store §6.6).
+"""Automatic integer keys (spec: schema-and-store §6.6).
 
 A table reserves a block of keys that starts at a random point, away from the keys it has, so that tables filled on different nodes can be
 joined. Keys are handed out in ascending order inside the turn's write transaction, which no other process can share, and the next one is

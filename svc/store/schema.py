@@ -1,4 +1,4 @@
-"""Tables and attributes: what a declaration says, how it is stored, what changed between two (contract: schema-and-store §2, §3, §7)."""
+"""Tables and attributes: what a declaration says, how it is stored, what changed between two (spec: schema-and-store §2, §3, §7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY_KINDS = {"ID": "text", "String": "text", "Int": "number", "Long": "number",
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """`from_` / `to`: names of the foreign key attribute in this table / in the other one (schema-and-store §4). `table` is the target."""
+    """`from_` / `to`: names of the foreign key attribute in this table / in the other one (spec: schema-and-store §4). `table` is the target."""
 
     table: str
     from_: str | None = None
@@ -26,7 +26,7 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """Arguments of `@indexed(type: "HNSW", ...)` (schema-and-store §5.1); None: grows with the index, or derived from `m`."""
+    """Arguments of `@indexed(type: "HNSW", ...)`; None: grows with the index, or derived from `m`."""
 
     distance: str = "cosine"
     m: int = 16
@@ -69,7 +69,7 @@ class Attribute:
     description: str = ""
     vector: VectorIndex | None = None
     embed: Embed | None = None
-    allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (schema-and-store §3)
+    allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (spec: schema-and-store §3)
 
     @property
     def stored(self) -> bool:
@@ -104,7 +104,7 @@ class TableDefinition:
     structures: tuple[Structure, ...] = ()  # all that its attributes reach
     primary_key: str = "id"
     sealed: bool = False
-    dynamic: bool = False  # learns attributes from data (schema-and-store §6.10)
+    dynamic: bool = False  # learns attributes from data (spec: schema-and-store §6.10)
     expiration: float | None = None  # seconds
     eviction: float = 0.0  # seconds
     scan_interval: float | None = None  # seconds
@@ -152,7 +152,7 @@ class DefinitionChange:
 
 
 def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) -> DefinitionChange:
-    """The consequences of replacing `old` by `new` (schema-and-store §7). `empty`: the table has no records.
+    """The consequences of replacing `old` by `new` (spec: schema-and-store §7). `empty`: the table has no records.
 
     Raises SchemaError for what cannot be done with the keys that are there: the key attribute renamed, or keys of another kind.
     """
@@ -187,7 +187,7 @@ def key_kind(definition: TableDefinition) -> str:
 
 
 def may_be_key(attribute: Attribute) -> bool:
-    """Whether keys of this type exist: text and numbers (schema-and-store §6.2)."""
+    """Whether keys of this type exist: text and numbers (spec: schema-and-store §6.2)."""
     return attribute.type in _KEY_KINDS and not attribute.elements and attribute.stored
 
 
@@ -200,7 +200,7 @@ def _index_identity(attribute: Attribute) -> tuple[object, ...]:
 
 
 def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
-    """One definition from two declarations of the same table (schema-and-store §1.6): `first`, with the attributes only `second` has.
+    """One definition from two declarations of the same table (spec: schema-and-store §1.6): `first`, with the attributes only `second` has.
 
     Raises SchemaError when they disagree about an attribute, a structure or an argument of the table that both of them set.
     """

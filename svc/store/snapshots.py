@@ -1,4 +1,4 @@
-"""Snapshots that outlive their turn: of answers that are streamed (contract: schema-and-store §8.11).
+"""Snapshots that outlive their turn: of answers that are streamed (spec: schema-and-store §8.11).
 
 LMDB does not reuse a page that an open snapshot may read, so a client that stops reading in the middle of an answer, or reads slowly, would make
 the database grow for as long as it likes. A snapshot is therefore taken away from whoever holds it when

@@ -78,7 +78,7 @@ class Store(Turn):
     `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `snapshot_limits`: of results that are
     read slowly. `reclamation`: of what may go when the volume becomes full. `make_helper`: the executor of a
     single thread that the long writer of a database lives on. `compression`: of large records, as the setting says it
-    (configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.
+    (spec: configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The tables of the system database (contract: security §5.1, analytics §1, http §11.3, operations §4, §7, §11, cluster §2)."""
+"""The tables of the system database (spec: security §5.1, analytics §1, http §11.3, operations §4, §7, §11, §12)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUS_TABLE = "svc_status"
 DEPLOYMENT_TABLE = "svc_deployment"
 LOADER_TABLE = "svc_dataloader_hash"
 
-# Never part of any answer, whoever asks (security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
+# Never part of any answer, whoever asks (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
 
@@ -120,7 +120,7 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("system_info"),
         *_TIMES,
     ),
-    # Public halves only: private keys are files (operations §11).
+    # Public halves only: private keys are files (spec: operations §11).
     _table(
         CERTIFICATE_TABLE,
         _key("name"),

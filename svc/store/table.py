@@ -291,7 +291,7 @@ class Table:
         return self._key_type in _NUMBER_KEYS
 
     def new_key(self, prefix: str = "") -> Key:
-        """A key for a record that comes without one: text for text keys, the next integer otherwise (schema-and-store §6.5).
+        """A key for a record that comes without one: text for text keys, the next integer otherwise (spec: schema-and-store §6.5).
 
         `prefix` is put in front of a text key. Raises ClientError if keys of this type have to be given.
         """

@@ -1,4 +1,4 @@
-"""Dropping a table, or an attribute of one (contract: operations §2, schema-and-store §7).
+"""Dropping a table, or an attribute of one (spec: operations §2, schema-and-store §7).
 
 A table is dropped in one long write (`writing.long_task`): its stores are emptied, one call of LMDB each. So is an attribute. Before that, the values
 of a dynamic table's attribute are removed from its records, BATCH at a time so that no transaction becomes too large and other writers are admitted in

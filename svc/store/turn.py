@@ -1,4 +1,4 @@
-"""The turn of the store: its writers, its one commit per database, and what follows it (contract: schema-and-store §8).
+"""The turn of the store: its writers, its one commit per database, and what follows it (spec: schema-and-store §8).
 
 A turn of the loop is: any number of reads from shared snapshots and of applied transactions, then `commit_turn` if `has_pending`, then
 `end_turn`. The commit is one per database that was written to, so one fsync, however many requests share it.

@@ -1,4 +1,4 @@
-"""Certificates and contexts of the TLS ports (contract: http §14, security §4, configuration §2.5).
+"""Certificates and contexts of the TLS ports (spec: http §14, security §4, configuration §2.5).
 
 entries      which certificates there are: the `tls` section, and what operators have added
 contexts     ServerContexts: of one port; the right one for a host name, renewed when files or records change

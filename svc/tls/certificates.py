@@ -1,4 +1,4 @@
-"""Certificates: the authority and the server certificate of a new installation, signing requests, and what a PEM says (contract: security §4).
+"""Certificates: the authority and the server certificate of a new installation, signing requests, and what a PEM says (spec: security §4).
 
     keys/ca.pem, keys/caPrivateKey.pem            CN=svc-Certificate-Authority-<id>, signed by itself
     keys/certificate.pem, keys/privateKey.pem     CN=<host name>, signed by it; also for localhost, 127.0.0.1 and ::1

@@ -1,4 +1,4 @@
-"""`ServerContexts`: the TLS contexts of a port, by server name (contract: http §14, configuration §2.5).
+"""`ServerContexts`: the TLS contexts of a port, by server name (spec: http §14, configuration §2.5).
 
 A context per certificate. A handshake begins with the default one, and takes another when the client names a host of that (SNI):
 

@@ -1,4 +1,4 @@
-"""The certificates that a port may show: those of the `tls` section, and those in `system.svc_certificate` (contract: configuration §2.5, operations §11)."""
+"""The certificates that a port may show: those of the `tls` section, and those in `system.svc_certificate` (spec: configuration §2.5, operations §11)."""
 
 from __future__ import annotations
 

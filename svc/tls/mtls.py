@@ -1,4 +1,4 @@
-"""Client certificates: the setting `mtls`, and their users (contract: security §4)."""
+"""Client certificates: the setting `mtls`, and their users (spec: security §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificate that a client has shown and that was verified: `request.peer_certificate` (contract: security §4)."""
+"""The certificate that a client has shown and that was verified: `request.peer_certificate` (spec: security §4)."""
 
 from __future__ import annotations
 

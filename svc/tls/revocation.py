@@ -1,4 +1,4 @@
-"""Whether a client's certificate has been revoked: by the lists it names (CRL), then by asking (OCSP) (contract: security §4; RFC 5280, RFC 6960).
+"""Whether a client's certificate has been revoked: by the lists it names (CRL), then by asking (OCSP) (spec: security §4; RFC 5280, RFC 6960).
 
     names neither a list nor a responder, or only what is switched off     passes
     a valid list covers it                                                 that is the answer

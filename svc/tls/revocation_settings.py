@@ -1,4 +1,4 @@
-"""The setting `certificateVerification` (contract: security §4), and the exception of its methods."""
+"""The setting `certificateVerification` (spec: security §4), and the exception of its methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSocket (RFC 6455): handshake, WebSocket object for applications, listeners (contract: realtime §2)."""
+"""WebSocket (RFC 6455): handshake, WebSocket object for applications, listeners (spec: realtime §2)."""
 
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, encode_frame
 from svc.websocket.close_codes import WebSocketClosed

@@ -1,4 +1,4 @@
-"""How an exception ends a WebSocket: codes and reasons of the close frame (contract: realtime §2)."""
+"""How an exception ends a WebSocket: codes and reasons of the close frame (spec: realtime §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a WebSocket for the code that serves it, and of the handler for those that no listener takes (contract: realtime §2, applications §13)."""
+"""The interface of a WebSocket for the code that serves it, and of the handler for those that no listener takes (spec: realtime §2, architecture §11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of a WebSocket client as decoded values (contract: realtime §2).
+"""The messages of a WebSocket client as decoded values (spec: realtime §2).
 
 With a `Content-Type` of the handshake, or an extension in its address, every message is of that type, and one that is not ends the WebSocket with
 1007. Otherwise a text message is decoded as JSON if it is valid JSON, else it is a string; a binary message is bytes.

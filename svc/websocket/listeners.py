@@ -1,4 +1,4 @@
-"""The listeners that are called when a request offers to upgrade to another protocol (contract: http §12.1, applications §13).
+"""The listeners that are called when a request offers to upgrade to another protocol (architecture §11).
 
     upgrade listeners   listener(request, socket, head, next), in order. One of them is the default handler, present since the first WebSocket listener
                         was added: it accepts WebSocket handshakes, unless `request.upgraded` shows that another listener has.
@@ -300,7 +300,7 @@ def _asks_for_websocket(request: Request) -> bool:
 
 
 def _is_sent_as_close_code(problem: Problem) -> bool:
-    """Whether the refusal is sent as a close code: browsers show scripts the code, not the status of a handshake (realtime §2)."""
+    """Whether the refusal is sent as a close code: browsers show scripts the code, not the status of a handshake (spec: realtime §2)."""
     return problem.status_code in (401, 403)
 
 

@@ -1,4 +1,4 @@
-"""A connection that an upgrade listener of an application has taken: bytes in both directions, like asyncio streams (contract: http §12.1)."""
+"""A connection that an upgrade listener of an application has taken: bytes in both directions, like asyncio streams (architecture §11)."""
 
 from __future__ import annotations
 

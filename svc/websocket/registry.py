@@ -1,4 +1,4 @@
-"""All open WebSockets of a server, what they share, and their figures (contract: analytics §4)."""
+"""All open WebSockets of a server, what they share, and their figures (spec: analytics §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSockets on resources: they serve those that no listener of an application takes (contract: realtime §2).
+"""WebSockets on resources: they serve those that no listener of an application takes (spec: realtime §2).
 
     find            the handshake: finds the resource and the content types; a Problem refuses it
     ConnectService  runs once the WebSocket is open: events are pushed as they happen, the items of a resource's own `connect` are sent by a task

@@ -1,4 +1,4 @@
-"""One WebSocket: messages in both directions over a tunnel (contract: realtime §2, applications §13).
+"""One WebSocket: messages in both directions over a tunnel (spec: realtime §2, architecture §11).
 
 The driver turns the peer's bytes into events. Messages are passed to a callback by a plain call, or queued for iteration. Queues are bounded in both
 directions, and so is the work of one turn:

@@ -188,7 +188,7 @@ PROTOCOLS = {"http1": {"http2": False}, "http2": {"http1": False, "http2": True}
 
 @pytest.fixture(params=PROTOCOLS)
 def client(server: Process, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    """Everything holds with both protocols alike (http §14)."""
+    """Everything holds with both protocols alike (spec: http §14)."""
     with server.client(**PROTOCOLS[request.param]) as http:
         yield http
 

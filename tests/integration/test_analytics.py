@@ -1,4 +1,4 @@
-"""The real server records what it serves (contract: analytics §3)."""
+"""The real server records what it serves (spec: analytics §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chromium: what a page of another origin can do with its visitor's password and cookie, on both ports (security §3, http §9, §11.1).
+"""Chromium: what a page of another origin can do with its visitor's password and cookie, on both ports (spec: security §3, http §9, §11.1).
 
 The visitor opens a page of the server with the name and the password in the address. Chromium sends them when it understands the challenge of the 401, as
 it would open its dialog; a challenge of two schemes on one line it does not. From then on it adds them by itself. The page begins a session too, and goes

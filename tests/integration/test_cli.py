@@ -1,4 +1,4 @@
-"""Commands against the real server: through its Unix socket, over HTTP and over TLS (contract: configuration §6, §8)."""
+"""Commands against the real server: through its Unix socket, over HTTP and over TLS (spec: configuration §6, §8)."""
 
 from __future__ import annotations
 

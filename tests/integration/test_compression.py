@@ -1,4 +1,4 @@
-"""Content codings, spoken with clients that are not ours (contract: http §8)."""
+"""Content codings, spoken with clients that are not ours (spec: http §8)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Computed attributes across restarts: an expression that changes builds its index anew, one that is refused stops its file only
-(contract: schema-and-store §4.3, §7)."""
+(spec: schema-and-store §4.3, §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every content type in both directions, over the real server and with decoders that are not ours (contract: http §7, §1.2, §2.5)."""
+"""Every content type in both directions, over the real server and with decoders that are not ours (spec: http §7, §1.2, §2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of other origins, on both ports: who they are taken for, and what they are told (security §3, §9, http §9, §11.1, §11.3)."""
+"""Pages of other origins, on both ports: who they are taken for, and what they are told (spec: security §3, §9, http §9, §11.1, §11.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events of the real program, read by clients that are not ours (contract: realtime §1, §3)."""
+"""Server-sent events of the real program, read by clients that are not ours (spec: realtime §1, §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP/2 of the real program, spoken to by curl, nghttp, h2load and httpx, on the plain port and on TLS (contract: configuration, acceptance 15)."""
+"""HTTP/2 of the real program, spoken to by curl, nghttp, h2load and httpx, on the plain port and on TLS (spec: configuration §8, example 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index added to a table full of records is built while the server answers (contract: schema-and-store §7)."""
+"""An index added to a table full of records is built while the server answers (spec: schema-and-store §7)."""
 
 from __future__ import annotations
 

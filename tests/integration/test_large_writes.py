@@ -1,4 +1,4 @@
-"""Large writes against the real program: others go on meanwhile, and nobody sees half of one (contract: http §2.1, schema-and-store §8)."""
+"""Large writes against the real program: others go on meanwhile, and nobody sees half of one (spec: http §2.1, schema-and-store §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads from addresses, with servers on this machine: who reaches which host (contract: security §10)."""
+"""Loads from addresses, with servers on this machine: who reaches which host (spec: security §10)."""
 
 from __future__ import annotations
 

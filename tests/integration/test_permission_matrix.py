@@ -1,4 +1,4 @@
-"""Who may do what on both ports of the real process, with the bodies as clients get them (security §5, §6, §7, §11)."""
+"""Who may do what on both ports of the real process, with the bodies as clients get them (spec: security §5, §6, §7, §11)."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_change_counts_at_once(world: Process) -> None:
     world.operate("alter_user", username="m-deleter", active=False)
     assert statuses() == [401, 401]
     world.operate("alter_user", username="m-deleter", active=True)
-    assert statuses() == [200, 401]  # the token has ended with the deactivation (security §3)
+    assert statuses() == [200, 401]  # the token has ended with the deactivation (spec: security §3)
     token = world.operate("create_authentication_tokens", None, username="m-deleter", password="m-deleter").json()["operation_token"]
     assert statuses() == [200, 200]
     world.operate("delete", database="system", table="svc_role", ids=["m-deleter"])

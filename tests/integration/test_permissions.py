@@ -1,4 +1,4 @@
-"""What a role may do over REST (contract: security §5.3, §5.6, http §11.1)."""
+"""What a role may do over REST (spec: security §5.3, §5.6, http §11.1)."""
 
 from __future__ import annotations
 

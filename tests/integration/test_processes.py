@@ -1,4 +1,4 @@
-"""Start, status, stop and the first run, as a user does it (contract: configuration §8, examples 1-3, 10, 11)."""
+"""Start, status, stop and the first run, as a user does it (spec: configuration §8, examples 1-3, 10, 11)."""
 
 import json
 import os

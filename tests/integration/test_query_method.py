@@ -1,4 +1,4 @@
-"""The method QUERY against the real server: the query is the body (http §6.9)."""
+"""The method QUERY against the real server: the query is the body (spec: query §9)."""
 
 from __future__ import annotations
 

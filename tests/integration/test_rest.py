@@ -1,4 +1,4 @@
-"""REST on records, as a client sees it (contract: http §1-§5, §10, §11.1)."""
+"""REST on records, as a client sees it (spec: http §1-§5, §10, §11.1)."""
 
 from __future__ import annotations
 

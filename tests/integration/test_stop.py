@@ -1,4 +1,4 @@
-"""SIGTERM: what is under way is finished, then the process ends with status 0; a second signal ends it at once (configuration §6.4)."""
+"""SIGTERM: what is under way is finished, then the process ends with status 0; a second signal ends it at once (spec: configuration §6.4)."""
 
 from __future__ import annotations
 

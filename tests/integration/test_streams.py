@@ -1,4 +1,4 @@
-"""Collections that are streamed by the real program: what they cost the server, and what a client that goes away leaves (http §8)."""
+"""Collections that are streamed by the real program: what they cost the server, and what a client that goes away leaves (spec: http §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens, sessions and keys of the real program (security §2, §3, §11; http §11.2)."""
+"""Tokens, sessions and keys of the real program (spec: security §2, §3, §11; http §11.2)."""
 
 import shutil
 import time

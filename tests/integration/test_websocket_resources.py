@@ -1,4 +1,4 @@
-"""WebSockets on resources of the real program, with a client that is not ours (contract: realtime §1, §2)."""
+"""WebSockets on resources of the real program, with a client that is not ours (spec: realtime §1, §2)."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ def test_a_stop_says_goodbye(tmp_path: Path) -> None:
 
 
 def test_figures(process: Process, prefix: str) -> None:
-    """What the server counts of them (analytics §3, §4)."""
+    """What the server counts of them (spec: analytics §3, §4)."""
     wanted = {("ws-connections", None), ("bytes-sent", "ws"), ("connection", "ws"), ("bytes-sent", None)}
     with process.client() as client, listen(process, f"/Thing/{prefix}") as ws:
         began = time.time() * 1000

@@ -1,4 +1,4 @@
-"""Addresses of records: whatever the key, `Location` of its POST leads to the record, and to no other (http §1.2, §1.3)."""
+"""Addresses of records: whatever the key, `Location` of its POST leads to the record, and to no other (spec: http §1.2, §1.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content types: what is written can be read again, and whatever is sent is a value or the sender's fault (contract: http §7)."""
+"""Content types: what is written can be read again, and whatever is sent is a value or the sender's fault (spec: http §7)."""
 
 import math
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""An event stream beside a plain list of what happened: cut off and resumed at any byte, it loses and repeats nothing (contract: realtime §1, §3)."""
+"""An event stream beside a plain list of what happened: cut off and resumed at any byte, it loses and repeats nothing (spec: realtime §1, §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""search_by_conditions beside a filter in Python, and beside the query language of URLs (contract: operations §3.2, http §6)."""
+"""search_by_conditions beside a filter in Python, and beside the query language of URLs (spec: operations §3.2, query)."""
 
 from __future__ import annotations
 

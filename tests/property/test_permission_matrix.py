@@ -1,6 +1,6 @@
-"""Who may run which operation on what: every row of the registry against a plain statement of the contract; and REST agrees (security §5.4, §5.6).
+"""Who may run which operation on what: every row of the registry against a plain statement of the specification; and REST agrees (spec: security §5.4, §5.6).
 
-The model below is written from the contract's tables, not from the rows, so a row with another permission than the contract's is found too.
+The model below is written from the specification's tables, not from the rows, so a row with another permission than the specification's is found too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from svc.store.schema import Attribute, TableDefinition
 from tests.support.node import APP, Node
 from tests.support.operations import OperationsNode
 
-# --- the contract -----------------------------------------------------------------------------------------------------------------------
+# --- the specification -----------------------------------------------------------------------------------------------------------------------
 
 NO_LOGIN = {"create_authentication_tokens", "refresh_operation_token", "login", "logout"}
 ANYBODY = {"describe_all", "describe_database", "describe_table", "get_job", "cancel_job", "user_info", "registration_info"}

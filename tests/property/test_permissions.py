@@ -1,4 +1,4 @@
-"""Permissions against their rules, for arbitrary permission objects (security §5.3): evaluation never raises and never grants too much."""
+"""Permissions against their rules, for arbitrary permission objects (spec: security §5.3): evaluation never raises and never grants too much."""
 
 from typing import Any
 

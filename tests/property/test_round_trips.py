@@ -1,4 +1,4 @@
-"""What GET gave can be put back: for every content type and every attribute type the record stays what it is, or 400 and nothing changes (http §7.5)."""
+"""What GET gave can be put back: for every content type and every attribute type the record stays what it is, or 400 and nothing changes (spec: http §7.5)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
 MAX_RESULTS = 20_000  # different live queries
 MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
 SWEEP = 1.0  # seconds between two checks of definitions
-RECHECK = 60.0  # seconds between two checks of rights (realtime §1, rule 7)
+RECHECK = 60.0  # seconds between two checks of rights (spec: realtime §1, rule 7)
 
 NEW_SHAPE = "The table or its attributes have changed"
 NEW_RIGHTS = "What may be read has changed"
@@ -197,7 +197,7 @@ class LiveQueries:
         database = table.database
         spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
         unlogged = {read for read in (table, *[database.tables[chain[-1].target.name] for chain in spec.chains]) if not read.audit}
-        if unlogged:  # what a record was before a change is in the log only (realtime §1, rule 6)
+        if unlogged:  # what a record was before a change is in the log only (spec: realtime §1, rule 6)
             for read in unlogged:
                 database.define_table(replace(read.definition, audit=True))
             spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server (contract: http §10.2), built table by table so that a large schema does not hold the loop."""
+"""The OpenAPI document of a server (spec: http §10.2), built table by table so that a large schema does not hold the loop."""
 
 from __future__ import annotations
 

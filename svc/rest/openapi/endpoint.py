@@ -1,4 +1,4 @@
-"""GET /openapi: who may have the document, and the copy that is kept (contract: http §1.1, §10.2)."""
+"""GET /openapi: who may have the document, and the copy that is kept (spec: http §1.1, §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paths of one resource: what each method takes and may answer (contract: http §2-§5, §10.2).
+"""The paths of one resource: what each method takes and may answer (spec: http §2-§5, §10.2).
 
 Only what can happen is listed: a verb that the resource lacks, a status that an address cannot give, does not appear. QUERY has no place in
 OpenAPI 3.0 and is left out.
@@ -34,7 +34,7 @@ from svc.rest.openapi.schemas import (
 )
 from svc.store.schema import Attribute, TableDefinition
 
-RAW = "*/*"  # a record may hold content of any type (http §7.4)
+RAW = "*/*"  # a record may hold content of any type (spec: http §7.4)
 SELECTED = "With `select(...)` in the query the answer has the shape that it asks for."
 
 _CSV = "text/csv"

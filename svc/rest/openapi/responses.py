@@ -1,4 +1,4 @@
-"""The parameters, headers and problems that operations share, and the media types of the server (contract: http §2.6, §5, §7.1)."""
+"""The parameters, headers and problems that operations share, and the media types of the server (spec: http §2.6, §5, §7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes and tables as schemas of OpenAPI 3.0 (contract: http §10.2; schema-and-store §5 says what each type accepts and shows).
+"""Attributes and tables as schemas of OpenAPI 3.0 (spec: http §10.2; schema-and-store §5 says what each type accepts and shows).
 
 What is read and what may be written differ, so a table has several schemas:
 

@@ -1,4 +1,4 @@
-"""Backups of databases: consistent copies, their directory, archives, restoring (contract: operations §2.1, extras §8).
+"""Backups of databases: consistent copies, their directory, archives, restoring (spec: operations §2.1).
 
     source.py      what is backed up: one database as of one moment, of a running store or of files
     subset.py      a copy reduced to some tables, without the log

@@ -1,4 +1,4 @@
-"""Blobs: content too large for a record, in files of its own (contract: schema-and-store §14)."""
+"""Blobs: content too large for a record, in files of its own (spec: schema-and-store §14)."""
 
 from svc.store.blobs.blob import INLINE_BELOW, Blob, create_blob
 from svc.store.blobs.descriptions import BlobDescription, blobs_in, descriptions_in, maybe_description

@@ -1,4 +1,4 @@
-"""`Blob`: content with a type, in a record or in a file of its own (contract: schema-and-store §14).
+"""`Blob`: content with a type, in a record or in a file of its own (spec: schema-and-store §14).
 
 A blob is in one of three states:
 
@@ -29,7 +29,7 @@ from svc.store.blobs.sources import Chunks, Part, Unsaved, cut, is_stream
 
 logger = logging.getLogger("svc.store")
 
-INLINE_BELOW = 8192  # bytes: smaller content is in the record (schema-and-store §14.3)
+INLINE_BELOW = 8192  # bytes: smaller content is in the record (spec: schema-and-store §14.3)
 DEFAULT_TYPE = "application/octet-stream"
 MAX_SHOWN = 1 << 20  # bytes of content that is shown inside of something else; a table full of films must fit through memory
 STALL_SECONDS = 60.0  # without progress, after which a reader of an arriving blob gives up
@@ -236,7 +236,7 @@ class Blob:
         return Chunks((self._files, self._number, descriptor), start, size if end is None else min(end, size))
 
     def json_form(self) -> object:
-        """What stands for it inside JSON (schema-and-store §14.6): its text, or a description. Raises nothing."""
+        """What stands for it inside JSON (spec: schema-and-store §14.6): its text, or a description. Raises nothing."""
         if not self.type.startswith("text/"):
             return self._described(DESCRIPTION)
         content = self.binary_form()

@@ -1,4 +1,4 @@
-"""The description that replaces a blob in JSON, and what finds blobs and descriptions in the values of a record (contract: schema-and-store §14.6)."""
+"""The description that replaces a blob in JSON, and what finds blobs and descriptions in the values of a record (spec: schema-and-store §14.6)."""
 
 from __future__ import annotations
 

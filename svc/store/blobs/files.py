@@ -1,4 +1,4 @@
-"""The files of blobs: where they are, how one comes into being, how it is found again (contract: schema-and-store §14, §15).
+"""The files of blobs: where they are, how one comes into being, how it is found again (spec: schema-and-store §14, §15).
 
     <path>/<database>/3f2/a07/01c         the content, complete
                       3f2/a07/01c.part    still arriving; or broken off, if nobody holds its lock

@@ -1,4 +1,4 @@
-"""The ledger of blob files: to which record each belongs, and which may be removed (contract: schema-and-store §14.7, §14.8).
+"""The ledger of blob files: to which record each belongs, and which may be removed (spec: schema-and-store §14.7, §14.8).
 
 It is kept in the transactions that write the records, in the store `$blobs`:
 
@@ -22,7 +22,7 @@ from svc.errors import ClientError
 from svc.store.env import Cursor, Handle, Txn
 
 BLOBS_STORE = "$blobs"
-GRACE_MS = 500.0  # that a file stays after it was replaced (schema-and-store §14.8)
+GRACE_MS = 500.0  # that a file stays after it was replaced (spec: schema-and-store §14.8)
 
 _FILE_KEY = Layout(">cQ")
 _RELEASED_KEY = Layout(">cQQ")

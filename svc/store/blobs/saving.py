@@ -110,7 +110,7 @@ def _is_in_loop() -> bool:
 
 
 def _begin_arriving(blob: Blob, files: BlobFiles, file: BlobFile, helper: Helper) -> None:
-    """The record gets its reference now, the content comes as it comes (schema-and-store §14.4)."""
+    """The record gets its reference now, the content comes as it comes (spec: schema-and-store §14.4)."""
     assert blob.unsaved is not None
     pieces = blob.unsaved.pieces()
     blob.move_into(files, file, None)

@@ -1,4 +1,4 @@
-"""Rewriting databases without gaps, before any of them is opened (contract: schema-and-store §15, configuration §2.8).
+"""Rewriting databases without gaps, before any of them is opened (spec: schema-and-store §15, configuration §2.8).
 
 A file of LMDB never shrinks: what was deleted is free space inside. The copy is complete and on the disk before it takes the place of the file, so
 whatever ends the process leaves either.

@@ -1,4 +1,4 @@
-"""How much harder what may go is removed when its volume becomes full (contract: schema-and-store §12; `storage.reclamation.*`).
+"""How much harder what may go is removed when its volume becomes full (spec: schema-and-store §12; `storage.reclamation.*`).
 
 Below `threshold`, a share of the volume, what is kept for a time is kept for a shorter one, divided by 1 + p² with p = threshold / free share: entries
 of the log, rotated log files, and records that have expired and are kept for a while. Just below the threshold that is half the time, with a tenth

@@ -1,4 +1,4 @@
-"""Building an index from the records that are there, a slice at a time (contract: schema-and-store §7).
+"""Building an index from the records that are there, a slice at a time (spec: schema-and-store §7).
 
 Every write maintains the index meanwhile, for records before and behind the point reached alike. Entering a record again changes
 nothing, so the index is right when the last record has been passed. How far it is, is stored with each slice.

@@ -1,4 +1,4 @@
-"""Secondary indexes: a durable LMDB store for each (design §4; contract: schema-and-store §10).
+"""Secondary indexes: a durable LMDB store for each (architecture §4; spec: schema-and-store §10).
 
 The durable index is a store with duplicates: index key (`keys.index_key` of the value) -> stored primary key, sorted by both. It changes
 in the transaction of the record, so it never disagrees with it. It answers all scans: finding a value and reading 20 entries takes 8 us

@@ -1,4 +1,4 @@
-"""`svc check`: whether the files of a database say one and the same thing (contract: schema-and-store §15).
+"""`svc check`: whether the files of a database say one and the same thing (spec: schema-and-store §15).
 
 Works on the files, beside the code that writes them, on one snapshot, read-only; the service may be running. Verified is:
 

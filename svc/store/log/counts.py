@@ -1,4 +1,4 @@
-"""How many entries of the transaction log each table has (contract: http §10.1, `auditSize`).
+"""How many entries of the transaction log each table has (spec: http §10.1, `auditSize`).
 
 The log is not ordered by table, so somebody has to look at each entry once. That is done when the number is first asked for, in steps; later
 only the entries that came since are looked at. Entries never change: what has been counted is kept in blocks of BLOCK LSNs, so that when the

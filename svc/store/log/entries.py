@@ -1,4 +1,4 @@
-"""Entries of the transaction log: one change of one record, and how it is encoded (contract: schema-and-store §13).
+"""Entries of the transaction log: one change of one record, and how it is encoded (spec: schema-and-store §13).
 
 An entry is one byte of format and what that format says. Format 1, numbers big-endian:
 

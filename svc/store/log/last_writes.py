@@ -1,4 +1,4 @@
-"""When each table was last written to (contract: operations §2, `last_updated_record`).
+"""When each table was last written to (spec: operations §2, `last_updated_record`).
 
 Nobody keeps that up to date: it would be one more change in every commit, for a figure that is rarely looked at. The log knows. It is read
 backwards until every table that is asked about has been met, in steps; later only what has come since is read. Of a table that the log no

@@ -1,4 +1,4 @@
-"""Removing the old entries of one table from the log, on demand (contract: schema-and-store §13, operations §10).
+"""Removing the old entries of one table from the log, on demand (spec: schema-and-store §13, operations §10).
 
 Retention takes entries of all tables off the beginning of the log (`maintenance`); this takes those of one out of its midst. They go in batches, each a
 long write: what is done stays if the rest is interrupted, and it may be begun again.

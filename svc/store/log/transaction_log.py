@@ -1,4 +1,4 @@
-"""The transaction log: every change of a record, in commit order (design §4; contract: schema-and-store §13).
+"""The transaction log: every change of a record, in commit order (architecture §4; spec: schema-and-store §13).
 
 It is written in the transaction that makes the change, and it is the outbox for subscriptions, for the caches of sibling instances, for
 replication and for history. Two stores per database:

@@ -1,4 +1,4 @@
-"""Computed attributes: values that are derived from a record whenever they are asked for (contract: schema-and-store §4.3).
+"""Computed attributes: values that are derived from a record whenever they are asked for (spec: schema-and-store §4.3).
 
 A `ComputedAttribute` is a function of a decoded record. It never raises: what goes wrong gives None and a line in the log at debug. So does a
 value that does not fit the attribute's type, so that a computed attribute holds what its declaration says, as a stored one does.

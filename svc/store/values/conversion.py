@@ -1,4 +1,4 @@
-"""Text, and values of request bodies, to values and keys (contract: schema-and-store §5 and §6, http §1.3 and §6.4).
+"""Text, and values of request bodies, to values and keys (spec: schema-and-store §5, §6, http §1.3, query §4).
 
 Numbers are normalised here once for the whole store: `5.0` is `5`, and only finite numbers of at most 1000 bits exist. A whole float is
 turned into an int up to 2**53; beyond that a float is no longer one exact integer and stays what it is.
@@ -205,7 +205,7 @@ def bad_text(name: str, text: str, expected: str) -> BadValue:
 
 
 def key_from_text(definition: TableDefinition, text: str, raw: str = "") -> Key:
-    """The key that the id part of a path stands for (http §1.3): by the type of the key attribute; with @splitSegments, segment by segment.
+    """The key that the id part of a path stands for (spec: http §1.3): by the type of the key attribute; with @splitSegments, segment by segment.
 
     `raw`: the text before it was percent-decoded, "" if it is the same. A numeral of an untyped key whose digits are escaped (`%35`) is a string: else
     the string "5" had no address. Raises BadValue. The limit on the length of keys is the concern of `keys.encode_primary`.
@@ -265,7 +265,7 @@ _KEY_RANGE: dict[str, Callable[[int | float], bool]] = {
 
 
 EMPTY_KEYS = ("", [""], ("",))
-"""What says that there is no key: a record of that name would have no address (http §1.3)."""
+"""What says that there is no key: a record of that name would have no address (spec: http §1.3)."""
 
 
 def check_key(definition: TableDefinition, value: object) -> Key:
@@ -332,7 +332,7 @@ def is_encodable(text: str) -> bool:
 
 
 def refusal(value: object, path: str, expected: str) -> str:
-    """The sentence for a value of the wrong type (http §2.3).
+    """The sentence for a value of the wrong type (spec: http §2.3).
 
     >>> refusal("x", "price", "a number")
     'Value "x" in property price must be a number'

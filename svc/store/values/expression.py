@@ -1,4 +1,4 @@
-"""Expressions in Python syntax, for computed attributes: text -> a function of a record (contract: schema-and-store §4.3).
+"""Expressions in Python syntax, for computed attributes: text -> a function of a record (spec: schema-and-store §4.3).
 
 Python's own parser reads the text. Its tree is rebuilt from a list of known nodes; whatever is not on that list is refused. In the rebuilt
 tree

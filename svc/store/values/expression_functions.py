@@ -1,4 +1,4 @@
-"""What the expressions of computed attributes do with values (contract: schema-and-store §4.3). `expression.py` compiles calls of these.
+"""What the expressions of computed attributes do with values (spec: schema-and-store §4.3). `expression.py` compiles calls of these.
 
 Everything here takes and gives data: None, booleans, numbers, text, bytes, dates, lists, objects. What is no data raises, and so does work
 beyond BUDGET: an expression runs for every record that is read or written, with values that clients chose, so the work of one evaluation is

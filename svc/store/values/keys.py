@@ -1,4 +1,4 @@
-r"""Values <-> bytes whose order is the order of the values (contract: schema-and-store §10.1-6, §6.2).
+r"""Values <-> bytes whose order is the order of the values (spec: schema-and-store §10.1-§10.6, §6.2).
 
 Comparing two encodings as bytes compares the two values:
 
@@ -210,7 +210,7 @@ def is_cut(data: bytes) -> bool:
 def index_keys(value: object) -> Sequence[bytes]:
     """The index keys of an attribute's value, each once: one, or one for each element of a list or set. Pass None for a missing attribute.
 
-    What has no place in the order (objects, NaN) contributes nothing (schema-and-store §10.5), nor does an empty list.
+    What has no place in the order (objects, NaN) contributes nothing (spec: schema-and-store §10.5), nor does an empty list.
 
     >>> index_keys(["a", None, "a"]) == [encode_key("a"), encode_key(None)], index_keys({"a": 1}), index_keys(None)
     (True, (), (b'\\x02',))
@@ -236,7 +236,7 @@ def after(data: bytes) -> bytes:
 
 
 def kind_range(value: object) -> tuple[bytes, bytes]:
-    """(low, high) of all keys of the kind of `value`, high exclusive: ranges compare like with like (schema-and-store §10.3).
+    """(low, high) of all keys of the kind of `value`, high exclusive: ranges compare like with like (spec: schema-and-store §10.3).
 
     >>> low, high = kind_range(5)
     >>> [low <= encode_key(v) < high for v in (-1e308, datetime.now(), 10**300, True, "5", None)]

@@ -1,4 +1,4 @@
-r"""Records <-> bytes (contract: schema-and-store §5, §6.11; http §4.1, §7.2).
+r"""Records <-> bytes (spec: schema-and-store §5, §6.11; http §4.1, §7.2).
 
 A stored record ("raw") is a small header and a MessagePack map, the payload:
 

@@ -1,4 +1,4 @@
-"""Checkers: functions that take the value of one attribute, refuse it, or return what to store (contract: schema-and-store §5).
+"""Checkers: functions that take the value of one attribute, refuse it, or return what to store (spec: schema-and-store §5).
 
 A checker takes (value, path, failures, depth), returns the value to store and appends a sentence to `failures` for what it refuses, so
 that all failures of a record are found in one pass. A value that is stored as it came is returned as the same object, lists and objects
@@ -329,7 +329,7 @@ def _too_deep(value: object, path: Path, failures: list[str]) -> Any:
 
 
 def check_name(name: object, path: Path | None, failures: list[str]) -> None:
-    """Names are text; inside an attribute (`path`) of a native source also integers of 64 bits, which JSON shows as text (http §7.2)."""
+    """Names are text; inside an attribute (`path`) of a native source also integers of 64 bits, which JSON shows as text (spec: http §7.2)."""
     inside = ""
     if path is not None:
         if type(name) is int and _SMALL_LOW <= name < _SMALL_HIGH:

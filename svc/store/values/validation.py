@@ -1,4 +1,4 @@
-"""What a table accepts, and the form in which it is stored (contract: schema-and-store §5, http §2.3-4).
+"""What a table accepts, and the form in which it is stored (spec: schema-and-store §5, http §2.3-§2.4).
 
 A `Validator` compiles one checker per attribute (`checkers.py`) when a definition is loaded, and runs them over the properties of each
 record. A record in which nothing changes is not copied. Values come from two kinds of source: "json", where a date is ISO text and bytes
@@ -33,13 +33,13 @@ from svc.store.values.type_checkers import MAX_DEPTH, Checker, check_any, check_
 
 __all__ = ("EMPTY_KEYS", "MAX_DEPTH", "Add", "Key", "Validator", "autoconvert", "check_key", "key_from_text", "text_to_value")
 
-MAX_ATTRIBUTE_NAME_BYTES = 250  # of attributes that a dynamic table creates (operations §1.5)
+MAX_ATTRIBUTE_NAME_BYTES = 250  # of attributes that a dynamic table creates (spec: operations §1.5)
 MAX_FAILURES = 100  # that one message names
 MAX_VALUES = 200_000  # in the lists and objects of one record, which is checked and encoded in one go: at most about 0.1 s
 
 
 class Add:
-    """`{"__op__": "add", "value": n}`: an increment, exact among concurrent writers (schema-and-store §9)."""
+    """`{"__op__": "add", "value": n}`: an increment, exact among concurrent writers (spec: schema-and-store §9)."""
 
     __slots__ = ("value",)
 
@@ -158,7 +158,7 @@ class Validator:
     def merged(self, record: dict[str, Any], names: Iterable[str] | None = None) -> None:
         """Check the result of a merge in place: of the attributes in `names` (those that were incremented), or of all.
 
-        Attributes that a PATCH did not touch need not satisfy a declaration that is younger than they are (http §2.4).
+        Attributes that a PATCH did not touch need not satisfy a declaration that is younger than they are (spec: http §2.4).
         """
         failures: list[str] = []
         for name in tuple(record) if names is None else names:
@@ -265,7 +265,7 @@ def _refused(failures: list[str]) -> ValidationError:
 
 
 def _time_value(attribute: Attribute, now_ms: float) -> object:
-    """A time in the form that the attribute's type asks for (schema-and-store §3)."""
+    """A time in the form that the attribute's type asks for (spec: schema-and-store §3)."""
     if attribute.type != "Date" and attribute.type != "String":
         return int(now_ms)
     moment = date_from_ms(now_ms)

@@ -1,4 +1,4 @@
-"""Committing the transaction of one request: applied at once, committed with the turn, answered after that (contract: schema-and-store §8).
+"""Committing the transaction of one request: applied at once, committed with the turn, answered after that (spec: schema-and-store §8).
 
 A request's handler calls `commit`. Usually the writes are then applied, and `holder.transaction` is set: the response is held back until the commit at
 the end of the turn. What takes too long for a turn is awaited: new blobs are saved to files first, a long write runs in slices with a commit of its own,

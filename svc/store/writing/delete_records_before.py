@@ -1,4 +1,4 @@
-"""Deleting the records that were made before a time (contract: operations §4, `delete_records_before`)."""
+"""Deleting the records that were made before a time (spec: operations §4, `delete_records_before`)."""
 
 from __future__ import annotations
 

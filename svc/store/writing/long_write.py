@@ -1,4 +1,4 @@
-"""A write of many records: carried out in slices, atomic like any other (contract: schema-and-store §8).
+"""A write of many records: carried out in slices, atomic like any other (spec: schema-and-store §8).
 
 Its writes go into a write transaction of their own, which stays open over turns (`env`: the long writer), and are committed on a helper
 thread. Readers see the old state until then and are delayed by no more than a slice. Writers of the same database wait in its line

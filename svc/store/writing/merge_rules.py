@@ -1,4 +1,4 @@
-"""What becomes of a record when writes meet, in whatever order they arrive (contract: schema-and-store §9).
+"""What becomes of a record when writes meet, in whatever order they arrive (spec: schema-and-store §9).
 
 Every write has a stamp. The record is what all known writes make of it, carried out in the order of their stamps; `merge_write` finds that from
 the record as it is and the writes that are newer than the one that arrives, so older ones need not be known. Local writes are always newest,

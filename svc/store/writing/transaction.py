@@ -1,4 +1,4 @@
-"""The writes of one request: collected first, applied together, committed with the turn (contract: schema-and-store §8).
+"""The writes of one request: collected first, applied together, committed with the turn (spec: schema-and-store §8).
 
     begin --put, patch, delete--> collecting --apply--> applied --the turn's commit--> on_done(None), or on_done(problem)
                                       |                    ^ undone alone if apply raises
@@ -186,7 +186,7 @@ class Transaction:
 
     @staticmethod
     def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:
-        """A random key in place of None (schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
+        """A random key in place of None (spec: schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
 
         Raises ClientError if keys have to be given.
         """

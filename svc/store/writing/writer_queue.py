@@ -1,4 +1,4 @@
-"""The writers of one database stand in line while a long write is under way (contract: schema-and-store §8.10, http §14).
+"""The writers of one database stand in line while a long write is under way (spec: schema-and-store §8.10, http §14).
 
 Usually nobody does: the writes of a turn go into the turn's writer and wait for nothing but its commit. A long write needs the database for
 itself, over many turns. Whoever comes meanwhile waits here, in the order of coming: ordinary writers that stand next to each other are let in

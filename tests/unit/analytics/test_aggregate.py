@@ -1,4 +1,4 @@
-"""Raw rows to aggregate rows (analytics §2.1)."""
+"""Raw rows to aggregate rows (spec: analytics §2.1)."""
 
 from typing import Any
 

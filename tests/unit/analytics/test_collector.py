@@ -1,4 +1,4 @@
-"""From events to rows in the store, by a clock that the test turns (analytics §1, §2, §6, §9)."""
+"""From events to rows in the store, by a clock that the test turns (spec: analytics §1, §2, §6, §9)."""
 
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future

@@ -1,4 +1,4 @@
-"""Figures of this very process (analytics §6.1, §7)."""
+"""Figures of this very process (spec: analytics §6.1, §7)."""
 
 from pathlib import Path
 

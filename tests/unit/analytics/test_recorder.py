@@ -1,4 +1,4 @@
-"""What is recorded comes out of the closed period, once (analytics §2)."""
+"""What is recorded comes out of the closed period, once (spec: analytics §2)."""
 
 from typing import Any
 

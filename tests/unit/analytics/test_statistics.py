@@ -1,4 +1,4 @@
-"""The arithmetic against hand-made numbers (analytics §2.4-§2.6, §2.1)."""
+"""The arithmetic against hand-made numbers (spec: analytics §2 rules 4-6, §2.1)."""
 
 from svc.analytics.statistics import distribution, labels, numeric_entry, percentiles, read_bins, yes_no_entry
 

@@ -1,4 +1,4 @@
-"""Roles that an application brings (security §5.7)."""
+"""Roles that an application brings (spec: security §5.7)."""
 
 from __future__ import annotations
 

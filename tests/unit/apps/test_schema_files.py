@@ -69,7 +69,7 @@ def errors(*texts: str, **arguments: Any) -> list[str]:
     return load(*texts, **arguments).errors
 
 
-def test_the_example_of_the_contract() -> None:
+def test_the_example_of_the_specification() -> None:
     result = load(EXAMPLE)
     assert not result.errors
     assert not result.warnings

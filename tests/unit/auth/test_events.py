@@ -1,4 +1,4 @@
-"""Auth events in the log (security §8)."""
+"""Auth events in the log (spec: security §8)."""
 
 import json
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""Who runs next when many wait, and what a flood of logins from one network does to others (security §10)."""
+"""Who runs next when many wait, and what a flood of logins from one network does to others (spec: security §10)."""
 
 import asyncio
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""The first super user (configuration §4.1)."""
+"""The first super user (spec: configuration §4.1)."""
 
 import stat
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who a request is from (http §11.1, security §1, §10). Verifications run in the test itself, as a helper thread would."""
+"""Who a request is from (spec: http §11.1, security §1, §10). Verifications run in the test itself, as a helper thread would."""
 
 import asyncio
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""Who the bearer of a client certificate is (security §1.1, §4): before every other credential, and nobody's but his own."""
+"""Who the bearer of a client certificate is (spec: security §1.1, §4): before every other credential, and nobody's but his own."""
 
 from __future__ import annotations
 

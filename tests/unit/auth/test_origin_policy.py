@@ -1,4 +1,4 @@
-"""Own, listed and foreign origins (http §9, security §3)."""
+"""Own, listed and foreign origins (spec: http §9, security §3)."""
 
 import pytest
 

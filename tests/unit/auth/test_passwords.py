@@ -1,4 +1,4 @@
-"""Stored forms and what they match (security §1.3)."""
+"""Stored forms and what they match (spec: security §1.3)."""
 
 from base64 import b64encode
 from hashlib import md5, pbkdf2_hmac

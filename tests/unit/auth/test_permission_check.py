@@ -1,4 +1,4 @@
-"""Texts of invalid permissions (operations §5)."""
+"""Texts of invalid permissions (spec: operations §5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What roles may do (security §5.2, §5.3, §5.6)."""
+"""What roles may do (spec: security §5.2, §5.3, §5.6)."""
 
 from typing import Any
 

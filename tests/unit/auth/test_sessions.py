@@ -1,4 +1,4 @@
-"""Sessions (http §11.3, security §3), and how the identifier takes their cookies."""
+"""Sessions (spec: http §11.3, security §3), and how the identifier takes their cookies."""
 
 from typing import Any
 from uuid import UUID

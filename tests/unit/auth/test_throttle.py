@@ -1,4 +1,4 @@
-"""Delays of repeated failures (security §10)."""
+"""Delays of repeated failures (spec: security §10)."""
 
 import pytest
 

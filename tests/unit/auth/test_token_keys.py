@@ -1,4 +1,4 @@
-"""The key files that tokens are signed with (security §2)."""
+"""The key files that tokens are signed with (spec: security §2)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tokens (security §2, operations §6), and how the identifier takes them."""
+"""Tokens (spec: security §2, operations §6), and how the identifier takes them."""
 
 import json
 from base64 import urlsafe_b64encode

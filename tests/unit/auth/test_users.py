@@ -1,4 +1,4 @@
-"""The directory shows what the store holds, now, and never a secret (security §5.1)."""
+"""The directory shows what the store holds, now, and never a secret (spec: security §5.1)."""
 
 import asyncio
 from typing import Any

@@ -8,7 +8,7 @@ from svc.config.reference import reference, settings_text
 from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, From, override_names
 from svc.config.values import PARSERS
 
-# The tables of the contract, configuration §2.1-2.11.
+# The tables of the specification, configuration §2.
 CONTRACT = """
 rootPath componentsRoot node.hostname instances node.url ignoreScripts serialization.bigInt
 http: port securePort cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
@@ -42,7 +42,7 @@ OURS = {
     "storage.maxSnapshotAge",
     "storage.maxSnapshotGrowth",
 }
-"""What the contract does not have."""
+"""What the specification does not have."""
 
 
 def contract_names() -> set[str]:

@@ -91,7 +91,7 @@ VECTORS = [
     ("bf61610161629f0203ffff", {"a": 1, "b": [2, 3]}),
     ("826161bf61626163ff", ["a", {"b": "c"}]),
     ("bf6346756ef563416d7421ff", {"Fun": True, "Amt": -2}),
-    # What the contract adds.
+    # What the specification adds.
     ("d9010283010203", {1, 2, 3}),
     ("d90102828101820102", {(1,), (1, 2)}),
     ("d9010281d9010281 01", {frozenset((1,))}),

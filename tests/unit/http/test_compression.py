@@ -1,4 +1,4 @@
-"""Which answers are compressed (contract: http §8; RFC 9110 §12.5.3)."""
+"""Which answers are compressed (spec: http §8; RFC 9110 §12.5.3)."""
 
 from __future__ import annotations
 

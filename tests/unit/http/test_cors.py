@@ -1,4 +1,4 @@
-"""What browsers are told of cross-origin requests (http §9)."""
+"""What browsers are told of cross-origin requests (spec: http §9)."""
 
 from typing import Any
 

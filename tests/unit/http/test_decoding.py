@@ -1,4 +1,4 @@
-"""Request bodies with a content coding (contract: http §8; RFC 9110 §8.4)."""
+"""Request bodies with a content coding (spec: http §8; RFC 9110 §8.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that are compressed while they are sent (contract: http §8)."""
+"""Streams that are compressed while they are sent (spec: http §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events and items as blocks of an event stream, as a browser would read them (contract: realtime §3)."""
+"""Events and items as blocks of an event stream, as a browser would read them (spec: realtime §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a source to a client, as fast as the client takes events (contract: realtime §1 rule 8)."""
+"""From a source to a client, as fast as the client takes events (spec: realtime §1 rule 8)."""
 
 from __future__ import annotations
 

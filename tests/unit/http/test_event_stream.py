@@ -1,4 +1,4 @@
-"""Bodies that are event streams, without connections (contract: realtime §3)."""
+"""Bodies that are event streams, without connections (spec: realtime §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event streams and WebSockets of a whole node on fake sockets (contract: realtime §1-§3, http §14, analytics §3)."""
+"""Event streams and WebSockets of a whole node on fake sockets (spec: realtime §1-§3, http §14, analytics §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms through a whole node: parts are attributes, files go to disk as they come (http §7.5)."""
+"""Forms through a whole node: parts are attributes, files go to disk as they come (spec: http §7.5)."""
 
 import gzip
 import json

@@ -201,7 +201,7 @@ def test_pages_lead_through_the_whole_result(node: Node) -> None:
 
 
 def test_a_deleted_record_tells_when_it_was_deleted(tmp_path: Path) -> None:
-    """As long as the log knows it, and where times are shown (http §4.1)."""
+    """As long as the log knows it, and where times are shown (spec: http §4.1)."""
     node = Node(tmp_path)
     for key in ("gone", "gone/deep", "here"):
         assert ask(node, f"/Product/{key}", "PUT", b"{}")[0] == 204

@@ -1,4 +1,4 @@
-"""Streamed collections of a whole node on fake sockets: what a client that stops reading, or goes away, costs (http §8, schema-and-store §8.11)."""
+"""Streamed collections of a whole node on fake sockets: what a client that stops reading, or goes away, costs (spec: http §8, schema-and-store §8.11)."""
 
 from __future__ import annotations
 

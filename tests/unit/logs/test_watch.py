@@ -1,4 +1,4 @@
-"""Example 7 of the contract: the level changes while the server runs."""
+"""Example 7 of the specification: the level changes while the server runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""get_analytics, list_metrics, describe_metric (contract: operations §14, analytics §8)."""
+"""get_analytics, list_metrics, describe_metric (spec: operations §14, analytics §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operation with fields that are missing, of the wrong type, or hostile: answered as the contract says, and nothing has changed.
+"""Every operation with fields that are missing, of the wrong type, or hostile: answered as the specification says, and nothing has changed.
 
 Made from the rows, so that a new operation is tried the day it is added. The bodies begin as the example of the row.
 """

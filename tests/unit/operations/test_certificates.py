@@ -1,4 +1,4 @@
-"""Operations for certificates (operations §11)."""
+"""Operations for certificates (spec: operations §11)."""
 
 import datetime
 from collections.abc import Iterator

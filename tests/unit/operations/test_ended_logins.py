@@ -1,4 +1,4 @@
-"""What ends the sessions and tokens of an account, and which one stays (security §2, §3)."""
+"""What ends the sessions and tokens of an account, and which one stays (spec: security §2, §3)."""
 
 from __future__ import annotations
 

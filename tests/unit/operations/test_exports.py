@@ -1,4 +1,4 @@
-"""export_local and export_to_s3 (contract: operations §4)."""
+"""export_local and export_to_s3 (spec: operations §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may run what, and the exact refusals (security §5.4, §5.5, §6)."""
+"""Who may run what, and the exact refusals (spec: security §5.4, §5.5, §6)."""
 
 from __future__ import annotations
 

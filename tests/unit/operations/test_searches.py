@@ -1,4 +1,4 @@
-"""search_by_id, search_by_value, search_by_conditions (contract: operations §3.2)."""
+"""search_by_id, search_by_value, search_by_conditions (spec: operations §3.2)."""
 
 from __future__ import annotations
 

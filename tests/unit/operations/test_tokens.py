@@ -1,4 +1,4 @@
-"""Operations for tokens and sessions (operations §6, security §2, §11)."""
+"""Operations for tokens and sessions (spec: operations §6, security §2, §11)."""
 
 import inspect
 from collections.abc import Iterator

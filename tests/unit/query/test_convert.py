@@ -82,7 +82,7 @@ def test_values_that_do_not_fit(kind, value, conversion):
     assert caught.value.code == "BAD_VALUE"
 
 
-def test_the_message_of_the_contract():
+def test_the_message_of_the_specification():
     with pytest.raises(QueryError) as caught:
         typed_value("abc", CONVERTING, Attribute("price", "Float"), "price")
     assert caught.value.message == 'Invalid value for attribute price: "abc", expecting Float'

@@ -1,4 +1,4 @@
-"""What conditions find (contract: http §6.3-§6.5), with an index and without: both must find the same."""
+"""What conditions find (spec: query §3-§5), with an index and without: both must find the same."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Relationships: every form of schema-and-store §4.1 and every rule of http §6.7, look-ups in batches, and the side a join starts from."""
+"""Relationships: every form of schema-and-store §4.1 and every rule of query §7, look-ups in batches, and the side a join starts from."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""svc.realtime.application_events: subscriptions to nothing, which applications fill (contract: applications §9)."""
+"""svc.realtime.application_events: subscriptions to nothing, which applications fill (spec: realtime §1)."""
 
 from __future__ import annotations
 

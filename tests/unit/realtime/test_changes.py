@@ -35,7 +35,7 @@ def members(scene: Scene, lsn: int, view: View | None = None) -> tuple[Any, ...]
     return found.type, found.id, found.value
 
 
-def test_the_members_come_in_the_order_of_the_contract(scene: Scene) -> None:
+def test_the_members_come_in_the_order_of_the_specification(scene: Scene) -> None:
     scene.put("42", name="Keyboard", price=44)
     found = event(scene, 1)
     assert list(found.members(False).items()) == [

@@ -1,4 +1,4 @@
-"""Rights for an event are those at its commit (security §10): for subscriptions and live queries, whichever process changes them."""
+"""Rights for an event are those at its commit (spec: security §10): for subscriptions and live queries, whichever process changes them."""
 
 from __future__ import annotations
 

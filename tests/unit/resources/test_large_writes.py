@@ -234,7 +234,7 @@ def test_readers_and_writers_beside_a_long_write(node: Node, client: Client) -> 
 
 
 def test_writers_that_would_wait_for_too_long_are_refused(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers only, and before anything of theirs is done (http §14)."""
+    """Writers only, and before anything of theirs is done (spec: http §14)."""
     monkeypatch.setattr(writer_queue, "FIRST_PACE", 1.0)  # seconds for each record
     client.send("PUT", "/Note/", notes(300))
     while not node.store.databases["data"].env.has_long:

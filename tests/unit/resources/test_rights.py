@@ -1,4 +1,4 @@
-"""What a role may do with a table over REST, and what one that may do nothing gets to know (http §11.1, security §5.3, §5.6)."""
+"""What a role may do with a table over REST, and what one that may do nothing gets to know (spec: http §11.1, security §5.3, §5.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table asks its hub for, and who may ask (contract: realtime §1 rules 1, 4, 7; applications §9)."""
+"""What a table asks its hub for, and who may ask (spec: realtime §1 rules 1, 4, 7, §1)."""
 
 from __future__ import annotations
 

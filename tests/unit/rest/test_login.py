@@ -1,4 +1,4 @@
-"""`POST /login` and `POST /logout` (http §11.2), and the way to the login page (http §11.1)."""
+"""`POST /login` and `POST /logout` (spec: http §11.2), and the way to the login page (spec: http §11.1)."""
 
 import gzip
 import inspect

@@ -1,4 +1,4 @@
-"""What handlers of their own return, and how resources are addressed (contract: http §2.1, §12.4)."""
+"""What handlers of their own return, and how resources are addressed (spec: http §2.1, architecture §11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""svc.store.database: definitions, and what their changes do to tables with records (schema-and-store §7)."""
+"""svc.store.database: definitions, and what their changes do to tables with records (spec: schema-and-store §7)."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A full disk, a full map, a disk that fails: what was undone is answered so, all else goes on (schema-and-store §15)."""
+"""A full disk, a full map, a disk that fails: what was undone is answered so, all else goes on (spec: schema-and-store §15)."""
 
 import resource
 from collections.abc import Callable, Iterator

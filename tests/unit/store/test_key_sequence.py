@@ -1,4 +1,4 @@
-"""svc.store.key_sequence: integer keys, in order, never twice (schema-and-store §6.6)."""
+"""svc.store.key_sequence: integer keys, in order, never twice (spec: schema-and-store §6.6)."""
 
 from collections.abc import Callable
 

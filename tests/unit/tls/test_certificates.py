@@ -1,4 +1,4 @@
-"""Certificates: those of an installation, requests, PEM (security §4, operations §11)."""
+"""Certificates: those of an installation, requests, PEM (spec: security §4, operations §11)."""
 
 import datetime
 import ssl

@@ -1,4 +1,4 @@
-"""The setting `mtls` (security §4, configuration §2.2, §2.3)."""
+"""The setting `mtls` (spec: security §4, configuration §2.2, §2.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSockets on resources, without connections (contract: realtime §2)."""
+"""WebSockets on resources, without connections (spec: realtime §2)."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_the_end_of_a_source_has_a_code(ends: Ends, why: EndReason) -> None:
     assert len(socket.messages) == 1 and events.closed == 1
 
 
-def test_the_codes_are_those_of_the_contract() -> None:
+def test_the_codes_are_those_of_the_specification() -> None:
     assert CLOSE_CODES == {
         EndReason.FINISHED: 1000,
         EndReason.NO_LOGIN: 3000,

@@ -1,4 +1,4 @@
-"""Which resources the document has, and under which names (contract: http §10.2)."""
+"""Which resources the document has, and under which names (spec: http §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets /openapi, and that the kept copy follows the definitions (contract: http §10.2)."""
+"""Who gets /openapi, and that the kept copy follows the definitions (spec: http §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each method takes and may answer (contract: http §2-§5, §10.2)."""
+"""What each method takes and may answer (spec: http §2-§5, §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types, keys and directives as schemas (contract: http §10.2, schema-and-store §5)."""
+"""Types, keys and directives as schemas (spec: http §10.2, schema-and-store §5)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def keyed(kind: str, split: bool = False) -> TableDefinition:
 
 
 class TestTextToValue:
-    """The column "Text" of schema-and-store §5, and http §6.4."""
+    """The column "Text" of schema-and-store §5, and query §4."""
 
     @pytest.mark.parametrize(
         ("kind", "text", "value"),
@@ -117,7 +117,7 @@ class TestTextToValue:
         with pytest.raises(BadValue, match=f"Invalid value for attribute a: .*, expecting {kind}"):
             text_to_value(Attribute("a", kind), text)
 
-    def test_message_of_the_contract(self) -> None:
+    def test_message_of_the_specification(self) -> None:
         with pytest.raises(BadValue) as caught:
             text_to_value(Attribute("price", "Float"), "abc")
         assert caught.value.message == 'Invalid value for attribute price: "abc", expecting Float'
@@ -250,7 +250,7 @@ class TestKeyFromText:
         with pytest.raises(BadValue, match=f"Invalid value for attribute id: .*, expecting {kind}"):
             key_from_text(keyed(kind), text)
 
-    def test_message_of_the_contract(self) -> None:
+    def test_message_of_the_specification(self) -> None:
         with pytest.raises(BadValue) as caught:
             key_from_text(keyed("Long"), "x")
         assert caught.value.message == 'Invalid value for attribute id: "x", expecting Long'

@@ -82,7 +82,7 @@ ENCODINGS = [
     ([[], [None]], "20 2000 200200 00", ((), (None,))),
 ]
 
-# Strictly ascending (schema-and-store §10.1-2).
+# Strictly ascending (spec: schema-and-store §10.1-§10.2).
 ASCENDING = [
     None, False, True,
     -1.7976931348623157e308, -(2**1000) + 1, -(10**40) - 1, -(10**40), -(2**64), -(2**63) - 1, -(2**63), -(2**53) - 2, -(2**53) - 1, -(2**53),

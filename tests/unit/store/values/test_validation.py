@@ -163,7 +163,7 @@ class TestTypes:
     def test_refuses(self, kind: str, value: object, message: str) -> None:
         assert failures(of(kind), {"a": value}) == (message,)
 
-    def test_the_example_of_the_contract(self) -> None:
+    def test_the_example_of_the_specification(self) -> None:
         assert failures(validator(Attribute("price", "Float")), {"price": "x"}) == ('Value "x" in property price must be a number',)
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""svc.store.writing.merge_rules: the same record, in whatever order its writes arrive (schema-and-store §9)."""
+"""svc.store.writing.merge_rules: the same record, in whatever order its writes arrive (spec: schema-and-store §9)."""
 
 from __future__ import annotations
 
