@@ -35,8 +35,8 @@ from svc.protocol.websocket import (
     Failed,
     PingReceived,
     PongReceived,
-    State,
     WebSocketProtocol,
+    WebSocketState,
     negotiate,
 )
 
@@ -98,7 +98,7 @@ class Echo:
                     self.sent += driver.encode(event)  # type: ignore[arg-type]
             elif kind is PingReceived:
                 driver.pong(event.payload)  # type: ignore[union-attr]
-            elif driver.state is State.ENDING and kind is not PongReceived:
+            elif driver.state is WebSocketState.ENDING and kind is not PongReceived:
                 driver.answer_close()
             self.sent += driver.data_to_send()
             driver.check()
