@@ -90,7 +90,7 @@ class CommitFeed:
             return
         followed.listeners.remove(listener)
         if not followed.listeners:
-            self._forget(followed)
+            self._unfollow(followed)
 
     def position(self, database: Database) -> int:
         """The LSN up to which the listeners of this database have got everything; -1 if there are no listeners."""
@@ -109,7 +109,7 @@ class CommitFeed:
     def close(self) -> None:
         """Forget all listeners."""
         for followed in list(self._followed.values()):
-            self._forget(followed)
+            self._unfollow(followed)
 
     # -- what this process commits
 
@@ -171,7 +171,7 @@ class CommitFeed:
         """Read the log if it has new entries. Returns whether a sibling has the database open."""
         database = followed.database
         if database.is_dropped:
-            self._forget(followed)
+            self._unfollow(followed)
             return False
         commit = database.env.last_commit()
         if commit != followed.commit:
@@ -187,7 +187,7 @@ class CommitFeed:
         """Report what the log has, for the length of a slice. `_poll` tries again what fails here."""
         database = followed.database
         if database.is_dropped:
-            self._forget(followed)
+            self._unfollow(followed)
             return
         if not self._accounts_are_reported(followed):
             return
@@ -199,7 +199,7 @@ class CommitFeed:
             return
         try:
             if database.is_dropped:  # which opening the snapshot has shown
-                self._forget(followed)
+                self._unfollow(followed)
                 return
             entries = database.log.read(snapshot, followed.position + 1)
             while followed.listeners:
@@ -237,7 +237,7 @@ class CommitFeed:
             except Exception:
                 logger.exception("a listener failed on the log entries of %s", followed.database.name)
 
-    def _forget(self, followed: _FollowedLog) -> None:
+    def _unfollow(self, followed: _FollowedLog) -> None:
         database = followed.database
         followed.listeners.clear()
         if self._followed.get(database) is followed:

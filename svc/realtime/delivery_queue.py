@@ -169,8 +169,8 @@ class DeliveryQueue:
     def _wake(self) -> None:
         if self._resume is not None:
             # Not at once: at the end of a turn the loop has decided already how long it waits.
-            self.loop.call_soon_threadsafe(self._go_on)
+            self.loop.call_soon_threadsafe(self._resume_iteration)
 
-    def _go_on(self) -> None:
+    def _resume_iteration(self) -> None:
         if self._resume is not None and not self._resume.done():
             self._resume.set_result(None)

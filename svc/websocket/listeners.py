@@ -279,19 +279,19 @@ class _UpgradePass:
                 self._settle(None)
             return None
         listener = self._listeners[position]
-        go_on = partial(self._step, position + 1)
+        call_next = partial(self._step, position + 1)
         if listener is not None:
-            return listener(request, socket, head, go_on)
+            return listener(request, socket, head, call_next)
         answer = self._default(request, self._refusal)
         if inspect.isawaitable(answer):
-            return self._settle_later(answer, go_on)
+            return self._settle_later(answer, call_next)
         if answer is not None:
             self._settle(answer)
-        return go_on(request, socket, head)
+        return call_next(request, socket, head)
 
-    async def _settle_later(self, answer: Awaitable[Response | None], go_on: Callable[..., Any]) -> Any:
+    async def _settle_later(self, answer: Awaitable[Response | None], call_next: Callable[..., Any]) -> Any:
         self._settle(await answer)
-        result = go_on(self._request, self._socket, b"")
+        result = call_next(self._request, self._socket, b"")
         return await result if inspect.isawaitable(result) else result
 
 

@@ -138,7 +138,7 @@ class WebSocket:
         self._record_sent: Callable[[float], None] = _no_record
         self._is_busy = False  # an async callback has a message
         self._discards = False  # closed by us: messages are discarded
-        self._is_behind = False  # `_go_on` is scheduled
+        self._is_behind = False  # `_continue_reading` is scheduled
         self._is_paused = False  # the tunnel is
         self._is_orderly = False  # the peer has sent a close frame
         self._is_over = False
@@ -437,12 +437,12 @@ class WebSocket:
                 self._tunnel.pause_reading()
             if not is_full and not self._is_behind:
                 self._is_behind = True
-                self._shared.loop.call_soon(self._go_on)
+                self._shared.loop.call_soon(self._continue_reading)
         elif self._is_paused:
             self._is_paused = False
             self._tunnel.resume_reading()
 
-    def _go_on(self) -> None:
+    def _continue_reading(self) -> None:
         self._is_behind = False
         if not self._is_over:
             self._on_events(self._driver.next_events())

@@ -198,14 +198,14 @@ class MaterializedResult(RecomputedResult):
                 del position_of[key]
             del known[keep:]
             self._boundary = known[-1] if known else None
-        looked_at = set(keys)
+        rechecked = set(keys)
         found = dict(raws)
         while True:
             if self._boundary is not None and len(known) < (self.spec.end or 0):
                 self.needs_run = True  # too few are known
                 return
             new = known[self.spec.offset : self.spec.end]
-            wanted = [key for _, key in new if (key in looked_at or key not in self._rows) and key not in found]
+            wanted = [key for _, key in new if (key in rechecked or key not in self._rows) and key not in found]
             more = dict(self.table.get_many(wanted, lookups.txn)) if wanted else {}
             found.update(more)
             gone = [key for key in wanted if key not in more]  # they have expired, or the next commit has removed them
@@ -213,7 +213,7 @@ class MaterializedResult(RecomputedResult):
                 break
             for key in gone:
                 del known[bisect_left(known, position_of.pop(key))]
-        contents = self._contents_of([(key, found[key]) for _, key in new if key in looked_at or key not in self._rows], lookups)
+        contents = self._contents_of([(key, found[key]) for _, key in new if key in rechecked or key not in self._rows], lookups)
         self._set_view(new, contents, found)
 
     def _set_view(self, new: list[SortPosition], contents: Mapping[bytes, bytes], raws: Mapping[bytes, bytes]) -> None:
