@@ -54,7 +54,7 @@ class Machine:
         return int((self.root / "svc.pid").read_text())
 
     def run(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        if words[0] not in ("start", "restart", "stop"):  # these have to do with processes
+        if words[0] not in ("start", "restart"):  # these end as servers
             return run_command(words, cwd=cwd or self.home, env={**self.env, **env}, timeout=LIMIT)
         return subprocess.run(
             [sys.executable, "-m", "svc", *words],

@@ -17,6 +17,7 @@ import pytest
 
 from svc.config.document import read_document, set_value, write_document
 from tests.integration.conftest import Process, free_port
+from tests.support.forks import run_command
 
 
 class Commands:
@@ -38,11 +39,14 @@ class Commands:
         }
 
     def run(self, *arguments: str, directory: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+        environment = {**self.env, **env}
+        if arguments[:1] not in ((), ("start",), ("restart",), ("install",)) and directory is None:
+            return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=60)
         command = [sys.executable, "-m", "svc", *arguments]
         return subprocess.run(
             command,
             cwd=directory,
-            env={**self.env, **env},
+            env=environment,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,

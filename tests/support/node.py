@@ -10,7 +10,6 @@ from typing import Any
 
 from svc.analytics import Recorder
 from svc.apps import load_app
-from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
@@ -23,12 +22,11 @@ from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
-from svc.store import Store
-from svc.store.system import ensure_system
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 from tests.support.leaks import open_files
+from tests.support.prepared import open_prepared
 
 APP = Path(__file__).parent.parent / "integration" / "app"
 
@@ -39,9 +37,7 @@ class Node:
     def __init__(self, path: Path, app: Path = APP, clock: FakeClock | None = None) -> None:
         self._path = path
         self.clock = FakeClock() if clock is None else clock
-        self.store = Store(path, clock=self.clock, make_helper=AtOnce)
-        ensure_system(self.store)
-        ensure_first_super_user(self.store, "admin", "password")
+        self.store = open_prepared(path, clock=self.clock, make_helper=AtOnce)
         self.resources = Resources()
         self._loop = asyncio.new_event_loop()
         users = UserDirectory(self.store)

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.roles import Role
 from svc.auth.sessions import Sessions
 from svc.auth.tokens import Tokens
@@ -26,9 +25,8 @@ from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
 from svc.query.execution import execute
 from svc.resources import PlannedQuery, Resources
-from svc.store import Store
-from svc.store.system import ensure_system
 from svc.store.writing.commit import wait_committed
+from tests.support.prepared import open_prepared
 
 
 class OperationsNode:
@@ -43,9 +41,7 @@ class OperationsNode:
         self.config = Config.from_document(settings or {}, path)
         self.loop, selector = new_loop(self.clock)
         self.executor = ThreadPoolExecutor(2)
-        self.store = Store(path / "database", clock=self.clock)
-        ensure_system(self.store)
-        ensure_first_super_user(self.store, "admin", "password")
+        self.store = open_prepared(path / "database", clock=self.clock)
         self.directory = UserDirectory(self.store)
         admin = self.directory.get_user("admin")
         assert admin is not None

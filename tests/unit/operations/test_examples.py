@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,8 @@ ELSEWHERE = {"csv_url_load", "import_from_s3", "export_to_s3"}  # they would ask
 
 
 @pytest.fixture
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperationsNode]:
-    with OperationsNode(tmp_path_factory.mktemp("node")) as made:
+def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    with OperationsNode(tmp_path) as made:
         records = [{"id": 7, "species": "fern", "height": 12, "name": "x"}, {"id": 9, "species": "moss", "height": 2, "potted": True}]
         for database in ("garden", "data"):
             for table in ("plant", "orders", "dog"):
