@@ -43,10 +43,18 @@ ROWS: dict[str, Callable[[int], str]] = {
 }
 
 
+def next_rows(rows: Any, max_rows: int) -> list[Any]:
+    """The first rows of an execution that come together; [] if it has none."""
+    found: list[Any] = []
+    while not found and not rows.done:
+        found = rows.step(max_rows)
+    return found
+
+
 def answer(query: Any, table: Any, txn: Any) -> bytes:
     plan = plan_query(query, table, txn, allow_full_scan=False)
     rows = execute(plan, txn, json=True)
-    batch = rows.next_batch(MAX_ROWS)
+    batch = next_rows(rows, MAX_ROWS)
     if query.select is None and getattr(query, "aggregate", None) is None:
         return encode_json(decode_json_many(batch))
     return encode_json(batch)
@@ -58,7 +66,7 @@ def measure(table: Any, txn: Any, name: str, rounds: int) -> list[float]:
     queries = [parse_query(text, declared) for text in texts]
     cache = QueryCache()
     plans = [plan_query(query, table, txn, allow_full_scan=False) for query in queries]
-    found = [execute(plan, txn, json=True).next_batch(MAX_ROWS) for plan in plans]
+    found = [next_rows(execute(plan, txn, json=True), MAX_ROWS) for plan in plans]
     plain = queries[0].select is None and getattr(queries[0], "aggregate", None) is None
 
     def parse() -> None:
@@ -73,7 +81,7 @@ def measure(table: Any, txn: Any, name: str, rounds: int) -> list[float]:
     def run() -> None:
         for made in plans:
             made.compiled = {}
-            execute(made, txn, json=True).next_batch(MAX_ROWS)
+            next_rows(execute(made, txn, json=True), MAX_ROWS)
 
     def encode() -> None:
         for batch in found:

@@ -41,6 +41,14 @@ encode_json = msgspec.json.Encoder().encode
 Body = dict[str, Any]
 
 
+def next_rows(rows: Any, max_rows: int) -> list[Any]:
+    """The first rows of an execution that come together; [] if it has none."""
+    found: list[Any] = []
+    while not found and not rows.done:
+        found = rows.step(max_rows)
+    return found
+
+
 def conditions(*leaves: tuple[Any, str, Any], **fields: Any) -> Body:
     found = [{"attribute": attribute, "comparator": comparator, "value": value} for attribute, comparator, value in leaves]
     return {"operation": "search_by_conditions", "database": "data", "table": "Item", "conditions": found, **fields}
@@ -64,7 +72,7 @@ ROWS: dict[str, Callable[[int], Body]] = {
 
 def answer(rows: PlannedQuery, txn: Any) -> bytes:
     run = execute(rows.plan, txn, json=True)
-    batch = run.next_batch(MAX_ROWS)
+    batch = next_rows(run, MAX_ROWS)
     return encode_json(batch if rows.plan.is_shaped else decode_json_many(batch))
 
 

@@ -30,6 +30,7 @@ from svc.query.explain import Explanation
 from svc.query.nodes import Query, SortKey
 from svc.store.values.records import decode
 from tests.support import plans
+from tests.support.rows import next_rows
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import FakeTable
 
@@ -65,7 +66,7 @@ def planned(query: Query, table: FakeTable, source: random.Random, *, scan: bool
 
 def drain(rows: Any) -> list[Any]:
     found: list[Any] = []
-    while batch := rows.next_batch(3):
+    while batch := next_rows(rows, 3):
         found += batch
     assert rows.done
     return found

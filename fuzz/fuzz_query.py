@@ -29,6 +29,7 @@ from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Comparator, Query
 from svc.store.values.records import decode
+from tests.support.rows import next_rows
 from tests.unit.query.fakes import FakeTable, product_definition, shop
 
 CORPUS = Path(__file__).parent / "corpus" / "query"
@@ -163,13 +164,13 @@ def outcome(query: Query, table: FakeTable) -> list[str] | str:
     try:
         plan = plan_query(replace(query, select=None), table, None, allow_full_scan=True)
         if query.select is not None:
-            execute(plan_query(query, table, None, allow_full_scan=True), None, json=True).next_batch(3)
+            next_rows(execute(plan_query(query, table, None, allow_full_scan=True), None, json=True), 3)
     except QueryError as error:
         return error.code
     explain(plan)
     rows = execute(plan, None)
     found: list[str] = []
-    while batch := rows.next_batch(5):
+    while batch := next_rows(rows, 5):
         found += map(repr, batch) if query.aggregate is not None else [decode(raw)["id"] for raw in batch]
     assert len(set(found)) == len(found), found
     limited = query.limit is not None and (query.aggregate is None or query.aggregate.kind != "count")  # a count is one row

@@ -148,13 +148,6 @@ class AggregateRows:
     def examined(self) -> int:
         return self._examined + self._lookups.examined + (0 if self._source is None else self._source.examined)
 
-    def next_batch(self, max_rows: int) -> list[Any]:
-        while not self.done:
-            rows = self.step(max_rows)
-            if rows:
-                return rows
-        return []
-
     def step(self, max_rows: int) -> list[Any]:
         """Work for a slice; up to `max_rows` rows when all has been counted."""
         if self.done:

@@ -136,14 +136,6 @@ class RecordRows:
         """Index entries and records looked at so far, those of other tables included."""
         return self._examined + self._source.examined + self._lookups.examined
 
-    def next_batch(self, max_rows: int) -> list[Any]:
-        """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
-        while not self.done:
-            rows = self.step(max_rows)
-            if rows:
-                return rows
-        return []
-
     def step(self, max_rows: int) -> list[Any]:
         """Look at up to SLICE entries and return up to `max_rows` rows, maybe none; `done` tells whether more can come."""
         shape = self._compiled.shape

@@ -24,8 +24,6 @@ _VALUE_IN_PARENTHESES = re.compile(r"[^&|=\[\]{}()]*")
 _OPERATOR = re.compile(r"===|!==|==|!=|<=|>=|<|>|=[A-Za-z]+=|=")  # longest first
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
-END = ""
-
 
 class Scanner:
     """A text and a position in it."""
@@ -45,7 +43,7 @@ class Scanner:
         return f"<Scanner {self.text[: self.position]!r} | {self.text[self.position :]!r}>"
 
     def peek(self) -> str:
-        """The next character, `END` at the end."""
+        """The next character; "" at the end."""
         return self.text[self.position : self.position + 1]
 
     def take(self, literal: str) -> bool:

@@ -200,9 +200,6 @@ class AnyRows(Protocol):
     def weight(self, value: object) -> int:
         """The number of records that a row of the last step, or a value in it, shows."""
 
-    def next_batch(self, max_rows: int) -> list[Any]:
-        """Up to `max_rows` rows; [] means that there are no more. Works until it has found one: see `step`."""
-
     def step(self, max_rows: int) -> list[Any]:
         """Do a bounded piece of work and return up to `max_rows` rows, maybe none; `done` tells whether more can come."""
 

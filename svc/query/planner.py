@@ -1,16 +1,16 @@
-"""Query + table definition + figures -> Plan (spec: query §11, §6). Reads no records.
+"""Query + table definition + statistics -> Plan (spec: query §11, §6). Reads no records.
 
-The theory. Every condition that an index or the primary key can serve is a *candidate* to the records (`candidates`): a range of keys, which holds at
-least all matches, at a cost, the number of entries in the range. Of an AND one candidate is taken and the rest filters what it finds; of an OR all
-members must have one, and their results are united. No candidate at all is a full scan.
+Every condition that an index or the primary key can serve is an *access path* (`access_paths`): a range of keys, which holds at least all
+matches, at a cost, the number of entries in the range. Of an AND the cheapest access path is taken, and the other conditions filter what it finds.
+Of an OR all members must have an access path, and their results are united. Without any access path the plan is a full scan.
 
-A sort is free where the candidate delivers the order: the primary key's own order, or the index on the first sort key. Walking that index
-without a condition on it is one more candidate; with a limit it costs only as many entries as it takes to find so many matches. Otherwise all matches are
-collected and sorted.
+A sort is free where the access path delivers the order: the primary key's own order, or the index on the first sort key. Walking that index
+without a condition on it is one more access path; with a limit it costs only as many entries as it takes to find that many matches. Otherwise all
+matches are collected and sorted.
 
-A page behind a cursor is the same query in the same order, narrowed to what sorts behind a place. Ranges begin there where they deliver the
-order, so that a page costs what its rows cost; elsewhere what comes before is left out by a test. Without a sort the cursor tells which
-order the first page had, and that one is kept.
+A page after a cursor is the same query in the same order, narrowed to what sorts after a position. Ranges begin there where they deliver the
+order, so that a page costs what its rows cost; elsewhere a test leaves out what comes before. Without a sort the cursor holds the order of
+the first page, which is kept.
 
 Results never depend on the choice, so figures may be old or rough; refusals (`refusals`) do not depend on them.
 """
@@ -63,7 +63,7 @@ from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
 from svc.store.values.keys import NULL_KEY, after
 
-PREFIX_SHARE, CLOSED_SHARE, OPEN_SHARE = 0.05, 0.1, 0.3  # of the table, for ranges of the primary key, which nobody has counted (§11.2)
+CLOSED_SHARE, OPEN_SHARE = 0.1, 0.3  # of the table, for ranges of the primary key, which are not counted (§11.2)
 USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed
 FEW = 50  # records that are read, and sorted, in less time than it takes to look for another candidate to them
 SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
@@ -138,28 +138,39 @@ def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefi
         if allow_full_scan is False and not _is_surely_indexed(predicate, table):
             check_indexed(predicate, table)
         members = predicate.members if type(predicate) is AllOf else (predicate,)
-    order: Order | None = None
-    position: Position | None = None
     if query.after is not None:
-        if query.aggregate is not None:
-            raise QueryError("an aggregate has no pages, and takes no cursor", code="QUERY_SYNTAX")
-        order, position = decode_cursor(query.after, table.name, sort, table.primary_key)
-        if not sort and order.index is None:
-            sort = (SortKey((table.primary_key,)),)
+        return _plan_page(query, table, members, sort, planner)
+    end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit
     try:
-        if order is not None and order.index is not None:
-            assert position is not None
+        access, served, filter_, left = planner.choose(members, sort, end, None)
+    except BadValue as error:
+        raise QueryError(error.message, code="BAD_VALUE") from None
+    order = None
+    if query.aggregate is None:
+        order = Order(sort) if sort else _order_of(access)
+    return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order)
+
+
+def _plan_page(query: Query, table: AnyTable, members: tuple[Predicate, ...], sort: tuple[SortKey, ...], planner: _Planner) -> Plan:
+    """The plan of a page that begins after a cursor."""
+    assert query.after is not None
+    if query.aggregate is not None:
+        raise QueryError("an aggregate has no pages, and takes no cursor", code="QUERY_SYNTAX")
+    position: Position | None
+    order, position = decode_cursor(query.after, table.name, sort, table.primary_key)
+    if not sort and order.index is None:
+        sort = (SortKey((table.primary_key,)),)
+    try:
+        if order.index is not None:
             access, served, filter_, left = planner.choose_index(members, order.index, position)
             position = None
         else:
-            end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit
+            end = None if query.limit is None else query.offset + query.limit
             access, served, filter_, left = planner.choose(members, sort, end, position)
-            if position is not None and not left and begins_behind(access):
+            if not left and begins_behind(access):
                 position = None
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
-    if query.aggregate is None and order is None:
-        order = Order(sort) if sort else _order_of(access)
     return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order, position)
 
 

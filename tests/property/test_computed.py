@@ -17,6 +17,7 @@ from svc.query import parse_query, plan_query
 from svc.query.execution import execute
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.rows import next_rows
 
 COMPUTED = {
     "label": Attribute("label", "String", computed_from="hall + '-' + str(row)"),
@@ -100,7 +101,7 @@ class Shop:
         plan = plan_query(parse_query(text, table.declares), table, snapshot, allow_full_scan=True)
         rows = execute(plan, snapshot, json=json)
         found: list[Any] = []
-        while batch := rows.next_batch(100):
+        while batch := next_rows(rows, 100):
             found += batch
         if not plan.query.select and not plan.query.aggregate:
             return [table.key_of(raw) for raw in found]

@@ -23,6 +23,7 @@ from svc.store.indexes.cache import IndexCache
 from svc.store.values.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
 from tests.support.profile import examples
+from tests.support.rows import next_rows
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import FakeTable
 
@@ -50,7 +51,7 @@ def case(source):
 
 def drain(rows, step=3):
     found = []
-    while batch := rows.next_batch(step):
+    while batch := next_rows(rows, step):
         found += batch
     assert rows.done
     return found

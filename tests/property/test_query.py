@@ -14,6 +14,7 @@ from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.store.values.records import decode
+from tests.support.rows import next_rows
 from tests.unit.query.brute import Brute
 from tests.unit.query.fakes import brand_definition, product_definition, shop
 
@@ -457,7 +458,7 @@ SOME_BRAND = st.builds(
 def drain(plan, step=3):
     rows = execute(plan, None)
     found = []
-    while batch := rows.next_batch(step):
+    while batch := next_rows(rows, step):
         assert len(batch) <= step
         found += batch
     assert rows.done

@@ -15,6 +15,7 @@ from svc.query.numbers import Average, Extreme, Sum
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing.bulk_write import load_records
+from tests.support.rows import next_rows
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
@@ -62,7 +63,7 @@ def planned(text, table, txn=None, **options):
 def rows(text, table, txn=None, *, json=False, batch=2, **options):
     running = execute(planned(text, table, txn, **options), txn, json=json)
     found = []
-    while part := running.next_batch(batch):
+    while part := next_rows(running, batch):
         assert len(part) <= batch
         found += part
     assert running.done and running.step(1) == [] and running.next_cursor() is None
@@ -172,16 +173,16 @@ def test_names_in_the_rows(tables):
 def test_everything_as_one_group(tables, functions, expected, method):
     plan = plan_query(Query(aggregate=Aggregate("group", (), functions)), tables[0], tables[2])
     assert method_of(plan) == method
-    assert execute(plan, tables[2]).next_batch(9) == [expected]
+    assert next_rows(execute(plan, tables[2]), 9) == [expected]
 
 
 def test_one_group_of_nothing():
     table, _ = shop()
     functions = (("count", None), ("sum", ("price",)), ("avg", ("price",)), ("max", ("price",)))
     plan = plan_query(Query(aggregate=Aggregate("group", (), functions)), table)
-    assert execute(plan, None).next_batch(9) == [{"count": 0, "sum.price": 0, "avg.price": None, "max.price": None}]
+    assert next_rows(execute(plan, None), 9) == [{"count": 0, "sum.price": 0, "avg.price": None, "max.price": None}]
     plan = plan_query(Query(aggregate=Aggregate("group", (), (("max", ("price",)),))), table)
-    assert execute(plan, None).next_batch(9) == [{"max.price": None}]
+    assert next_rows(execute(plan, None), 9) == [{"max.price": None}]
     assert rows("count()", table) == [{"count": 0}]
     assert rows("facet(price)", table) == [] == rows("group(stock;sum(price))", table)
 
@@ -264,7 +265,7 @@ def test_work_is_done_in_slices():
     running = execute(planned("stock=1&count()", table), None)
     assert running.step(1) == []
     running.close()
-    assert running.done and running.next_batch(1) == []
+    assert running.done and next_rows(running, 1) == []
 
 
 def test_too_many_groups(monkeypatch):
@@ -340,7 +341,7 @@ def test_the_ends_of_an_index_may_have_expired(expiring, monkeypatch, most):
     store.commit_turn()
     functions = (("count", None), ("min", ("price",)), ("max", ("price",)))
     plan = plan_query(Query(aggregate=Aggregate("group", (), functions)), table)
-    assert execute(plan, store.databases["data"].snapshot()).next_batch(1) == [{"count": 12, "min.price": 0, "max.price": 2}]
+    assert next_rows(execute(plan, store.databases["data"].snapshot()), 1) == [{"count": 12, "min.price": 0, "max.price": 2}]
 
 
 # numbers

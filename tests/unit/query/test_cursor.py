@@ -17,6 +17,7 @@ from svc.store import Store
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
+from tests.support.rows import next_rows
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 PRODUCTS = [
@@ -56,7 +57,7 @@ def page(text, table, txn=None, after=None):
     query = parse_query(text + (f"&after({after})" if after is not None else ""), table.attributes.__contains__)
     rows = execute(plan_query(query, table, txn, allow_full_scan=True), txn)
     found = []
-    while some := rows.next_batch(3):
+    while some := next_rows(rows, 3):
         found += [decode(raw)["id"] for raw in some]
     examined = rows.examined
     cursor = rows.next_cursor()
@@ -142,7 +143,7 @@ def test_no_cursor(tables):
     assert page("price=2|name=a&limit(2)&sort(id)", table, txn)[1] is not None
     assert page("stock=9&limit(2)", table, txn)[1] is None
     rows = execute(plan_query(parse_query("limit(5)"), table, txn), txn)
-    rows.next_batch(2)
+    next_rows(rows, 2)
     assert rows.next_cursor() is None, "the page is not complete"
 
 
@@ -195,7 +196,7 @@ def test_whether_there_is_more_is_found_out_cheaply():
     table = FakeTable(product_definition(), records=[{"id": f"{n:05}", "stock": int(n in (5, 2900))} for n in range(3000)])
     query = parse_query("stock=1&limit(1)")
     rows = execute(plan_query(query, table, None, allow_full_scan=True), None)
-    assert len(rows.next_batch(5)) == 1 and rows.done
+    assert len(next_rows(rows, 5)) == 1 and rows.done
     before = rows.examined
     assert rows.next_cursor() is not None
     assert rows.examined - before <= 512
@@ -297,7 +298,7 @@ def test_any_text_is_a_cursor_or_a_query_fault(text):
             assert error.status_code == 400 and error.code == "QUERY_SYNTAX"
             continue
         rows = execute(plan, None)
-        while rows.next_batch(10):
+        while next_rows(rows, 10):
             pass
         rows.next_cursor()
 
@@ -333,7 +334,7 @@ def with_store(place, opened=[]):  # noqa: B006 (one store for all examples)
         made = Query(query.where, None, query.sort, 0, query.limit, after=made_up(1, check, index, parts, place))
         plan = plan_query(made, table, txn, allow_full_scan=True)
         rows = execute(plan, txn)
-        found = [decode(raw)["id"] for raw in rows.next_batch(5)]
+        found = [decode(raw)["id"] for raw in next_rows(rows, 5)]
         if query.where is not None:
             assert set(found) <= set(whole_of(query, table, txn))
         rows.next_cursor()
@@ -342,6 +343,6 @@ def with_store(place, opened=[]):  # noqa: B006 (one store for all examples)
 def whole_of(query, table, txn):
     rows = execute(plan_query(Query(query.where), table, txn, allow_full_scan=True), txn)
     found = []
-    while some := rows.next_batch(100):
+    while some := next_rows(rows, 100):
         found += [decode(raw)["id"] for raw in some]
     return found

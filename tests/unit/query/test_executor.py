@@ -7,6 +7,7 @@ from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
+from tests.support.rows import next_rows
 from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
@@ -50,10 +51,10 @@ def rows(text, table, txn, *, json=False, batch=2, **options):
     plan = plan_query(parse_query(text, table.attributes.__contains__), table, txn, **{"allow_full_scan": True, **options})
     running = execute(plan, txn, json=json)
     found = []
-    while part := running.next_batch(batch):
+    while part := next_rows(running, batch):
         assert len(part) <= batch
         found += part
-    assert running.done and running.next_batch(1) == []
+    assert running.done and next_rows(running, 1) == []
     return found
 
 
@@ -199,11 +200,11 @@ def test_pairs_whatever_is_selected(tables):
 def test_a_plan_can_run_again_and_be_left_early(tables):
     plan = plan_query(parse_query("price!=null&sort(-price)&select(id)"), tables[0], tables[2])
     first = execute(plan, tables[2])
-    assert first.next_batch(1) == ["1"]
+    assert next_rows(first, 1) == ["1"]
     first.close()
-    assert first.done and first.next_batch(5) == []
-    assert execute(plan, tables[2]).next_batch(5) == ["1", "2", "3"]
-    assert execute(plan, tables[2], json=True).next_batch(5) == ["1", "2", "3"]
+    assert first.done and next_rows(first, 5) == []
+    assert next_rows(execute(plan, tables[2]), 5) == ["1", "2", "3"]
+    assert next_rows(execute(plan, tables[2], json=True), 5) == ["1", "2", "3"]
 
 
 def test_a_limit_reads_no_more_than_it_needs():

@@ -7,6 +7,7 @@ import pytest
 from svc.query import parse_query, plan_query
 from svc.query.execution import execute
 from svc.store.values.records import decode
+from tests.support.rows import next_rows
 from tests.unit.query.fakes import shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
@@ -42,7 +43,7 @@ def found(text, *, indexed):
     plan = plan_query(parse_query(text, table.attributes.__contains__), table, None, allow_full_scan=True)
     rows = execute(plan, None)
     ids = []
-    while batch := rows.next_batch(3):
+    while batch := next_rows(rows, 3):
         ids += [decode(raw)["id"] for raw in batch]
     assert len(ids) == len(set(ids))
     return set(ids)
