@@ -18,7 +18,8 @@ from typing import Any
 
 from svc.errors import BadValue, ClientError, QueryError, ValidationError
 from svc.query.calls import MAX_DEPTH, MAX_PATH
-from svc.query.mapping import COMPARATORS, MAX_NODES, MAX_ROWS, MAX_SORT_KEYS, plain_value
+from svc.query.mapping import MAX_NODES, MAX_SORT_KEYS
+from svc.query.mapping_members import COMPARATORS, MAX_ROWS, plain_value
 from svc.query.matching import CLOSED_RANGES
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem, SortKey
 from svc.query.resolve import related_table

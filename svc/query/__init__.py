@@ -2,10 +2,11 @@
 
 from svc.query.cache import QueryCache
 from svc.query.execution import execute
-from svc.query.mapping import query_from_mapping, query_to_mapping
+from svc.query.mapping import query_from_mapping
 from svc.query.plan import AnyRows, Plan
 from svc.query.planner import plan_query
 from svc.query.printer import print_query
+from svc.query.to_mapping import query_to_mapping
 from svc.query.url import parse_query
 
 __all__ = [

@@ -26,16 +26,18 @@ from typing import Any
 from svc.errors import BadValue, QueryError
 from svc.query.access_paths import SCALARS
 from svc.query.budget import Budget
-from svc.query.executor import compiled_plan
+from svc.query.compiled_plan import compiled_plan
 from svc.query.functions import Column, Values, columns_of_paths, filter_of, index_keys_reader, values_reader
 from svc.query.grouping import Groups, json_form
+from svc.query.links import Links
 from svc.query.nodes import Aggregate, Query
 from svc.query.numbers import flat, plain_number
 from svc.query.plan import AllOf, IndexRange, KeyRange, Nothing, Plan
-from svc.query.relations import Links, Lookups, in_steps
+from svc.query.relations import Lookups
 from svc.query.resolve import is_many, related_table, required_attribute
 from svc.query.sorting import Collector
 from svc.query.sources import Pair
+from svc.query.steps import in_steps
 from svc.query.tables import AnyIndex, AnyTable
 from svc.store.values.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
 from svc.store.values.records import MISSING

@@ -15,10 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from svc.errors import BadValue
+from svc.query.followers import Pair
+from svc.query.links import Link, Links
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
 from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Plan, Predicate, Related, iter_members
-from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chunks, in_steps, memo_key
+from svc.query.relations import Lookups, memo_key
+from svc.query.steps import Stepped, Steps, chunks, in_steps
 from svc.query.tables import AnyTable
 from svc.store.values.keys import encode_key, index_keys
 from svc.store.values.records import MISSING, decode_payload_json, encode_payload, projection

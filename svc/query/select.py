@@ -12,12 +12,15 @@ from typing import Any
 
 from svc.errors import QueryError
 from svc.query.budget import MEMBER_BYTES, VALUE_BYTES
-from svc.query.functions import Column, Encoded, Filter, filter_of, sort_keys, values_reader
+from svc.query.followers import Pair
+from svc.query.functions import Column, Encoded, Filter, Values, filter_of, sort_keys, values_reader
+from svc.query.links import Link, Links
 from svc.query.nodes import Query, Select, SelectItem, SortKey
 from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
-from svc.query.relations import Link, Links, Lookups, Pair, Stepped, Steps, chunks, in_steps, memo_key
+from svc.query.relations import Lookups, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.sorting import Collector
+from svc.query.steps import Stepped, Steps, chunks, in_steps
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute
 from svc.store.values.records import (
@@ -35,6 +38,7 @@ SORTED_AT_ONCE = 1024
 
 Shape = Callable[[list[bytes], Lookups], list[Any]]
 ColumnOf = Callable[[list[bytes], Lookups], Column]
+ListsShaper = Callable[[list[list[Pair]], Lookups], Steps[list[list[Any]]]]
 
 
 def _plain_version(raw: bytes) -> float | int:
@@ -289,24 +293,30 @@ def _related_column(
     tests = [filter_of(demand, target, links) for demand in demands]
     order = query.sort or (sort if link.many else ())
     codes = sort_keys(order, target, links) if order else None
-    start, end = query.offset, None if query.limit is None else query.offset + query.limit
     known = [demand for demand in (narrowed, own_where) if demand is not None]
     below = AllOf(tuple(known)) if len(known) > 1 else known[0] if known else None
     shape = _related_shape(item, target, links, json, below, query.sort or sort)
     values_of = values_reader(table, (link.source,))
-
-    cost = _cost_of(item, target)
+    part = slice(query.offset, None if query.limit is None else query.offset + query.limit)
+    shaped_lists = _lists_shaper(tests, codes, part, shape, _cost_of(item, target))
     is_nested = type(shape) is Stepped
+    if link.many and link.source == table.primary_key:
+        return _column_by_key(link, values_of, shaped_lists, is_nested)
+    return _column_by_value(link, values_of, shaped_lists, is_nested)
+
+
+def _lists_shaper(tests: list[Filter], codes: Encoded | None, part: slice, shape: Shape, cost: Callable[[list[bytes]], int]) -> ListsShaper:
+    """The function that narrows, orders, cuts and shapes lists of related records; each related record is tested and shaped once."""
+    is_cut = part != slice(0, None)
 
     def shaped_lists(lists: list[list[Pair]], lookups: Lookups) -> Steps[list[list[Any]]]:
-        """Narrowed, ordered, cut and shaped; each related record is tested and shaped once."""
         if tests:
             passed = yield from _passing(lists, tests, lookups)
             lists = [[pair for pair in pairs if pair[0] in passed] for pairs in lists]
         if codes is not None:
             lists = yield from _ordered(lists, codes, lookups)
-        if start or end is not None:
-            lists = [pairs[start:end] for pairs in lists]
+        if is_cut:
+            lists = [pairs[part] for pairs in lists]
         used = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
         value_of: dict[bytes, Any] = {}
         for chunk in chunks(used, SHAPED_AT_ONCE):
@@ -318,22 +328,30 @@ def _related_column(
             value_of.update(zip([key for key, _ in chunk], shaped, strict=True))
         return [[value_of[key] for key, _ in pairs] for pairs in lists]
 
-    def weighed(values: list[Any], lookups: Lookups) -> list[Any]:
-        result = [_or_null(value) for value in values]
-        lookups.weigh(result, 1 + (sum(map(lookups.weight, result)) if is_nested else len(result)))
-        return result
+    return shaped_lists
 
-    if link.many and link.source == table.primary_key:
 
-        def lists_of(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
-            lists = yield from lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
-            return [weighed(values, lookups) for values in (yield from shaped_lists(lists, lookups))]
+def _weighed(values: list[Any], lookups: Lookups, is_nested: bool) -> list[Any]:
+    result = [_or_null(value) for value in values]
+    lookups.weigh(result, 1 + (sum(map(lookups.weight, result)) if is_nested else len(result)))
+    return result
 
-        return Stepped(lists_of)
+
+def _column_by_key(link: Link, values_of: Values, shaped_lists: ListsShaper, is_nested: bool) -> ColumnOf:
+    """The column of a to-many relationship that starts in the primary key: no two records share a list."""
+
+    def lists_of(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
+        lists = yield from lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
+        return [_weighed(values, lookups, is_nested) for values in (yield from shaped_lists(lists, lookups))]
+
+    return Stepped(lists_of)
+
+
+def _column_by_value(link: Link, values_of: Values, shaped_lists: ListsShaper, is_nested: bool) -> ColumnOf:
+    """The column of a relationship in which several records may lead to the same ones: shaped values are remembered, with their weights."""
     owner = object()
 
     def values(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
-        """Several records may lead to the same ones: what was shaped is remembered, with its weight."""
         memo = lookups.memo(owner)
         sources = [values_of(raw)[0] for raw in raws]
         places = [source if type(source) is str else memo_key(source) for source in sources]
@@ -350,7 +368,7 @@ def _related_column(
             lists = yield from _lists_of(link, list(unknown.values()), lookups)
             memo.size += sum([len(pair[1]) for pairs in lists for pair in pairs])
             for place, some in zip(unknown, (yield from shaped_lists(lists, lookups)), strict=True):
-                value = weighed(some, lookups) if link.many else some[0] if some else MISSING
+                value = _weighed(some, lookups, is_nested) if link.many else some[0] if some else MISSING
                 memo[place] = value, lookups.weight(value)
         if link.many:
             return [[] if place is None else memo[place][0] for place in places]

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from svc.query.definition_cache import DefinitionCache
+from svc.query.links import Links
 from svc.query.nodes import Select
-from svc.query.relations import Links, Lookups
+from svc.query.relations import Lookups
 from svc.query.select import compile_select
 from svc.store import LogEntry, Table
 from svc.store.env import Txn

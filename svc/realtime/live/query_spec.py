@@ -19,13 +19,14 @@ from svc.errors import ClientError, QueryError
 from svc.query import plan_query
 from svc.query.access_paths import collection_below
 from svc.query.aggregate import row_names
+from svc.query.compiled_plan import compiled_plan, sort_keys_for
 from svc.query.definition_cache import Definitions
-from svc.query.executor import compiled_plan, sort_keys_for
 from svc.query.functions import Encoded, Filter, filter_of, values_reader
+from svc.query.links import Link, Links, back
 from svc.query.matching import reads_others
 from svc.query.nodes import Query, Select, SelectItem, SortKey
 from svc.query.plan import AllOf, AnyOf, Plan, Predicate, Related, iter_members
-from svc.query.relations import Link, Links, Lookups, back, entries_of
+from svc.query.relations import Lookups, entries_of
 from svc.query.resolve import is_many, related_table, resolve_where
 from svc.query.select import Shape, enumerable_select
 from svc.query.tables import AnyTable

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from svc.query.compiled_plan import compiled_plan
 from svc.query.execution import execute
-from svc.query.executor import compiled_plan
 from svc.query.relations import Lookups
 from svc.realtime.live.events import Read, RowEvent, RunSnapshot, Snapshot, id_of, read_record
 from svc.realtime.live.query_spec import LiveQuerySpec

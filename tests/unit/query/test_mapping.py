@@ -7,8 +7,10 @@ import pytest
 from svc.errors import QueryError
 from svc.query import parse_query
 from svc.query.calls import MAX_CURSOR, MAX_DEPTH, MAX_PATH
-from svc.query.mapping import MAX_NODES, MAX_SORT_KEYS, QUERY_OPTIONS, query_from_mapping, query_to_mapping, split_options
+from svc.query.mapping import MAX_NODES, MAX_SORT_KEYS, query_from_mapping, split_options
+from svc.query.mapping_members import QUERY_OPTIONS
 from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
+from svc.query.to_mapping import query_to_mapping
 
 PATH_B = {"attribute": "a.b", "value": 1}
 
