@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.runner import mutate, run
+from svc.content.csv_reader import CsvRecord
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError, NotAcceptable
 from svc.store.schema import Attribute
@@ -135,7 +136,7 @@ def check_plain(value: Any) -> None:
     while stack:
         value, is_key = stack.pop()
         kind = type(value)
-        if kind is dict:
+        if kind is dict or kind is CsvRecord:
             assert not is_key
             stack += [(key, True) for key in value]
             stack += [(member, False) for member in value.values()]
