@@ -1,7 +1,7 @@
 """One database: its tables, its definitions, its log, and what its turn has written so far.
 
 Schema changes are made in a write transaction of their own, whose lock no other process holds at the same time; others notice the
-grown generation at their next look and read the definitions again. None of that blocks readers.
+grown generation when they next poll and read the definitions again. None of that blocks readers.
 
 A store (LMDB's named one) is not removed, only emptied: a snapshot that is still being read may have its handle, here or in another
 process. The next table or index that is made takes it over (`names`).
@@ -64,7 +64,7 @@ Guard = Callable[[Txn, set[str] | None], None]
 speaks against it, and nothing of it is kept. Short; it may be called on another thread while the loop stands still."""
 
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
-EXPIRIES = 1 << 16  # removed in one step where nobody waits
+EXPIRIES = 1 << 16  # removed in one step where no other work waits
 CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
 MAX_TABLE_STORES = MAX_STORES - len(CORE_STORES)  # tables and indexes of a database together
 LEARNED_RESERVE = 128  # of these, what attributes learned from data do not use up
@@ -72,7 +72,7 @@ BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its 
 
 
 class Database:
-    """`tables` is live: it has what this and, after their next look, other processes define. `guard`: may refuse transactions."""
+    """`tables` is live: it has what this process defines and, after a poll, what others define. `guard`: may refuse transactions."""
 
     def __init__(self, store: Turn, name: str, path: Path, *, map_bytes: int, write_async: bool) -> None:
         self.store = store
@@ -316,7 +316,7 @@ class Database:
     def _changing(self) -> Iterator[Txn]:
         """A schema change: all of it, or none in the store nor in memory."""
         self.store.flush()
-        self.begin_writing()  # from here on no other process can change what we look at
+        self.begin_writing()  # from here on no other process can change what is read
         try:
             yield self.env.writer()
             self.env.commit()
@@ -386,7 +386,7 @@ class Database:
         self._raise_generation(writer)
 
     def outdated(self, indexes: Iterable[Index], txn: Txn | None = None) -> None:
-        """These indexes, which the turn, or a long writer, has noted as to be built anew, are not ready; part of its writes."""
+        """These indexes, which the turn, or a long writer, has noted as to be rebuilt, are not ready; part of its writes."""
         for index in indexes:
             index.drop_cache()
             index.progress = b""
@@ -416,7 +416,7 @@ class Database:
         return handle
 
     def _remove_spare(self, writer: Txn, pool: NamePool, *, records: bool) -> None:
-        """Remove a spare store, of the kind that is not needed. That closes its handle, which nobody may use any more."""
+        """Remove a spare store, of the kind that is not needed. That closes its handle, which must not be used any more."""
         self.env.end_snapshot()
         spare = pool.spare(records=records)
         if not spare or self.env.has_siblings() or self.env.open_snapshots():

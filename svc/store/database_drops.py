@@ -88,7 +88,7 @@ def _remove_all(directories: list[Path]) -> None:
 class EnvironmentCloser:
     """Environments of dropped databases whose snapshots are still read.
 
-    They are closed on a thread: whoever lets go of a large file last has to free its blocks.
+    They are closed on a thread: closing the last descriptor of a large file frees its blocks, which takes time.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class EnvironmentCloser:
         self._databases.append(database)
 
     def close_unused(self) -> None:
-        """Close those that nobody reads any more; to be called at the end of a turn, now and then."""
+        """Close those without open snapshots; to be called periodically at the end of a turn."""
         for database in list(self._databases):
             try:
                 if database.env.has_writer or database.env.holder is not None or database.env.open_snapshots():

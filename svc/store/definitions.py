@@ -6,7 +6,7 @@ The store `$definitions` of a database holds:
     generation          8 bytes: grows with every change here, so that other processes see that they must read again
     next table          8 bytes: number of the table that is made next
     blobs               8 random bytes: by this name references in records find the database's blob files
-    dropped             the database was dropped: nobody reads or writes it any more, its files are to be removed (`database_drops`)
+    dropped             the database was dropped: it is no longer read or written, its files are to be removed (`database_drops`)
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
@@ -86,7 +86,7 @@ def indexed_attributes(definition: TableDefinition) -> dict[str, Attribute]:
 def check_name(name: str, what: str) -> None:
     """Raise SchemaError for a name that cannot name a database, table or attribute."""
     if not is_encodable(name):
-        raise SchemaError(f"The name of {what} contains half of a character")
+        raise SchemaError(f"The name of {what} contains an unpaired surrogate")
     if not name or len(name.encode()) > MAX_NAME_BYTES:
         raise SchemaError(f"The name of {what} must have 1 to {MAX_NAME_BYTES} bytes")
     if "/" in name or "`" in name or "\0" in name:

@@ -21,10 +21,10 @@ Rules that LMDB sets and this module keeps:
    returned: until then transactions still begin at the commit before it.
 3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
 4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
-5. One writer at a time. Who wants to begin one while a long writer is held by this process or another (`gate`) is told so by WriterBusy,
+5. One writer at a time. Who wants to begin one while a long writer is held by this process or another (`gate`) gets WriterBusy,
    or, if it cannot wait, makes the holder give it back, or stops the thread until the other process is done.
 6. When LMDB could not write a meta page it does not know what of its last commit is on disk: this process can neither read nor write any
-   more (`has_stopped`), only open the environment again. Too much refers to its handles for that; the server starts anew.
+   more (`has_stopped`), only open the environment again. Too much refers to its handles for that; the server restarts.
 
 No `writemap`: with it a full disk is a SIGBUS instead of an error.
 """
@@ -66,7 +66,7 @@ SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 _UNKNOWN = -1  # in place of a transaction id: none is equal to it, nor comes after it
 
 BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
-_BUSY_PAUSE = 0.002  # seconds between two looks at that
+_BUSY_PAUSE = 0.002  # polling interval, seconds
 
 
 T = TypeVar("T")
@@ -117,8 +117,8 @@ def _ignore() -> None:
 class Environment:
     """One LMDB environment in the directory `path`, made if it is missing.
 
-    `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last look. `snapshot` then is
-    of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next look.
+    `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last poll. `snapshot` then is
+    of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next poll.
     `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
@@ -253,7 +253,7 @@ class Environment:
             self._snapshot = None
 
     def last_commit(self) -> int:
-        """LMDB's number of the newest commit, whoever made it: 0.3 us."""
+        """LMDB's number of the newest commit of any process: 0.3 us."""
         try:
             txn = self._env.begin()
         except lmdb.Error as error:
@@ -386,7 +386,7 @@ class Environment:
         self._dirty = self._writer is not None
 
     def commit(self) -> None:
-        """End the turn's writer: its writes are on disk when this returns. Without any, nothing is written and nobody waits.
+        """End the turn's writer: its writes are on disk when this returns. Without any, nothing is written or flushed.
 
         Raises NoSpace or StoreFailure; then none of the turn's writes exists.
         """

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
-PRUNE_INTERVAL = 10.0  # seconds between two looks at the age of the oldest log entry
+PRUNE_INTERVAL = 10.0  # polling interval, seconds: the age of the oldest log entry
 PRUNE_BATCH = 100  # entries
 EXPIRE_BATCH = 100  # records
 REMOVE_BATCH = 50  # files of blobs
-SWEEP_INTERVAL = 3600.0  # seconds between two searches for files that belong to nobody
-READER_INTERVAL = 60.0  # seconds between two looks for snapshots of dead processes
+SWEEP_INTERVAL = 3600.0  # seconds between two searches for orphaned files
+READER_INTERVAL = 60.0  # polling interval, seconds: snapshots of dead processes
 RETRY_AFTER = 5.0  # seconds without background work after a failed commit
 
 
@@ -56,7 +56,7 @@ class Maintenance:
         self._next_sweep.pop(database, None)
 
     def sweep_now(self, database: Database) -> None:
-        """Search for files that belong to nobody with the next slices, not only when its time has come."""
+        """Search for orphaned files with the next slices, not only when the interval has passed."""
         self._next_sweep[database] = 0.0
         logger.info("database %s: searching for orphaned blobs", database.name)
 
@@ -107,7 +107,7 @@ class Maintenance:
         return self._store.clock.monotonic() < self._deadline
 
     def _commit(self, database: Database) -> None:
-        """Make a slice durable, and look at what is stored from here on."""
+        """Make a slice durable, and read what is stored from here on."""
         self._store.flush_or_raise(database)
         database.env.end_snapshot()
 
@@ -233,7 +233,7 @@ class Maintenance:
             database.blobs.remove(number)
 
     def _sweep(self, database: Database, now: float) -> bool:
-        """Look for files that belong to nobody; True if there is more to look at."""
+        """Search for orphaned files; True if there are more files to check."""
         sweep = self._sweeps.get(database)
         if sweep is None:
             if now < self._next_sweep.get(database, 0.0):
@@ -242,7 +242,7 @@ class Maintenance:
         try:
             removing = BlobFilesLock(database.env.path, alone=True)
         except OSError:
-            return False  # a restore has put files there that nobody knows yet, or a backup reads them
+            return False  # a restore has put files there that no record refers to yet, or a backup reads them
         try:
             while sweep.step():
                 if not self._may_go_on():

@@ -148,7 +148,7 @@ class DefinitionChange:
     build: tuple[str, ...] = ()  # indexes that do not exist yet
     rebuild: tuple[str, ...] = ()  # indexes whose entries are outdated: drop, then build
     drop: tuple[str, ...] = ()  # indexes to remove
-    definition: bool = False  # anything at all differs, so the definition must be stored anew
+    definition: bool = False  # anything at all differs, so the definition must be stored again
 
 
 def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) -> DefinitionChange:

@@ -1,6 +1,6 @@
-"""Long work gives way: it runs in slices of SLICE seconds, one slice a turn of the loop, whoever it belongs to.
+"""Time slices for long work: it runs in slices of SLICE seconds, one slice a turn of the loop for all tasks together.
 
-Everybody with long work asks `take` for each slice and gets it in the order of asking. So ten clients with ten large writes delay a short
+Each task with long work awaits `take` for each slice, and gets it in the order of the calls. So ten clients with ten large writes delay a short
 request no longer than one of them does.
 """
 
@@ -56,7 +56,7 @@ class Slices:
         del items[-_FREED:]
         try:
             asyncio.get_running_loop().call_soon(self.discard, items)
-        except RuntimeError:  # nobody waits for a turn of a loop that does not run
+        except RuntimeError:  # no task waits for a turn of a loop that does not run
             items.clear()
 
     def run(self, steps: Iterable[object]) -> bool:

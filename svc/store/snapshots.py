@@ -1,16 +1,16 @@
 """Snapshots that outlive their turn: of answers that are streamed (spec: schema-and-store §8.11).
 
 LMDB does not reuse a page that an open snapshot may read, so a client that stops reading in the middle of an answer, or reads slowly, would make
-the database grow for as long as it likes. A snapshot is therefore taken away from whoever holds it when
+the database grow for as long as it likes. A held snapshot is therefore aborted when
 
-- nobody has used it for IDLE seconds, or
+- it has not been used for IDLE seconds, or
 - it keeps more than `SnapshotLimits.growth` bytes from being reused, or
-- it is older than `SnapshotLimits.age` seconds, and keeps a noticeable part of that (an old snapshot that is in nobody's way is left alone).
+- it is older than `SnapshotLimits.age` seconds, and keeps a noticeable part of that (an old snapshot that costs little is left alone).
 
 What a snapshot keeps from being reused is at most what the file has grown by since it was taken, and at most the free pages inside the file; the
 lesser of the two is taken for it.
 
-Who holds it is told with the next `use`, and goes on with another one if the rest of the result can be found on that.
+The next `use` raises; the reader goes on with another snapshot if the rest of the result can be found on that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from svc.store.env import Environment, Txn
 
 logger = logging.getLogger("svc.store")
 
-IDLE = 30.0  # seconds; with a look about every second it is gone well before 60
+IDLE = 30.0  # seconds; polled about once a second, so it ends well before 60
 LONG = 5.0  # seconds that a transaction is open, from which on `report_long` speaks of it
 _NOTICEABLE = 16  # a 16th of the growth that is allowed
 
@@ -136,6 +136,6 @@ class Snapshots:
             held.report_long(now)
 
     def abort_due(self) -> int:
-        """Take away those that nobody uses or that cost too much; to be called about once a second. Returns how many."""
+        """Abort those that are idle or cost too much; to be called about once a second. Returns how many."""
         now = self.now()
         return sum([held.abort_if_due(now, self._limits) for held in list(self._held)])

@@ -38,13 +38,13 @@ QUEUE_LIMITS = QueueLimits()
 SNAPSHOT_LIMITS = SnapshotLimits()
 RECLAMATION = ReclamationSettings()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
-_PAUSE = 0.002  # seconds between two looks at whether another process still writes
-_SETTLED = 2.0  # seconds after which a directory's time of change tells that nothing more has changed
+_PAUSE = 0.002  # polling interval, seconds: whether another process still writes
+_SETTLED = 2.0  # seconds after which a directory's time of change proves that nothing has changed since
 _REMOVAL_SECONDS = 5.0  # that closing waits for the files of dropped databases
 
 
 def default_blob_paths(path: Path) -> tuple[Path, ...]:
-    """Where the blobs of the store at `path` are if nobody says: in it, under a name that is none of a database."""
+    """The default directories of the blobs of the store at `path`: in it, under a name that no database can have."""
     return (path / ".blobs",)
 
 
@@ -180,7 +180,7 @@ class Store(Turn):
         return database
 
     def refresh(self) -> None:
-        """Open the databases that other processes have made since the last look. Usually one call of the system."""
+        """Open the databases that other processes have made since the last poll. Usually one system call."""
         try:
             changed = os.stat(self.path).st_mtime_ns
             if changed == self._looked_at:
@@ -232,7 +232,7 @@ class Store(Turn):
         queue = self.queue_of(database)
         await queue.acquire(1)
         try:
-            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
+            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process sends no notification
                 await asyncio.sleep(_PAUSE)
             if database.is_dropped:
                 raise NotFound(f"database '{name}' does not exist")
@@ -242,7 +242,7 @@ class Store(Turn):
         self._schedule_removal(database)
 
     def _schedule_removal(self, database: Database) -> None:
-        """Give its name back, and remove its files; it is closed when nobody reads it any more."""
+        """Free the name of a dropped database, and remove its files; it is closed when no snapshot of it is read any more."""
         self._remover.remove(move_away(database))
         database.env.end_snapshot()
         self._closing.close_unused()
@@ -264,7 +264,7 @@ class Store(Turn):
         self._maintenance.sweep_now(database)
 
     def close_dropped(self) -> None:
-        """Close databases that were dropped and that nobody reads any more; to be called now and then, between turns."""
+        """Close dropped databases without open snapshots; to be called periodically between turns."""
         self._closing.close_unused()
 
     def begin(self, user: str | None = None) -> Transaction:

@@ -1,7 +1,7 @@
 """One table: its records by key, its indexes, and their agreement.
 
 Records are stored as `records` encodes them, under their encoded primary key; a key too long for LMDB is stored as its beginning and a
-hash (`keys.storage_key`), and the record tells the whole. *Stored key* always means these bytes: it is what scans and indexes yield and
+hash (`keys.storage_key`), and the record has the whole key. *Stored key* always means these bytes: it is what scans and indexes yield and
 what `get_by` takes.
 """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
-STEP = 32  # records looked at between two looks at the clock
+STEP = 32  # records read between two reads of the clock
 BATCH = 10_000  # records that are rewritten in one transaction
 EXPIRY_STEP = 256
 
@@ -96,7 +96,7 @@ def _drop_attribute(table: Table, name: str, write_set: WriteSet) -> Iterator[Lm
 class _AttributeRemoval:
     """Writes the records that have a value without it, from the stored key `start` on, up to `size` of them; -1: all.
 
-    Their time attributes stay: nobody has changed what they say. `end`: where it has come to. `is_last`: that is the end of the table.
+    Their time attributes stay, because no write of a client changes the records. `end`: the last key reached. `is_last`: that is the end of the table.
     """
 
     def __init__(self, table: Table, name: str, size: int) -> None:

@@ -174,7 +174,7 @@ class Turn:
             self._commits += 1
 
     def has_listeners(self, database: Database) -> bool:
-        """Whether anybody wants to know what is written to this database. Nobody reads log entries for nobody: that takes 2 us for each."""
+        """Whether there is a listener for commits to this database. Without one the log entries are not read: that takes 2 us for each."""
         return bool(self.on_commit or database.on_commit)
 
     def publish(self, database: Database, entries: list[LogEntry]) -> None:
@@ -196,7 +196,7 @@ class Turn:
             raise problem
 
     def flush(self) -> dict[Database, Problem]:
-        """Commit what the turn has written, now. Who waits for it is told by `commit_turn`, not from here.
+        """Commit what the turn has written, now. Transactions and listeners are notified by `commit_turn`, not from here.
 
         Returns the problems of the databases that could not be committed.
         """
@@ -220,9 +220,9 @@ class Turn:
         return failed
 
     def commit_turn(self) -> None:
-        """Make the turn's writes durable, drop its snapshots, tell listeners what was written and each transaction how it went.
+        """Make the turn's writes durable, drop its snapshots, notify listeners of what was written and each transaction of its outcome.
 
-        Problems of the store go to the transactions they undid; an exception of a listener is logged and hinders nobody.
+        Problems of the store go to the transactions they undid; an exception of a listener is logged and has no other effect.
         """
         self.flush()
         self.end_turn()

@@ -50,7 +50,7 @@ def test_acknowledged_files_are_whole(tmp_path: Path) -> None:
                 assert response.status_code in (200, 404)
                 expected.found(key, hashlib.sha256(response.content).hexdigest() if response.status_code == 200 else None)
         deadline = time.monotonic() + LIMIT
-        while "belong to no record" in (shown := check(server.root)):
+        while "are orphaned" in (shown := check(server.root)):
             assert time.monotonic() < deadline, shown
             time.sleep(0.2)
         assert not list((server.root / "blobs").rglob("*.part"))

@@ -1,10 +1,13 @@
 """Backups of databases: consistent copies, their directory, archives, restoring (spec: operations §2.1).
 
-    source.py      what is backed up: one database as of one moment, of a running store or of files
-    subset.py      a copy reduced to some tables, without the log
-    managed.py     the backups of a database under `storage.backupPath`: make, list, verify, remove
-    archive.py     the same files as a tar archive, written and unpacked
-    restore.py     the way back; identity.py: under another name; online.py: while the service goes on
+    source.py          what is backed up: one database as of one commit, of a running store or of files
+    subset.py          a copy reduced to some tables, without the log
+    manifest.py        the manifest of a backup: its files with sizes and hashes
+    verification.py    whether the files of a backup are what its manifest says
+    managed.py         the backups of a database under `storage.backupPath`: make, list, verify, remove
+    archive.py         the same files as a tar archive, written and unpacked
+    restore.py         restoring a backup while the database is closed; identity.py: under another name
+    restore_online.py  restoring while the service runs
 
 Everything here blocks and runs without a server; where a function takes a `Watch`, it reports there and can be ended from another thread.
 """

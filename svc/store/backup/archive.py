@@ -159,7 +159,7 @@ def unpack(archive: Path, target: Path, *, watch: Watch | None = None) -> Manife
                 if member.isdir():
                     continue  # made as they are needed
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or _MEMBER.fullmatch(member.name) is None:
-                    raise BadBackup(f"the archive has a member that is no file of a backup: {member.name[:200]!r}")
+                    raise BadBackup(f"the archive has a member that is not a file of a backup: {member.name[:200]!r}")
                 content = members.extractfile(member)
                 assert content is not None
                 path = target / member.name
@@ -175,5 +175,5 @@ def unpack(archive: Path, target: Path, *, watch: Watch | None = None) -> Manife
         raise BadBackup(f"the archive has no {MANIFEST}") from None
     for file in manifest.files:
         if _MEMBER.fullmatch(file.path) is None:
-            raise BadBackup(f"{MANIFEST} names a file that is none of a backup: {file.path[:200]!r}")
+            raise BadBackup(f"{MANIFEST} names a file that is not a file of a backup: {file.path[:200]!r}")
     return manifest

@@ -19,11 +19,11 @@ from svc.store.log.transaction_log import LOG_STORE
 from svc.store.store_names import StoreNames
 from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, version_of
 
-_STEP = 1000  # rows between two looks at whether it goes on
+_STEP = 1000  # rows between two checks for cancellation
 
 
 def change_identity(directory: Path, watch: Watch) -> None:
-    """Give the database in `directory`, which nobody has open, another identity. Reads all its records. Raises lmdb.Error, Stopped."""
+    """Give the database in `directory`, which no process has open, another identity. Reads all its records. Raises lmdb.Error, Stopped."""
     env = open_private(directory)
     try:
         definitions, log = [env.open_db(name.encode(), create=False) for name in (DEFINITIONS_STORE, LOG_STORE)]

@@ -1,11 +1,11 @@
 """Restoring a backup: everything is made ready beside the database, then one takes the place of the other.
 
     prepare   <storage>/.restore-<database>/ gets the file of the database; files of blobs that are not there get their place. The database is
-              untouched: what is new belongs to nobody yet
-    swap      .restoring-<database> marks it: from here on nobody opens it. The old directory moves away, the new one comes in, the mark goes
+              untouched: no record refers to the new files yet
+    swap      .restoring-<database> marks it: from here on no process opens it. The old directory is renamed, the new one takes its name, the mark is removed
 
-A mark that is found at the start tells that the second step was interrupted: the database is not loaded until a restore has gone through. If the
-first was, nothing has happened.
+A mark that is found at the start means that the second step was interrupted: the database is not loaded until a restore has completed. If the
+first step was interrupted, nothing has changed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Restore:
             shutil.rmtree(self._staged, ignore_errors=True)
             self._staged.mkdir(mode=0o700)
             if self._path.is_dir():
-                self._keep = BlobFilesLock(self._path)  # nobody tidies the files away that belong to no record yet
+                self._keep = BlobFilesLock(self._path)  # keeps the sweep from removing files that no record refers to yet
             self._watch.total = sum(file.size for file in self._manifest.files)
             digests = {file.path: file.sha256 for file in self._manifest.files}
             _, digest = copy_file(self._directory / DATA_NAME, self._staged / DATA_FILE, self._watch)
@@ -146,7 +146,7 @@ def restore_offline(
 ) -> BackupInfo:
     """Restore a backup, default the newest, while no server runs on these files. `target`: another database, which must not exist.
 
-    Raises UnknownBackup, BadBackup, InUse (somebody has the database open), Problem, Stopped.
+    Raises UnknownBackup, BadBackup, InUse (a process has the database open), Problem, Stopped.
     """
     number = backups.newest() if number is None else number
     database = backups.database if target is None else target

@@ -1,7 +1,7 @@
 """The exchange of a database for its restored form while the service goes on.
 
-The old one ends as if it had been dropped (`database_drops`): whoever still reads a snapshot of it goes on, and its directory, which has moved away, is
-removed when nobody does. The new one is opened like one that has just been made. Other processes notice both at their next look. In between the
+The old one ends as if it had been dropped (`database_drops`): readers of its snapshots go on, and its directory, which has been renamed, is
+removed when there are none. The new one is opened like one that has just been made. Other processes notice both when they next poll. In between the
 database is away: for a commit, two renames and an fsync.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.store")
 
-_PAUSE = 0.002  # seconds between two looks at whether another process still writes
+_PAUSE = 0.002  # polling interval, seconds: whether another process still writes
 
 
 async def swap_online(store: Store, restore: Restore, name: str) -> None:
@@ -54,7 +54,7 @@ async def _exchange(store: Store, restore: Restore, name: str, database: Databas
     await store.helper.wait(restore.mark)
     if database is not None:
         try:
-            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process tells nobody
+            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process sends no notification
                 await asyncio.sleep(_PAUSE)
             database.mark_dropped()
         except BaseException:

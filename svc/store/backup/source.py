@@ -3,8 +3,8 @@
 The moment is that of a read transaction. The copy of a database that is open here is read from its file, and rewritten without gaps where that is
 worth it; one that is open nowhere, or in another process, LMDB copies without gaps (`copying` says why).
 
-The files of blobs never change, and none is removed while a source holds the lock `keep.lock` of the database, which everybody who removes such
-files looks at (`maintenance`).
+The files of blobs never change, and none is removed while a source holds the lock `keep.lock` of the database, which code that removes such
+files must acquire (`maintenance`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class BackupSource:
         found = []
         for number in numbers:
             name = relative_name(number)
-            for suffix in ("", PART, ERROR, ""):  # it may be renamed between two looks
+            for suffix in ("", PART, ERROR, ""):  # it may be renamed between two attempts
                 there = [path for root in self.blob_roots if (path := root / (name + suffix)).exists()]
                 if there:
                     found.append((name + suffix, there[0]))
@@ -128,7 +128,7 @@ class BackupSource:
 
 
 def gaps(directory: Path) -> float:
-    """The share of the file in this directory, which nobody else has, that nothing uses."""
+    """The share of the file in this directory, which no other process has open, that nothing uses."""
     env = open_private(directory, readonly=True)
     stores = env.stat()["entries"]
     if stores > MAX_STORES:
@@ -151,7 +151,7 @@ def _pages(stat: Any) -> int:
 
 
 def compact(directory: Path, watch: Watch) -> tuple[int, str]:
-    """Rewrite the file in this directory, which nobody else has, without gaps; returns (size, SHA-256)."""
+    """Rewrite the file in this directory, which no other process has open, without gaps; returns (size, SHA-256)."""
     path, part = directory / DATA_FILE, directory / f"{DATA_FILE}.part"
     env = open_private(directory, readonly=True)
     try:
@@ -167,7 +167,7 @@ def compact(directory: Path, watch: Watch) -> tuple[int, str]:
 
 
 def open_private(directory: Path, *, readonly: bool = False, stores: int = MAX_STORES) -> lmdb.Environment:
-    """The environment of a file that nobody else has, to open so many stores in it. Raises lmdb.Error."""
+    """The environment of a file that no other process has open, to open so many stores in it. Raises lmdb.Error."""
     return lmdb.open(str(directory), map_size=MAP_BYTES, max_dbs=stores, lock=False, readonly=readonly, create=False)
 
 
@@ -188,7 +188,7 @@ def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:
 
 @contextmanager
 def open_readonly(path: Path, *, lock: bool = True) -> Iterator[tuple[lmdb.Environment, Txn]]:
-    """The environment in a directory, and a snapshot of it. `lock` False: nobody else has it. Raises StoreFailure."""
+    """The environment in a directory, and a snapshot of it. `lock` False: no other process has it open. Raises StoreFailure."""
     if not (path / DATA_FILE).exists():
         raise StoreFailure(f"There is no database in {path}")
     env = None
@@ -196,7 +196,7 @@ def open_readonly(path: Path, *, lock: bool = True) -> Iterator[tuple[lmdb.Envir
         env = lmdb.open(str(path), map_size=MAP_BYTES, max_dbs=MAX_STORES, max_readers=MAX_READERS, readonly=True, lock=lock, create=False)
         if (path / DATA_FILE).stat().st_size < (env.info()["last_pgno"] + 1) * env.stat()["psize"]:
             # LMDB would look for its pages behind the end of the file, which ends the process.
-            raise lmdb.CorruptedError("the file was cut off")
+            raise lmdb.CorruptedError("the file is truncated")
         for name in (DEFINITIONS_STORE, BLOBS_STORE):
             env.open_db(name.encode(), create=False)  # a handle that a transaction of its own has opened lives as long as the environment
         txn = env.begin()

@@ -1,4 +1,4 @@
-"""A copy of a database is reduced to some of its tables, and to what they are now, without the log that tells what they were."""
+"""A copy of a database is reduced to some of its tables, and to what they are now, without the log of what they were."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from svc.store.log.entries import decode_entry, encode_entry, note_key, placehol
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames, forget_names
 
-_STEP = 1000  # rows between two looks at whether it goes on
+_STEP = 1000  # rows between two checks for cancellation
 
 
 def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch) -> None:

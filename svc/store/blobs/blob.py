@@ -33,7 +33,7 @@ INLINE_BELOW = 8192  # bytes: smaller content is in the record (spec: schema-and
 DEFAULT_TYPE = "application/octet-stream"
 MAX_SHOWN = 1 << 20  # bytes of content that is shown inside of something else; a table full of films must fit through memory
 STALL_SECONDS = 60.0  # without progress, after which a reader of an arriving blob gives up
-POLL_SECONDS = 0.1  # between two looks at a file that another process writes
+POLL_SECONDS = 0.1  # polling interval, seconds: a file that another process writes
 
 IN_FILE, SIZE_UNKNOWN = 1, 2
 _HEAD = Layout(">BB")
@@ -49,7 +49,7 @@ Content = bytes  # inside `Blob`, `bytes` is a method
 
 
 class Blob:
-    """See the module's text. Made by `create_blob`, and by `records` from a reference."""
+    """See the module. Made by `create_blob`, and by `records` from a reference."""
 
     __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "is_bare", "unsaved")
 
@@ -192,7 +192,7 @@ class Blob:
             else:
                 await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            raise ServerError("The blob is still arriving, but nothing of it has come for a minute", 504, "BLOB_STALLED") from None
+            raise ServerError("The blob is still arriving, but no content has arrived for a minute", 504, "BLOB_STALLED") from None
         return waited + POLL_SECONDS
 
     def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
@@ -325,7 +325,7 @@ class Blob:
         await future
 
     def settle(self, error: BaseException | None = None) -> None:
-        """The whole content is saved, or will never be: tell those who wait. On the loop's thread."""
+        """The whole content is saved, or will never be: wake the waiting tasks. On the loop's thread."""
         listeners = (self._listeners or {}).get("size" if error is None else "error", [])
         self._listeners = None
         for listener in listeners:
@@ -404,7 +404,7 @@ def create_blob(
     disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
     change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
 
-    `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be told apart when they come back.
+    `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be distinguished when they come back.
     """
     if type is not None and _UTF8_TEXT.fullmatch(type):
         type = "text/plain"
@@ -412,7 +412,7 @@ def create_blob(
         try:
             data = data.encode()
         except UnicodeEncodeError:
-            raise BadValue("Text with an unpaired surrogate cannot be stored") from None
+            raise BadValue("A string with an unpaired surrogate cannot be stored") from None
         type = type or "text/plain"
     elif isinstance(data, (bytearray, memoryview)):
         data = bytes(data)
@@ -426,7 +426,7 @@ def create_blob(
         blob.unsaved = Unsaved(bytes(data), True)
         return blob
     if not is_stream(data) and not hasattr(data, "__iter__"):
-        raise BadValue("A blob is made of bytes, text, a file or an iterable of bytes")
+        raise BadValue("A blob is made of bytes, a string, a file or an iterable of bytes")
     blob = Blob(None, type)
     blob._size = size
     blob.unsaved = Unsaved(data, save_before_commit or not hasattr(data, "__aiter__"))

@@ -22,7 +22,7 @@ class BlobDescription:
     """
 
     __slots__ = ("content_type", "path", "size")
-    alive = 0  # how many there are, so that nobody looks for some while there are none
+    alive = 0  # how many there are, so that records need not be searched while there are none
 
     def __init__(self, content_type: str, size: int | None, path: str) -> None:
         """`path`: of the property, for messages."""

@@ -1,7 +1,7 @@
 """The files of blobs: where they are, how one comes into being, how it is found again (spec: schema-and-store §14, §15).
 
     <path>/<database>/3f2/a07/01c         the content, complete
-                      3f2/a07/01c.part    still arriving; or broken off, if nobody holds its lock
+                      3f2/a07/01c.part    still arriving; or broken off, if its lock is not held
                       3f2/a07/01c.error   why nothing of it has arrived, as text
 
 A file's number has 36 bits: three digits of 12 bits, one for each level, so no directory has more than 4096 entries. A process takes
@@ -9,7 +9,7 @@ directories of the second level for its own, by being the one that makes them, a
 processes give out the same number, and neither needs to ask the other.
 
 Who writes a file holds a lock on it (flock) until the transaction that refers to it is committed. The lock goes with the process, however
-that ends. So a file that no row of the ledger knows and that nobody has locked belongs to nobody (`sweep.py`).
+that ends. So a file that is not in the ledger and not locked is orphaned (`sweep.py`).
 
 The content is on disk before the file gets its final name, and the name is on disk before `finish` returns.
 """
@@ -122,7 +122,7 @@ class BlobFile:
         self._end()
 
     def fail(self, error: Exception) -> None:
-        """Its source broke. Without any content the file tells why, else it stays as far as it came."""
+        """Its source failed. Without any content the file has the reason, else the content that arrived stays."""
         self.error = error
         if not self._descriptors:  # discarded
             return
@@ -288,7 +288,7 @@ class BlobFiles:
             except FileExistsError:
                 continue
             return number
-        raise FileExistsError(errno.EEXIST, "there is no name for a new directory", str(self.roots[0]))
+        raise FileExistsError(errno.EEXIST, "no unused name found for a new directory", str(self.roots[0]))
 
     def sync_directories(self, directory: Path) -> None:
         """Put the names in `directory` on disk, and once the names on the way there."""
@@ -335,7 +335,7 @@ class BlobFiles:
 
     def open_arriving(self, number: int) -> int:
         """Descriptor of a file, complete or not. Raises ServerError if there is none."""
-        for suffix in ("", PART, ""):  # it may be renamed between two looks
+        for suffix in ("", PART, ""):  # it may be renamed between two attempts
             path = self.find(number, suffix)
             if path is not None:
                 try:
@@ -348,7 +348,7 @@ class BlobFiles:
         return self.find(number) is not None
 
     def is_arriving(self, number: int) -> bool:
-        """Whether somebody, in whatever process, is writing it."""
+        """Whether this or another process is writing it."""
         file = self.arriving.get(number)
         if file is not None:
             return not file.is_done
@@ -368,7 +368,7 @@ class BlobFiles:
         return ServerError(f"The blob broke off after {path.stat().st_size} bytes", 500, "BLOB_BROKEN")
 
     def damaged(self, number: int, what: str) -> ServerError:
-        """A file that was complete is not any more. Logged, because nobody but the operator can do something about it."""
+        """A file that was complete is not any more. Logged, because only the operator can repair it."""
         logger.error("blobs in %s: the file %s %s: restore it from a backup", self.roots[:1], relative_name(number), what)
         return ServerError("The file of this blob is missing or damaged", 500, "BLOB_DAMAGED")
 
@@ -407,7 +407,7 @@ OPEN: dict[bytes, BlobFiles] = {}  # by identity: the databases that this proces
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody is writing the file."""
+    """Whether a process is writing the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

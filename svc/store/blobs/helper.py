@@ -56,6 +56,6 @@ class ThreadHelper(Helper):
             try:
                 self._loop.call_soon_threadsafe(done, result, failure)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
+                pass  # the loop is closed: no task waits any more
 
         self._executor.submit(job)

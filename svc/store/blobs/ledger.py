@@ -5,11 +5,11 @@ It is kept in the transactions that write the records, in the store `$blobs`:
     f <number, 8 bytes>                  number of the table (4 bytes), LSN of release (8 bytes, 0 = the record has it), stored key of the record
     r <LSN, 8 bytes> <number, 8 bytes>   released: wall time of the release, double, ms
     t <number of a table, 4 bytes>       the table was dropped: LSN of the newest entry then (8 bytes), wall time (double, ms),
-                                         number of the file to look at next (8 bytes)
+                                         number of the file to check next (8 bytes)
 
 A file is referred to by its record, and by log entries: those that wrote it into the record, and those that have the record with it as
 their image. The last of these is the entry that takes it out of the record, whose image is the record before; where images are not kept,
-it is the entry before that one at the latest. So one number tells when the log lets go: the LSN of release. What is released goes when
+it is the entry before that one at the latest. So one number says when the log no longer refers to the file: the LSN of release. What is released goes when
 the log begins after it.
 """
 

@@ -248,7 +248,7 @@ class Upload:
             self._done(blob, None)
 
     def discard(self) -> None:
-        """It is not wanted any more: remove what there is, as soon as nobody is writing it."""
+        """Cancel: remove the file, as soon as it is no longer being written."""
         self._is_discarded = True
         self._queue.clear()
         self.on_change = _ignore

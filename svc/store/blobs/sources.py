@@ -12,7 +12,7 @@ from svc.store.blobs.files import CHUNK, BlobFiles
 
 
 class Unsaved:
-    """What an unsaved blob is made of. `alive`: how many there are, so that nobody looks for some while there are none."""
+    """What an unsaved blob is made of. `alive`: how many there are, so that records need not be searched while there are none."""
 
     __slots__ = ("data", "save_before_commit")
     alive = 0

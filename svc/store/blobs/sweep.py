@@ -1,7 +1,7 @@
-"""Removes files that belong to nobody: what a killed process was writing, or had not yet committed or removed.
+"""Removes orphaned files of blobs: what a killed process was writing, or had not yet committed or removed.
 
 Goes through all files of a database once after its start and now and then later, a few at a time. A file is removed if the ledger does not
-know it and nobody has it locked. The ledger is asked again under the lock: the writer gives it back after its commit.
+have it and it is not locked. The ledger is read again under the lock, because a writer releases its lock only after its commit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from svc.store.blobs.files import BlobFiles
 
 logger = logging.getLogger("svc.store")
 
-_AT_ONCE = 500  # files looked at without a look at the clock: about a millisecond
+_AT_ONCE = 500  # files checked between two reads of the clock: about a millisecond
 
 
 class Sweep:
@@ -56,13 +56,13 @@ class Sweep:
                 os.unlink(path)
                 self.removed += 1
         except OSError:
-            return  # somebody is writing it, or has removed it
+            return  # it is being written, or has been removed
         finally:
             os.close(descriptor)
 
 
 def _remove_empty(directory: Path) -> None:
-    """Without its files a directory is of no use; whoever wants to write there makes another one."""
+    """Remove a directory without files; a writer makes another one when it needs it."""
     for path in (directory, directory.parent):
         try:
             path.rmdir()

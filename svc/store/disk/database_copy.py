@@ -1,8 +1,8 @@
 """Copies of a database as it was at one moment, as streams of bytes.
 
-`Copy` is LMDB's own copy without gaps. It blocks its thread, so it runs on one of its own and writes into a pipe: whoever reads that sees every byte
+`Copy` is LMDB's own copy without gaps. It blocks its thread, so it runs on one of its own and writes into a pipe: its reader gets every byte
 once (to hash, write or send it), decides how fast it goes, and can end it. But py-lmdb lets no write transaction of the environment be aborted while
-it runs. So it is for environments that nobody else in the process writes to.
+it runs. So it is for environments that no other code in the process writes to.
 
 `RawCopy` is for the others. It reads the file itself, page by page, as of a read transaction: LMDB does not touch the pages that one may read, and
 writes no others in place but the two meta pages. Those are read when the transaction begins, and written so that the copy opens with its state:

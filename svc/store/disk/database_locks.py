@@ -1,7 +1,9 @@
-"""Who works with the files of a database: locks on files in its directory (flock(2), which the kernel undoes when a process ends).
+"""Locks on a database's directory: which processes have it open, and which keep its blob files from being removed.
 
-open.lock   shared by everybody who has the database open; whoever replaces its files holds it alone
-keep.lock   shared by those who read the files of its blobs, or add some that no record has yet; whoever removes such files holds it alone
+They are locks on files in the directory (flock(2)); the kernel releases them when a process ends.
+
+open.lock   shared by processes that have the database open; exclusive while its files are replaced
+keep.lock   shared by backups that read the files of its blobs and restores that add some; exclusive while such files are removed
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ KEEP_LOCK = "keep.lock"
 
 
 class DatabaseInUse(Exception):
-    """Somebody else has the database open, or is replacing its files."""
+    """Another process has the database open, or is replacing its files."""
 
 
 class OpenLock:

@@ -21,7 +21,7 @@ _LEAST = 1e-6  # free share that an empty one counts as
 
 @dataclass(frozen=True, slots=True)
 class ReclamationSettings:
-    """`threshold`: share of the volume, 0 never reclaims. `interval`: seconds between two looks."""
+    """`threshold`: share of the volume, 0 never reclaims. `interval`: polling interval, seconds."""
 
     threshold: float = 0.0
     interval: float = 3600.0
@@ -48,7 +48,7 @@ class Reclamation:
         try:
             volume = os.statvfs(self._path)
         except OSError as error:
-            logger.error("the volume of the databases cannot be looked at: %s", error)
+            logger.error("the free space of the databases' volume cannot be read: %s", error)
             return
         free = volume.f_bavail / max(volume.f_blocks, 1)
         before, self.divisor = self.divisor, divisor(free, self._settings.threshold)

@@ -33,7 +33,7 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     if done is None:
         return True
     if index.computed is not None and not done:
-        # There may be entries from before a time in which nobody knew the values (`computed`).
+        # There may be entries from before a time in which the values were unknown (`computed`).
         txn.drop(index.handle, False)
     value_of = _value_reader(index)
     cursor = txn.cursor(table.primary)

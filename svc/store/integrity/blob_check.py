@@ -5,7 +5,7 @@
 3. Each file of the ledger is there, with the size that its references say. One whose content was still arriving when its record was
    written may have broken off; that is worth a note.
 
-Files that nobody knows are not damage: a killed process leaves them, and the service removes them. They are counted.
+Orphaned files are not damage: a killed process leaves them, and the service removes them. They are counted.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class BlobCheck:
             self._find_surplus(read, dropped)
         self._count_orphans()
         if self._broken:
-            self._note(f"The content of {self._broken} blobs broke off while it arrived.")
+            self._note(f"The content of {self._broken} blobs are incomplete: their upload was interrupted.")
 
     def _references(self, shown: str, value: object) -> Iterator[tuple[int, Blob]]:
         seen = set()
@@ -137,4 +137,4 @@ class BlobCheck:
                     continue
                 count += not self._is_still_known(number)
         if count:
-            self._note(f"{count} blob files belong to no record; the service removes them.")
+            self._note(f"{count} blob files are orphaned; the service removes them.")

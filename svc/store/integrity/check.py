@@ -114,7 +114,7 @@ def check_database(path: Path, progress: Progress = _no_progress, blob_paths: Se
         size = data_file.stat().st_size
         if size < used:
             # LMDB would look for its pages behind the end of the file, which ends the process.
-            report.add(f"{data_file} was cut off: it has {size} bytes, and pages up to {used} are in use.")
+            report.add(f"{data_file} is truncated: it has {size} bytes, and pages up to {used} are in use.")
         else:
             _Check(env, report, progress, blob_paths or (path.parent / ".blobs", path.parent.parent / "blobs")).run()
     except lmdb.Error as error:
@@ -295,7 +295,7 @@ class _Check:
             if expiry is not None:
                 expiries += 1
                 if not expiry_cursor.set_key_dup(expiry_key(table.number, expiry), stored):
-                    self.find(f"The record {_record(table, stored)} expires, but the store of expiry times lacks it.")
+                    self.find(f"The record {_record(table, stored)} has an expiry, but is missing from the store of expiry times.")
             for name, cursor in cursors.items():
                 for key in table.demanded(name, record):
                     if cursor.set_key_dup(key, stored):
@@ -333,7 +333,7 @@ class _Check:
         except Problem:
             key = b""
         if storage_key(key) != stored:
-            self.find(f"The record {_record(table, stored)} has another key in it: {record.get(table.primary_key)!r}.")
+            self.find(f"The record {_record(table, stored)} contains another key: {record.get(table.primary_key)!r}.")
             return record
         if self.blobs is not None and has_files(raw):
             self.blobs.record(_record(table, stored), (table.number, stored), record)
@@ -395,7 +395,7 @@ class _Check:
                 self.find(f"The log lacks entry {lsn} of the record {_record(table, key)}, or it cannot be read.")
                 return first
             if entry.table_number != table.number or entry.key != key:
-                self.find(f"Entry {lsn} of the log is not of the record {_record(table, key)}, whose history leads there.")
+                self.find(f"Entry {lsn} of the log is not of the record {_record(table, key)}, whose history refers to it.")
                 return None if entry is first else first
             self.chained += 1
             if later is not None and later.image is not None and entry.kind == PUT and later.image != entry.value:
@@ -423,7 +423,7 @@ class _Check:
                 if not increment and not (name in record and same(record[name], value)):
                     self.find(f"The record {shown} differs in {name!r} from its newest log entry {entry.lsn}.")
         elif entry.kind in (DELETE, EXPIRE):
-            self.find(f"The record {shown} is there, but its newest log entry {entry.lsn} removed it.")
+            self.find(f"The record {shown} exists, but its newest log entry {entry.lsn} removed it.")
 
     def check_deleted(self) -> None:
         total = self.txn.stat(self.deleted)["entries"]
@@ -436,14 +436,16 @@ class _Check:
                 self.check_notes(key, lsn, entry)
                 continue
             if entry is None or entry.kind not in (DELETE, EXPIRE) or record_key(entry.table_number, entry.key) != key:
-                self.find(f"The store of removed records names entry {lsn} of the log for {key.hex()}, which is no such removal.")
+                self.find(
+                    f"The store of removed records names entry {lsn} of the log for {key.hex()}, which is not the removal of such a record."
+                )
                 continue
             table = self.tables.get(entry.table_number)
             if table is None:
                 continue
             raw = self.txn.get(storage_key(entry.key), None, table.primary)
             if raw is not None:
-                self.find(f"The record {_record(table, entry.key)} is there, but also among the removed ones.")
+                self.find(f"The record {_record(table, entry.key)} exists, but is also listed as removed.")
             else:
                 self.check_chain(table, entry.key, lsn)
 
@@ -451,7 +453,7 @@ class _Check:
         """Follow what was said about a record back. `entry`: the newest, which is at `lsn`."""
         while True:
             if entry is None or entry.kind not in NOTES or note_key(entry.table_number, entry.key) != key:
-                self.find(f"The chain of messages {key.hex()} names entry {lsn} of the log, which is none of them.")
+                self.find(f"The chain of messages {key.hex()} names entry {lsn} of the log, which is not a message of it.")
                 return
             if entry.previous < self.begins.get(entry.table_number, _NEVER):
                 return
@@ -501,7 +503,7 @@ class _Check:
         yield None
         for key, _ in self.txn.cursor(self.log).iternext():
             if len(key) != _LSN.size:
-                self.find(f"The log has an entry under {key.hex()}, which is no LSN.")
+                self.find(f"The log has an entry under {key.hex()}, which is not an LSN.")
                 continue
             lsn = _LSN.unpack(key)[0]
             entry = self.entry(lsn)

@@ -1,6 +1,6 @@
 """How many entries of the transaction log each table has (spec: http §10.1, `auditSize`).
 
-The log is not ordered by table, so somebody has to look at each entry once. That is done when the number is first asked for, in steps; later
+The log is not ordered by table, so each entry has to be read once. That is done in steps when the number is first requested; later
 only the entries that came since are looked at. Entries never change: what has been counted is kept in blocks of BLOCK LSNs, so that when the
 oldest entries are removed, whole blocks are forgotten and one is counted again. Whoever removes others says so (`forget`).
 """
@@ -15,7 +15,7 @@ from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Cursor, Environment, Handle, Txn
 
 BLOCK = 2048  # entries
-STEP = 256  # entries looked at between two looks at the clock
+STEP = 256  # entries read between two reads of the clock
 
 _LSN = Layout(">Q")
 TABLE = Layout(">I")

@@ -27,7 +27,7 @@ An entry is one byte of format and what that format says. Format 1, numbers big-
 
 A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
 all properties of the record, the key among them; what was incremented is an increment there too, not what it resulted in.
-`expire` removes what its expiry had made invisible before; nobody asked for it, so it has no user.
+`expire` removes what its expiry had made invisible before; no request caused it, so it has no user.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nobody keeps that up to date: it would be one more change in every commit, for a figure that is rarely looked at. The log knows. It is read
 backwards until every table that is asked about has been met, in steps; later only what has come since is read. Of a table that the log no
-longer knows, the versions of the records tell, unless it has very many of them.
+longer has, the versions of the records are read, unless it has very many of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from svc.store.env import Handle
     from svc.store.log.transaction_log import TransactionLog
 
-STEP = 256  # entries or records looked at between two looks at the clock
+STEP = 256  # entries or records read between two reads of the clock
 MOST_RECORDS = 1_000_000  # of a table whose records are looked at
 
 
@@ -45,7 +45,7 @@ class LastWrites:
         self._low = self._high = 0  # LSNs: what has been read begins here, and ends before this; 0: nothing has
 
     def of(self, table: Records) -> float | None:
-        """Version of the newest write, as of the last `find` for this table; None if there was none, or nobody knows."""
+        """Version of the newest write, as of the last `find` for this table; None if there was none, or it is not known."""
         return self._found.get(table.number)
 
     def find(self, table: Records) -> Iterator[None]:

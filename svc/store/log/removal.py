@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH = 10_000  # entries removed together
 LOW_BATCH = 100  # the same on a full volume: the pages that are changed are copied, into what little is left
 LOOK = 500  # entries looked at in one go
-STEP = 32  # entries removed between two looks at the clock
+STEP = 32  # entries removed between two reads of the clock
 
 
 async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[[int], Awaitable[None]] | None = None) -> int:

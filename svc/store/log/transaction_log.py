@@ -70,7 +70,7 @@ class TransactionLog:
     """The log of one database.
 
     `last_lsn`, `last_version`: of the newest entry, as far as this process knows. The writer of the turn must be open before they are
-    relied upon: then nobody else can append. Whoever undoes a transaction puts back the `last_lsn` it found.
+    relied upon: then no other process can append. The code that rolls back a transaction restores the `last_lsn` it found.
     """
 
     __slots__ = ("_deleted", "_entries", "_env", "counts", "last_lsn", "last_version")

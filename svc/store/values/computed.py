@@ -4,8 +4,8 @@ A `ComputedAttribute` is a function of a decoded record. It never raises: what g
 value that does not fit the attribute's type, so that a computed attribute holds what its declaration says, as a stored one does.
 
 An index of computed values depends on more than records. With an expression it is a function of the record for as long as the definition
-stays. With a function that the application sets, nobody knows the values until it has done so: then such an index is not kept up to date, but noted
-as one to be built anew (`writes`), which waits for the function (`maintenance`). A function must be the same in all processes that write.
+stays. With a function that the application sets, the values are unknown until it has done so: then such an index is not kept up to date, but noted
+as one to be rebuilt (`write_set`), which waits for the function (`maintenance`). A function must be the same in all processes that write.
 """
 
 from __future__ import annotations

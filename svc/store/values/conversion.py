@@ -277,9 +277,9 @@ def check_key(definition: TableDefinition, value: object) -> Key:
     name = definition.primary_key
     if definition.split_segments:
         if type(value) is list or type(value) is tuple:
-            segments = tuple([_check_segment(name, kind, segment, "text or numbers without slashes") for segment in value])
+            segments = tuple([_check_segment(name, kind, segment, "strings or numbers without slashes") for segment in value])
             if any(type(segment) is str and "/" in segment for segment in segments) or not segments:
-                raise ValidationError(refusal(value, name, "a list of text or numbers without slashes"))
+                raise ValidationError(refusal(value, name, "a list of strings or numbers without slashes"))
             return segments if len(segments) > 1 else segments[0]
         if type(value) is str and "/" in value and is_encodable(value):
             return key_from_text(definition, value)

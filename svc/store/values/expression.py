@@ -255,7 +255,7 @@ class _Compiler:
         if called.attr != "split":
             raise self._refused(node, "of the module re, split can be used here")
         if not isinstance(pattern, ast.Constant) or not isinstance(pattern.value, str):
-            raise self._refused(node, "the pattern of re.split must be a text")
+            raise self._refused(node, "the pattern of re.split must be a string")
         try:
             split = re.compile(pattern.value).split
         except (re.error, OverflowError, RecursionError) as error:

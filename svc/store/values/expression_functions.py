@@ -127,7 +127,7 @@ def loop(values: Any) -> Sequence[Any]:
     elif kind is set or kind is frozenset:
         values = sorted(values, key=encode_payload)
     elif kind is not list and kind is not str and kind is not tuple:
-        raise TypeError("only lists, objects and texts have elements")
+        raise TypeError("only lists, objects and strings have elements")
     charge(LOOP_COST * len(values) + LOOP_COST)
     return values  # type: ignore[no-any-return]
 
@@ -288,7 +288,7 @@ def splitter(split: Callable[..., list[Any]]) -> Callable[..., Any]:
 
     def call(text: str, maxsplit: int = 0) -> Any:
         if len(text) > MAX_SPLIT_CHARACTERS:
-            raise ValueError("the text is too long to be split")
+            raise ValueError("the string is too long to be split")
         charge(len(text))
         return charge_for(split(text, maxsplit))
 

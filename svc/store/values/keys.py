@@ -26,7 +26,7 @@ Invariants:
 3. `encode_key(decode_key(data)) == data`, or `decode_key` raises ValueError.
 
 LMDB takes keys and duplicate values of at most 511 bytes. Two functions fit an encoding into MAX_STORED = 510 bytes, which leaves room
-for `after(key)`; the length of the result tells that something was left out, because what is whole has at most 509 bytes:
+for `after(key)`; the length of the result shows that it was cut, because an uncut one has at most 509 bytes:
 
 - `storage_key`, for primary keys: the first 494 bytes and a 16-byte BLAKE2b hash of the whole. Two keys that differ in their first 494
   bytes keep their order, and so do two that are not longer than 509 bytes. Where two keys agree in 494 bytes and one of them is longer
@@ -34,7 +34,7 @@ for `after(key)`; the length of the result tells that something was left out, be
   store of their ranks, or sorting at each scan, index and cursor, for keys that hardly anybody has. The record holds its key attribute,
   which is the whole key.
 - `index_key`, for index entries: text cut after 256 characters and marked with FF (which UTF-8 never contains), anything at 510 bytes.
-  Values with the same cut key are neighbours; which of them comes first only the records tell.
+  Values with the same cut key are neighbours; which of them comes first is known from the records only.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def encode_key(value: object) -> bytes:
         try:
             return f"\x10{value}\0".encode()
         except UnicodeEncodeError:
-            raise BadValue("Text with an unpaired surrogate cannot be a key")
+            raise BadValue("A string with an unpaired surrogate cannot be a key")
     if kind is int:
         if 0 < value < _EXACT:  # type: ignore[operator]
             # A positive double with its sign bit inverted is its negation.
@@ -153,7 +153,7 @@ def encode_primary(value: object) -> bytes:
     if len(data) >= MAX_STORED and (len(data) > MAX_KEY_BYTES + 2 or _characters(value) > MAX_KEY_CHARACTERS):
         raise BadValue(f"Primary key is too long, at most {MAX_KEY_CHARACTERS} characters and {MAX_KEY_BYTES} bytes are allowed")
     if data[0] < NUMBER:
-        raise BadValue(f"Primary key must be text or a number, not {'null' if value is None else str(value).lower()}")
+        raise BadValue(f"Primary key must be a string or a number, not {'null' if value is None else str(value).lower()}")
     return data
 
 

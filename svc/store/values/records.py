@@ -49,7 +49,7 @@ FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
 PAYLOAD_AT = 17
 PAYLOAD_AT_WITH_EXPIRY = 25
 
-COMPRESS_ABOVE = 4096  # bytes of a payload, where nobody says otherwise
+COMPRESS_ABOVE = 4096  # bytes of a payload, by default
 NEVER = maxsize  # bytes: no payload is larger
 _COMPRESSION_LEVEL = 1  # takes about as long as the encoding; higher ones save little more
 _WORTHWHILE = 0.9  # share of its size that a payload may keep
@@ -73,7 +73,7 @@ _unpack_ms = Struct(">q").unpack
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
-_REMEMBERED = 1024  # entries of each of the memos below; when one is full, it starts anew
+_REMEMBERED = 1024  # entries of each of the memos below; when one is full, it is cleared
 
 # What reading damaged bytes may raise, the conversions of extensions included.
 _DAMAGE = (msgspec.MsgspecError, StructError, ZstdError, ValueError, TypeError, OverflowError, IndexError, RecursionError, MemoryError)
@@ -130,14 +130,14 @@ def encode_payload(value: object) -> bytes:
 def _encode_payload(value: object, files: list[Blob]) -> bytes:
     """`files` gets the blobs in it whose content is in files."""
     try:
-        # One look at the types of all values costs 0.2 us; it is what keeps dates and sets from being stored as something else.
+        # Checking the types of all values costs 0.2 us; it is what keeps dates and sets from being stored as something else.
         if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
             return _encode_msgpack(value)
         return _encode_msgpack(_storable_value(value, False, files))
     except OverflowError:
         return _encode_msgpack(_storable_value(value, True, files))
     except UnicodeEncodeError:
-        raise BadValue("Text with an unpaired surrogate cannot be stored")
+        raise BadValue("A string with an unpaired surrogate cannot be stored")
     except RecursionError:
         raise BadValue("A value nested this deep cannot be stored")
 

@@ -68,7 +68,7 @@ def _check_string(value: Any, path: Path, failures: list[str], depth: int) -> An
     if type(value) is str:
         if value.isascii() or is_encodable(value):
             return value
-        return _refuse(failures, value, path, "text without unpaired surrogates")
+        return _refuse(failures, value, path, "a string without unpaired surrogates")
     if value is None:
         return None
     if isinstance(value, str):
@@ -145,7 +145,7 @@ def _check_date(value: Any, path: Path, failures: list[str], depth: int) -> Any:
         return None
     converted = to_date(value)
     if converted is None:
-        return _refuse(failures, value, path, "a date: ISO 8601 text or milliseconds since the epoch, in the years 1 to 9999")
+        return _refuse(failures, value, path, "a date: ISO 8601 string or milliseconds since the epoch, in the years 1 to 9999")
     return converted
 
 
@@ -169,7 +169,7 @@ def _bytes_checker(source: str) -> Checker:
                 return _from_base64(value) if source == "json" else value.encode()
             except ValueError:  # UnicodeEncodeError, binascii.Error
                 pass
-        return _refuse(failures, value, path, "base64 text" if source == "json" else "bytes")
+        return _refuse(failures, value, path, "a base64 string" if source == "json" else "bytes")
 
     return check
 
@@ -189,7 +189,7 @@ def _check_blob(value: Any, path: Path, failures: list[str], depth: int) -> Any:
         description = maybe_description(value, lambda: printable(path_text(path)), certain=False)
         if description is not None:
             return description
-    return _refuse(failures, value, path, "bytes or text")
+    return _refuse(failures, value, path, "bytes or a string")
 
 
 def _bare_blob(content: bytes | str) -> Blob:
@@ -206,7 +206,7 @@ def check_any(value: Any, path: Path, failures: list[str], depth: int) -> Any:
     if kind is str:
         if value.isascii() or is_encodable(value):
             return value
-        return _refuse(failures, value, path, "text without unpaired surrogates")
+        return _refuse(failures, value, path, "a string without unpaired surrogates")
     if kind is int:
         if _SMALL_LOW < value < _SMALL_HIGH or value.bit_length() <= MAX_BITS:
             return value
@@ -338,7 +338,7 @@ def check_name(name: object, path: Path | None, failures: list[str]) -> None:
     if not isinstance(name, str):
         failures.append(f"Property name {shown(name)}{inside} must be a string")
     elif not is_encodable(name):
-        failures.append(f"Property name {shown(name)}{inside} must be text without unpaired surrogates")
+        failures.append(f"Property name {shown(name)}{inside} must be a string without unpaired surrogates")
     else:  # a subclass of str, which would not be found again
         failures.append(f"Property name {shown(name)}{inside} must be a plain string")
 
@@ -347,7 +347,7 @@ def check_name(name: object, path: Path | None, failures: list[str]) -> None:
 
 
 def _list_checker(check_element: Checker, quick: frozenset[type], element_required: bool) -> Checker:
-    """`quick`: Python types of which `check_element` takes every plain value as it is, so that a list of them needs no look at each."""
+    """`quick`: Python types of which `check_element` takes every plain value as it is, so that the elements of such a list need not be checked one by one."""
 
     def check(value: Any, path: Path, failures: list[str], depth: int) -> Any:
         if type(value) is not list:

@@ -176,7 +176,7 @@ class Validator:
                 record[created.name] = _time_value(created, now_ms)
             elif created.name in previous:
                 record[created.name] = previous[created.name]
-            else:  # older than the attribute: nobody knows
+            else:  # older than the attribute: unknown
                 record.pop(created.name, None)
         for updated in self._updated:
             record[updated.name] = _time_value(updated, now_ms)
@@ -215,7 +215,7 @@ class Validator:
         return changed
 
     def _may_add(self, name: object, failures: list[str]) -> bool:
-        """Whether a record may hold a property of this name that nobody declared."""
+        """Whether a record may hold an undeclared property of this name."""
         if type(name) is not str or not (name.isascii() or is_encodable(name)):
             check_name(name, None, failures)
             return False
@@ -259,7 +259,7 @@ class Validator:
 
 
 def _refused(failures: list[str]) -> ValidationError:
-    """All failures, as long as somebody may want to read them: a list of a million wrong elements is not answered in full."""
+    """All failures, up to MAX_FAILURES: a list of a million wrong elements is not reported in full."""
     more = len(failures) - MAX_FAILURES
     return ValidationError([*failures[:MAX_FAILURES], f"{more} more"] if more > 0 else failures)
 

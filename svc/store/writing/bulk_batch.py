@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 
-MAX_ERRORS = 100  # that a result tells in full
+MAX_ERRORS = 100  # that a result lists
 _PREPARED = 64  # records that are prepared in one step
 _RUN = 1000  # records that are sorted at once
 Mode = Literal["insert", "update", "upsert", "delete"]

@@ -1,6 +1,6 @@
 """Millions of records into a table that is being served: batch after batch, each a transaction of its own.
 
-    records --prepare--> batch --LongWrite--> committed --> counted, told to the caller
+    records --prepare--> batch --LongWrite--> committed --> counted, reported to the caller
                            ^ the next one is prepared while this one is written and committed
 
 A batch is a long write (`long_write`): in slices of a few milliseconds with readers served in between, committed on a helper thread, and in the
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 
-BATCH = 4096  # records; holds the loop for about 40 ms: whoever serves at the same time gives a smaller one
+BATCH = 4096  # records; blocks the loop for about 40 ms: pass a smaller one while requests are served
 LARGEST_BATCH = 1 << 16  # records
 LARGEST_BATCH_BYTES = 64 << 20  # of records: the pages that one transaction may change are limited, and all of them are in memory
 LARGEST = 16_384  # records of a batch: other writers wait until it is committed
@@ -114,7 +114,7 @@ class _BulkWriter:
             if writing is not None:
                 await writing
         except Exception:
-            # What came before is committed and told, so that the caller knows how much is there.
+            # The batches before are committed and reported, so that the caller knows how much is stored.
             if writing is not None:
                 await asyncio.gather(writing, return_exceptions=True)
             raise

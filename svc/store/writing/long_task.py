@@ -46,7 +46,7 @@ class _Work:
 
 
 class LongTask(LongWrite):
-    """`change`: called anew for each attempt. It raises the Problem that speaks against it, and ends with `Database.announce_change` if
+    """`change`: called again for each attempt. It raises the Problem that prevents it, and ends with `Database.announce_change` if
     `announces`: that it changes definitions.
 
     `size`: about how many records it touches, for those who want to know how long they will wait.

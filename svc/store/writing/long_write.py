@@ -57,8 +57,8 @@ T = TypeVar("T")
 
 RESTARTS = 5
 CACHE_CHANGES = 20_000  # index entries that are entered into caches; with more of them the caches are dropped, and loaded again on demand
-_CHUNK = 200  # of them, or of log entries, between two looks at the clock
-_PAUSE = 0.002  # seconds between two looks at whether another process has ended its turn
+_CHUNK = 200  # of them, or of log entries, between two reads of the clock
+_PAUSE = 0.002  # polling interval, seconds: whether another process has ended its turn
 
 
 class WriteStage(IntEnum):
@@ -308,7 +308,7 @@ class LongWrite:
         try:
             snapshot = self._env.open_snapshot()
         except Problem:
-            logger.exception("listeners do not hear of %d changes of %s", self._entries, self._database.name)
+            logger.exception("listeners are not notified of %d changes of %s", self._entries, self._database.name)
             return
         try:
             entries = self._database.log.read(snapshot, self._first, self._first + self._entries)

@@ -69,7 +69,7 @@ class Transaction:
     def __init__(self, store: Turn, user: str | None = None, operation: int = 0) -> None:
         self._store = store
         self._writes: list[Write] = []
-        self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, once somebody reads
+        self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, from the first read on
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
         self._is_keyless = False  # records among the writes are given a key when they are applied

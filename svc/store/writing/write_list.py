@@ -23,7 +23,7 @@ else:
 INSERT, UPDATE = 101, 102  # a put of what is not there, a patch of what is; else nothing happens. The log knows them as PUT and PATCH
 _CONDITIONAL = frozenset((INSERT, UPDATE))
 _WHOLE = frozenset((PUT, INSERT))
-_STEP = 64  # writes between two looks at the clock
+_STEP = 64  # writes between two reads of the clock
 
 
 class Write(msgspec.Struct, gc=False):
@@ -32,7 +32,7 @@ class Write(msgspec.Struct, gc=False):
     kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE
     table: Table
     key: bytes  # encoded, whole; of records, b"" until they are given a key: see `assign_keys`
-    id: Key | None  # the same decoded; None where nobody asks for it
+    id: Key | None  # the same decoded; None where it is not needed
     data: dict[str, Any] | None
     precondition: Precondition | None
     expires_at: float | None = None

@@ -392,7 +392,7 @@ class WriteSet:
 
 
 def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> None:
-    """Raise ClientError if a new key would have no place in the order of keys, because what tells it from another is not in its stored form
+    """Raise ClientError if a new key would have no place in the order of keys, because what distinguishes it from another key is not in its stored form
     (`keys.storage_key`). `before`: the last key that will be written before it."""
     beginning = stored[:KEPT_BYTES]
     cursor = txn.cursor(table.primary)

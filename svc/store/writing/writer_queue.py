@@ -17,7 +17,7 @@ together, and their writes share a commit as always; a long one is let in alone.
 Whenever it becomes FREE, ordinary writers in front are let in and then the long one behind them is called. So in every other state all who come
 stand in line, nobody comes in beside a long write, and one of them never takes the place of another or of the timer.
 
-Nobody waits without end. `check` refuses a writer when those before it will take too long, as far as past long writes tell, or when
+No writer waits forever. `check` refuses a writer when those before it will take too long, estimated from past long writes, or when
 something stands here that has waited for too long already.
 """
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.store")
 
 FIRST_PACE = 100e-6  # seconds that one write of a long one takes, its share of commit included: until it is known
-PACE_FROM = 1000  # writes from which on a long write tells the pace: what a shorter one takes is mostly its commit, and chance
-FOREIGN_PAUSE = 0.005  # seconds between two looks at what another process does
+PACE_FROM = 1000  # writes from which on a long write updates the pace: the time of a shorter one is mostly its commit, and chance
+FOREIGN_PAUSE = 0.005  # polling interval, seconds: whether another process still writes
 
 
 class QueueState(IntEnum):
@@ -109,7 +109,7 @@ class WriterQueue:
     def verify(self) -> None:
         """Assert what holds in each state."""
         assert (self._long is not None) is (self.state in (QueueState.CALLED, QueueState.HELD)), self.state.name
-        assert self.state is not QueueState.FREE or not self._waiting, "the queue is free, and somebody waits"
+        assert self.state is not QueueState.FREE or not self._waiting, "the queue is free, and a writer waits"
 
     @property
     def is_held(self) -> bool:
@@ -201,7 +201,7 @@ class WriterQueue:
         try:
             is_open = self._env.is_open_to_writers()
         except Problem as problem:  # those who wait meet it themselves
-            logger.error("whether another process writes cannot be seen: %s", problem.message)
+            logger.error("whether another process writes cannot be determined: %s", problem.message)
             is_open = True
         if is_open:
             self._move(QueueInput.FOREIGN_GONE)

@@ -378,7 +378,7 @@ class TestCheck:
         (directory / "ffe.part").write_bytes(b"x")
         report = check_database(path)
         assert report.ok
-        assert report.notes == ["2 blob files belong to no record; the service removes them."]
+        assert report.notes == ["2 blob files are orphaned; the service removes them."]
 
     def test_another_place_for_blobs(self, path: Path, tmp_path: Path) -> None:
         (path.parent / ".blobs").rename(tmp_path / "elsewhere")

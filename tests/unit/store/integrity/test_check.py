@@ -106,7 +106,7 @@ def test_a_file_that_was_cut_off(path: Path) -> None:
         used = (env.info()["last_pgno"] + 1) * env.stat()["psize"]  # the file is longer: room is allocated ahead
     data = (path / "data.mdb").read_bytes()
     (path / "data.mdb").write_bytes(data[: used - 4096])
-    only(check_database(path), "was cut off")
+    only(check_database(path), "is truncated")
 
 
 def test_a_format_of_the_future(path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_record_under_another_key(path: Path) -> None:
         txn.put(encode_key("e"), txn.pop(encode_key("d")))
 
     report = change(path, "Dog/", move)
-    assert report.findings[0] == "The record Dog 'e' has another key in it: 'd'."
+    assert report.findings[0] == "The record Dog 'e' contains another key: 'd'."
 
 
 def test_a_record_that_differs_from_its_log_entry(path: Path) -> None:
@@ -224,7 +224,7 @@ def test_an_index_that_is_being_built(path: Path) -> None:
 def test_expiry_times(path: Path) -> None:
     expiry = struct.pack(">Id", 1, (FakeClock().wall() + 1) * 1000 + 1e6)
     report = change(path, "$expiry", lambda txn: txn.delete(expiry), True)
-    only(report, "The record Dog 7 expires, but the store of expiry times lacks it")
+    only(report, "The record Dog 7 has an expiry, but is missing from the store of expiry times")
 
     def edit(txn: Any) -> None:
         txn.put(expiry, encode_key(7))
@@ -286,7 +286,7 @@ def test_entries_that_cannot_be_read(path: Path) -> None:
         report = change(path, "$log", lambda txn, damaged=damaged: txn.put(struct.pack(">Q", 7), damaged))
         assert "Entry 7 of the log cannot be read." in report.findings
     report = change(path, "$log", lambda txn: txn.put(b"odd", b""))
-    assert "The log has an entry under 6f6464, which is no LSN." in report.findings
+    assert "The log has an entry under 6f6464, which is not an LSN." in report.findings
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_entries_that_cannot_be_read(path: Path) -> None:
         (7, {"previous": 2}, ["Entry 2 of the log is not of the record Dog 'd'"]),
         (3, {"previous": 0}, ["7 entries of the log belong to records of the tables, 6 are in the histories of records"]),
         (3, {"image": b"\x10"}, ["Entry 3 of the log has another image than what entry 1 left of the record Dog 'a'"]),
-        (7, {"kind": 3}, ["The record Dog 'd' is there, but its newest log entry 7 removed it"]),
+        (7, {"kind": 3}, ["The record Dog 'd' exists, but its newest log entry 7 removed it"]),
     ],
 )
 def test_entries_that_contradict(path: Path, lsn: int, changes: dict[str, Any], fragments: list[str]) -> None:
@@ -313,7 +313,7 @@ def test_removed_records(path: Path) -> None:
     change(path, "$deleted", lambda txn: txn.put(key, lsn))
     raw = encode({"id": "c"}, 1.0, 0, None)
     report = change(path, "Dog/", lambda txn: txn.put(encode_key("c"), raw))
-    assert "The record Dog 'c' is there, but also among the removed ones." in report.findings
+    assert "The record Dog 'c' exists, but is also listed as removed." in report.findings
 
 
 def test_findings_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,9 +325,9 @@ def test_findings_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("edit", "finding"),
     [
-        (lambda txn, end: txn.put(end, (7).to_bytes(8, "big")), "names entry 7 of the log, which is none of them"),
-        (lambda txn, end: txn.put(end, (99).to_bytes(8, "big")), "names entry 99 of the log, which is none of them"),
-        (lambda txn, end: txn.put(b"\x80\0\0\1\x10zz\0", (8).to_bytes(8, "big")), "names entry 8 of the log, which is none of them"),
+        (lambda txn, end: txn.put(end, (7).to_bytes(8, "big")), "names entry 7 of the log, which is not a message of it"),
+        (lambda txn, end: txn.put(end, (99).to_bytes(8, "big")), "names entry 99 of the log, which is not a message of it"),
+        (lambda txn, end: txn.put(b"\x80\0\0\1\x10zz\0", (8).to_bytes(8, "big")), "names entry 8 of the log, which is not a message of it"),
     ],
 )
 def test_a_chain_of_messages_that_leads_elsewhere(path: Path, edit: Any, finding: str) -> None:

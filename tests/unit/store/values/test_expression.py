@@ -209,7 +209,7 @@ def test_what_goes_wrong_raises(text: str) -> None:
         ("[1 for x.y in tags]", 8, "a loop needs a name for its element"),
         ("[1 for *x, y in tags]", 8, "a loop needs a name for its element"),
         ("re.sub('a', 'b', code)", 1, "of the module re, split can be used here"),
-        ("re.split(code, line)", 1, "the pattern of re.split must be a text"),
+        ("re.split(code, line)", 1, "the pattern of re.split must be a string"),
         ("re.split('(', line)", 10, "the pattern of re.split is not valid: missing ), unterminated subpattern at position 0"),
         ("é + lambda: 1", 5, "invalid syntax"),
         ("ééé + {**a}", 7, "** cannot be used here"),

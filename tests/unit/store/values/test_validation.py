@@ -16,7 +16,7 @@ from svc.store.values.validation import MAX_FAILURES, Add, Validator
 
 INT = "must be an integer from -2147483648 to 2147483647"
 LONG = "must be an integer from -9007199254740992 to 9007199254740992"
-DATE = "must be a date: ISO 8601 text or milliseconds since the epoch, in the years 1 to 9999"
+DATE = "must be a date: ISO 8601 string or milliseconds since the epoch, in the years 1 to 9999"
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
 MOMENT_MS = 1704485247955
 
@@ -115,7 +115,7 @@ class TestTypes:
             ("String", 5, "Value 5 in property a must be a string"),
             ("String", True, "Value true in property a must be a string"),
             ("String", b"x", "Value of 1 bytes in property a must be a string"),
-            ("String", "\udc00", 'Value "\\udc00" in property a must be text without unpaired surrogates'),
+            ("String", "\udc00", 'Value "\\udc00" in property a must be a string without unpaired surrogates'),
             ("Int", 2147483648, f"Value 2147483648 in property a {INT}"),
             ("Int", -2147483649, f"Value -2147483649 in property a {INT}"),
             ("Int", 5.5, f"Value 5.5 in property a {INT}"),
@@ -147,14 +147,14 @@ class TestTypes:
             ("Date", 1e20, f"Value 1e+20 in property a {DATE}"),
             ("Date", math.nan, f"Value NaN in property a {DATE}"),
             ("Date", True, f"Value true in property a {DATE}"),
-            ("Bytes", "a", 'Value "a" in property a must be base64 text'),
-            ("Bytes", "YW I=", 'Value "YW I=" in property a must be base64 text'),
-            ("Bytes", "YWI=YWI=", 'Value "YWI=YWI=" in property a must be base64 text'),
-            ("Bytes", "YW=", 'Value "YW=" in property a must be base64 text'),
-            ("Bytes", "YWJj=", 'Value "YWJj=" in property a must be base64 text'),
-            ("Bytes", "é", 'Value "é" in property a must be base64 text'),
-            ("Bytes", 5, "Value 5 in property a must be base64 text"),
-            ("Blob", 5, "Value 5 in property a must be bytes or text"),
+            ("Bytes", "a", 'Value "a" in property a must be a base64 string'),
+            ("Bytes", "YW I=", 'Value "YW I=" in property a must be a base64 string'),
+            ("Bytes", "YWI=YWI=", 'Value "YWI=YWI=" in property a must be a base64 string'),
+            ("Bytes", "YW=", 'Value "YW=" in property a must be a base64 string'),
+            ("Bytes", "YWJj=", 'Value "YWJj=" in property a must be a base64 string'),
+            ("Bytes", "é", 'Value "é" in property a must be a base64 string'),
+            ("Bytes", 5, "Value 5 in property a must be a base64 string"),
+            ("Blob", 5, "Value 5 in property a must be bytes or a string"),
             ("Any", math.nan, "Value NaN in property a must be a finite number"),
             ("Any", 2**1000, "Value of 1001 bits in property a must be an integer of at most 1000 bits"),
             ("Any", object(), "Value of type object in property a must be a value that can be stored"),
@@ -206,7 +206,7 @@ class TestTypes:
             ("Any", {None: 1}, "Property name null in a must be a string"),
             ("Any", {True: 1}, "Property name true in a must be a string"),
             ("Any", {2**64: 1}, "Property name 18446744073709551616 in a must be a string"),
-            ("Any", {"b": {"\ud800": 1}}, 'Property name "\\ud800" in a.b must be text without unpaired surrogates'),
+            ("Any", {"b": {"\ud800": 1}}, 'Property name "\\ud800" in a.b must be a string without unpaired surrogates'),
             ("Any", {OwnText("x"): 1}, 'Property name "x" in a must be a plain string'),
         ],
     )
@@ -347,7 +347,7 @@ class TestRecords:
         assert failures(validator(sealed=True), {"id": "k", "foo": 1}) == ("Property foo is not allowed",)
 
     def test_names_that_cannot_be_stored(self) -> None:
-        assert failures(validator(), {"\ud800": 1}) == ('Property name "\\ud800" must be text without unpaired surrogates',)
+        assert failures(validator(), {"\ud800": 1}) == ('Property name "\\ud800" must be a string without unpaired surrogates',)
         assert failures(validator(), {5: 1}, "native") == ("Property name 5 must be a string",)
         assert validator().record({"a/b`": 1, "": 2, "é.ü": 3}) == {"a/b`": 1, "": 2, "é.ü": 3}
 
