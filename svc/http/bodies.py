@@ -63,6 +63,8 @@ class Bodies:
             raise BadBody(f"{request.method} needs a body")
         if resource is None or not issubclass(resource, TableResource):
             return self._decoded(request, lambda: self._value(request, None), max_bytes)
+        if "content-encoding" not in request.block.fields:
+            return self._value(request, resource.table.attributes, resource.store.slices)
         return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices))
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:

@@ -67,7 +67,7 @@ class TableWriting(TableReading):
     def on_put(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
         transaction = cls.begin(request)
         if target.id is not None:
-            cls._put(transaction, target.id, _one_record(data), target, request)
+            cls._put(transaction, target.id, data if type(data) is dict else _one_record(data), target, request)
             return commit(transaction, request, len(request.content))
         if target.prefix is not None:
             raise ClientError("PUT needs the address of a record or of the whole collection")
@@ -98,9 +98,10 @@ class TableWriting(TableReading):
         if columns is not None:
             record = dict(record)
             restore = partial(restore_row, columns, cls.table.attributes)
-        decide = restore if may.writes_all else cls._put_decision(may, tuple(record), restore, user_of(request))
+        writes_all = may.writes_all
+        decide = restore if writes_all else cls._put_decision(may, tuple(record), restore, user_of(request))
         record[cls.table.primary_key] = key  # the address wins (spec: http §2.3)
-        record = cls.table.validator.record(record, source=source_of(request), complete=may.writes_all)
+        record = cls.table.validator.record(record, source=source_of(request), complete=writes_all)
         precondition = request.precondition
         assert precondition is None or type(precondition) is Precondition
         transaction.put(cls.table, key, record, precondition, decide=decide)

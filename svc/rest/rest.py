@@ -204,7 +204,7 @@ class Rest:
     def _put(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.property is not None:
             raise resource.not_allowed("put", target=target)
-        if issubclass(resource, TableResource):
+        if target.raw is not None and "/" in target.raw and issubclass(resource, TableResource):
             name = upload_name(resource, target)
             if name is not None:
                 return self._upload(request, resource, target, name)
