@@ -120,6 +120,18 @@ def test_paths_that_pages_name_exist(page: Path) -> None:
         assert (ROOT / named).exists(), named
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of the headings of a page."""
+    found = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+def test_links_lead_to_headings() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")):
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)", page.read_text("utf-8")):
+            assert anchor in headings(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
+
+
 def test_classes_and_methods_that_the_tour_names_exist() -> None:
     code = "\n".join(path.read_text("utf-8") for path in (ROOT / "svc").rglob("*.py"))
     tour = DOCUMENTS["architecture"].read_text("utf-8")
