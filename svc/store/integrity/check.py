@@ -10,23 +10,19 @@ Works on the files, beside the code that writes them, on one snapshot, read-only
 4. Each record names the entry that wrote it, whose version and value are the record's; `$deleted` names the entry that removed a record;
    from there a chain of earlier entries of the same record leads back, as far as the log reaches. Each entry is in one such chain.
 5. No store is missing, and none has content that belongs to no table.
-6. What is said of blobs agrees with their files (`blobs.check`).
+6. What is said of blobs agrees with their files (`blob_check`).
 
 Memory is bounded: whatever is compared is looked up, nothing is collected but findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 import lmdb
-from msgspec import MsgspecError
 
 from svc.errors import Problem, SchemaError
 from svc.store.blobs import BLOBS_STORE, BlobFiles, Ledger
@@ -46,23 +42,18 @@ from svc.store.disk.faults import MAX_STORES
 from svc.store.env import Cursor, Handle, Txn
 from svc.store.expiry import EXPIRY_KEY_SIZE, expiry_key
 from svc.store.integrity.blob_check import BlobCheck, Owner
-from svc.store.log.entries import DELETE, EXPIRE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key, table_number_of
+from svc.store.integrity.checked_table import CheckedTable, show_key, show_record
+from svc.store.integrity.log_check import NEVER, LogCheck, Progress
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames
-from svc.store.values.comparison import same
-from svc.store.values.computed import computed_attributes
-from svc.store.values.keys import decode_key, encode_key, index_keys, is_cut, is_hashed, storage_key
-from svc.store.values.records import decode, expiry_of, has_files, lsn_of, version_of
+from svc.store.values.keys import encode_key, storage_key
+from svc.store.values.records import decode, expiry_of, has_files, lsn_of
 
 CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE)
 MAX_FINDINGS = 1000  # the rest is counted only
 PROGRESS_STEP = 20_000  # records or entries between two reports
 
 _DATA_FILE = "data.mdb"
-_LSN = Struct(">Q")
-_NEVER = 1 << 64  # an LSN after all others
-
-Progress = Callable[[str, int, int], None]
 
 
 def _no_progress(what: str, done: int, total: int) -> None:
@@ -124,30 +115,6 @@ def check_database(path: Path, progress: Progress = _no_progress, blob_paths: Se
     return report
 
 
-class _Table:
-    """A table as it is stored. `done`: of an index that is being built, the stored key up to which it is complete."""
-
-    def __init__(self, stored: StoredTable, primary: Handle) -> None:
-        self.stored = stored
-        self.number = stored.number
-        self.name = stored.definition.name
-        self.primary_key = stored.definition.primary_key
-        self.primary = primary
-        self.indexes: dict[str, Handle] = {}
-        self.done: dict[str, bytes] = {}
-        self.computed = computed_attributes(stored.definition, {}, self.name)
-
-    def demanded(self, name: str, record: dict[str, Any]) -> Sequence[bytes]:
-        """The index keys of a record."""
-        computed = self.computed.get(name)
-        return index_keys(record.get(name) if computed is None else computed(record))
-
-    def is_known(self, name: str) -> bool:
-        """Whether the values of this index are."""
-        computed = self.computed.get(name)
-        return computed is None or computed.is_set
-
-
 class _Check:
     """One run over one snapshot."""
 
@@ -157,8 +124,7 @@ class _Check:
         self.report = report
         self.find = report.add
         self.progress = progress
-        self.tables: dict[int, _Table] = {}
-        self.chained = 0  # entries that were met in the chains of records
+        self.tables: dict[int, CheckedTable] = {}
 
     def run(self) -> None:
         if not self.open_core():
@@ -171,33 +137,19 @@ class _Check:
                 break
             self.txn.abort()
         try:
-            cursor = self.txn.cursor(self.log)
-            self.oldest = int.from_bytes(cursor.key(), "big") if cursor.first() else _NEVER
-            self.begins = self.first_entries()
             self.begin_blobs()
+            self.chains = LogCheck(self.txn, self.log, self.deleted, self.tables, self.find, self.progress, PROGRESS_STEP, self.blobs)
             for table in self.tables.values():
                 self.check_table(table)
             self.check_expiry()
-            self.check_deleted()
-            self.check_log()
+            self.chains.check_deleted()
+            self.chains.check_log()
+            self.report.log_entries = self.chains.total
             if self.blobs is not None:
                 self.blobs.finish(self.record_of)
             self.check_stores()
         finally:
             self.txn.abort()
-
-    def first_entries(self) -> dict[int, int]:
-        """Number of a table -> LSN of its oldest entry. Before that there may have been others, which were removed on demand."""
-        found: dict[int, int] = {}
-        for key, data in self.txn.cursor(self.log).iternext():
-            number = table_number_of(data)
-            if number is not None:
-                found.setdefault(number, int.from_bytes(key, "big"))
-        return found
-
-    def may_be_removed(self, lsn: int) -> bool:
-        """Whether an entry that is not there can be one of those."""
-        return any(lsn < self.begins.get(number, _NEVER) for number in (*self.begins, *self.tables))
 
     # -- opening
 
@@ -237,7 +189,7 @@ class _Check:
             try:
                 table = StoredTable.from_bytes(data)
             except (SchemaError, Problem, ValueError) as error:
-                self.find(f"The definition {_show(key)} cannot be read: {error}.")
+                self.find(f"The definition {show_key(key)} cannot be read: {error}.")
                 continue
             name, number = table.definition.name, table.number
             primary = self.open_store(self.names.of(table))
@@ -246,7 +198,7 @@ class _Check:
             if number in self.tables:
                 self.find(f"The tables {self.tables[number].name} and {name} have the same number.")
                 continue
-            opened = self.tables[number] = _Table(table, primary)
+            opened = self.tables[number] = CheckedTable(table, primary)
             for store in self.names.all_of(table):
                 if store in users:
                     self.find(f'The store "{store}" belongs to the tables {users[store]} and {name}.')
@@ -276,7 +228,7 @@ class _Check:
 
     # -- records and indexes
 
-    def check_table(self, table: _Table) -> None:
+    def check_table(self, table: CheckedTable) -> None:
         txn, what = self.txn, f"records of {table.name}"
         total = txn.stat(table.primary)["entries"]
         cursors = {name: txn.cursor(handle) for name, handle in table.indexes.items() if table.is_known(name)}
@@ -295,13 +247,13 @@ class _Check:
             if expiry is not None:
                 expiries += 1
                 if not expiry_cursor.set_key_dup(expiry_key(table.number, expiry), stored):
-                    self.find(f"The record {_record(table, stored)} has an expiry, but is missing from the store of expiry times.")
+                    self.find(f"The record {show_record(table, stored)} has an expiry, but is missing from the store of expiry times.")
             for name, cursor in cursors.items():
                 for key in table.demanded(name, record):
                     if cursor.set_key_dup(key, stored):
                         demanded[name] += 1
                     elif stored <= table.done.get(name, stored):
-                        self.find(f"The index {table.name}.{name} lacks {_show(key)} of the record {_record(table, stored)}.")
+                        self.find(f"The index {table.name}.{name} lacks {show_key(key)} of the record {show_record(table, stored)}.")
         self.progress(what, done, total)
         self.report.records[table.name] = done
         self.report.notes += [f"The index {table.name}.{name} is being built." for name in table.done]
@@ -321,34 +273,36 @@ class _Check:
         if sum(1 for key, _ in _items(txn.cursor(self.expiry), low[:4]) if key < high) != expiries:
             self.find_surplus_expiry(table)
 
-    def check_record(self, table: _Table, stored: bytes, raw: bytes) -> dict[str, Any] | None:
+    def check_record(self, table: CheckedTable, stored: bytes, raw: bytes) -> dict[str, Any] | None:
         """The record, or None if it cannot be read."""
         try:
             record = decode(raw)
         except Problem:
-            self.find(f"The record {_record(table, stored)} cannot be decoded.")
+            self.find(f"The record {show_record(table, stored)} cannot be decoded.")
             return None
         try:
             key = encode_key(record.get(table.primary_key))
         except Problem:
             key = b""
         if storage_key(key) != stored:
-            self.find(f"The record {_record(table, stored)} contains another key: {record.get(table.primary_key)!r}.")
+            self.find(f"The record {show_record(table, stored)} contains another key: {record.get(table.primary_key)!r}.")
             return record
         if self.blobs is not None and has_files(raw):
-            self.blobs.record(_record(table, stored), (table.number, stored), record)
+            self.blobs.record(show_record(table, stored), (table.number, stored), record)
         lsn = lsn_of(raw)
-        if lsn >= self.begins.get(table.number, _NEVER):
-            newest = self.check_chain(table, key, lsn)
+        if lsn >= self.chains.begins.get(table.number, NEVER):
+            newest = self.chains.check_chain(table, key, lsn)
             if newest is not None:
-                self.compare(table, newest, raw, record)
+                self.chains.compare(table, newest, raw, record)
         return record
 
-    def find_surplus(self, table: _Table, name: str) -> None:
+    def find_surplus(self, table: CheckedTable, name: str) -> None:
         for key, stored in self.txn.cursor(table.indexes[name]).iternext():
             raw = self.txn.get(stored, None, table.primary)
             if raw is None:
-                self.find(f"The index {table.name}.{name} has {_show(key)} for {_record(table, stored)}, but there is no such record.")
+                self.find(
+                    f"The index {table.name}.{name} has {show_key(key)} for {show_record(table, stored)}, but there is no such record."
+                )
                 continue
             if not table.is_known(name):
                 continue
@@ -357,159 +311,23 @@ class _Check:
             except Problem:
                 continue  # already found
             if key not in demanded:
-                self.find(f"The index {table.name}.{name} has {_show(key)} for {_record(table, stored)}, but the record has another value.")
+                self.find(
+                    f"The index {table.name}.{name} has {show_key(key)} for {show_record(table, stored)}, but the record has another value."
+                )
 
     # -- expiry times
 
-    def find_surplus_expiry(self, table: _Table) -> None:
+    def find_surplus_expiry(self, table: CheckedTable) -> None:
         for key, stored in _items(self.txn.cursor(self.expiry), expiry_key(table.number, 0.0)[:4]):
             raw = self.txn.get(stored, None, table.primary)
             expiry = None if raw is None else expiry_of(raw)
             if expiry is None or expiry_key(table.number, expiry) != key:
-                self.find(f"The store of expiry times has {_record(table, stored)}, but no such record expires at that time.")
+                self.find(f"The store of expiry times has {show_record(table, stored)}, but no such record expires at that time.")
 
     def check_expiry(self) -> None:
         for key, _ in self.txn.cursor(self.expiry).iternext():
             if len(key) != EXPIRY_KEY_SIZE or int.from_bytes(key[:4], "big") not in self.tables:
                 self.find(f"The store of expiry times has {key.hex()}, which belongs to no table.")
-
-    # -- the log
-
-    def entry(self, lsn: int) -> LogEntry | None:
-        """An entry, or None if it is missing or unreadable, which `check_log` finds."""
-        data = self.txn.get(_LSN.pack(lsn), None, self.log)
-        if data is None:
-            return None
-        try:
-            return decode_entry(lsn, data)
-        except (Problem, StructError, MsgspecError, ValueError, IndexError):
-            return None
-
-    def check_chain(self, table: _Table, key: bytes, newest: int) -> LogEntry | None:
-        """Follow the entries of one record back, and return the newest."""
-        first = self.entry(newest)
-        entry, lsn = first, newest
-        later: LogEntry | None = None
-        while True:
-            if entry is None:
-                self.find(f"The log lacks entry {lsn} of the record {_record(table, key)}, or it cannot be read.")
-                return first
-            if entry.table_number != table.number or entry.key != key:
-                self.find(f"Entry {lsn} of the log is not of the record {_record(table, key)}, whose history refers to it.")
-                return None if entry is first else first
-            self.chained += 1
-            if later is not None and later.image is not None and entry.kind == PUT and later.image != entry.value:
-                self.find(f"Entry {later.lsn} of the log has another image than what entry {lsn} left of the record {_record(table, key)}.")
-            if entry.previous < self.begins.get(table.number, _NEVER):
-                return first
-            if entry.previous >= lsn:
-                self.find(f"Entry {lsn} of the log names entry {entry.previous} as an earlier one.")
-                return first
-            later, lsn = entry, entry.previous
-            entry = self.entry(lsn)
-
-    def compare(self, table: _Table, entry: LogEntry, raw: bytes, record: dict[str, Any]) -> None:
-        """The record and the entry that wrote it."""
-        shown = _record(table, entry.key)
-        if entry.version != version_of(raw):
-            self.find(f"The record {shown} has version {version_of(raw)!r}, its newest log entry {entry.lsn} has {entry.version!r}.")
-        if entry.kind == PUT:
-            if entry.value != raw:
-                self.find(f"The record {shown} differs from its newest log entry {entry.lsn}.")
-        elif entry.kind == PATCH and entry.value is not None:
-            changes = decode(entry.value)
-            for name, value in changes.items():
-                increment = isinstance(value, dict) and "__op__" in value
-                if not increment and not (name in record and same(record[name], value)):
-                    self.find(f"The record {shown} differs in {name!r} from its newest log entry {entry.lsn}.")
-        elif entry.kind in (DELETE, EXPIRE):
-            self.find(f"The record {shown} exists, but its newest log entry {entry.lsn} removed it.")
-
-    def check_deleted(self) -> None:
-        total = self.txn.stat(self.deleted)["entries"]
-        for done, (key, packed) in enumerate(self.txn.cursor(self.deleted).iternext()):
-            if done % PROGRESS_STEP == 0:
-                self.progress("removed records", done, total)
-            lsn = _LSN.unpack(packed)[0] if len(packed) == _LSN.size else 0
-            entry = self.entry(lsn)
-            if key[:1] >= b"\x80":
-                self.check_notes(key, lsn, entry)
-                continue
-            if entry is None or entry.kind not in (DELETE, EXPIRE) or record_key(entry.table_number, entry.key) != key:
-                self.find(
-                    f"The store of removed records names entry {lsn} of the log for {key.hex()}, which is not the removal of such a record."
-                )
-                continue
-            table = self.tables.get(entry.table_number)
-            if table is None:
-                continue
-            raw = self.txn.get(storage_key(entry.key), None, table.primary)
-            if raw is not None:
-                self.find(f"The record {_record(table, entry.key)} exists, but is also listed as removed.")
-            else:
-                self.check_chain(table, entry.key, lsn)
-
-    def check_notes(self, key: bytes, lsn: int, entry: LogEntry | None) -> None:
-        """Follow what was said about a record back. `entry`: the newest, which is at `lsn`."""
-        while True:
-            if entry is None or entry.kind not in NOTES or note_key(entry.table_number, entry.key) != key:
-                self.find(f"The chain of messages {key.hex()} names entry {lsn} of the log, which is not a message of it.")
-                return
-            if entry.previous < self.begins.get(entry.table_number, _NEVER):
-                return
-            if entry.previous >= lsn:
-                self.find(f"Entry {lsn} of the log names entry {entry.previous} as an earlier one.")
-                return
-            lsn = entry.previous
-            entry = self.entry(lsn)
-
-    def check_log(self) -> None:
-        total = self.txn.stat(self.log)["entries"]
-        self.report.log_entries = total
-        in_chains = 0
-        for done, (before, entry) in enumerate(pairwise(self.entries())):
-            if done % PROGRESS_STEP == 0:
-                self.progress("log entries", done, total)
-            if entry is None:
-                continue
-            self.check_blobs_of(entry)
-            if entry.table_number in self.tables and entry.kind not in NOTES:
-                in_chains += 1
-            if before is None:
-                continue
-            if entry.lsn != before.lsn + 1 and not self.may_be_removed(before.lsn + 1):
-                self.find(f"The log jumps from entry {before.lsn} to {entry.lsn}.")
-            if entry.node == before.node and entry.version < before.version:
-                self.find(f"Entry {entry.lsn} of the log has an earlier version than the entry before.")
-            if entry.transaction == before.transaction:
-                if entry.version != before.version:
-                    self.find(f"Entries {before.lsn} and {entry.lsn} of the log are of one transaction, but have two versions.")
-            elif entry.transaction != entry.lsn:
-                self.find(f"Entry {entry.lsn} of the log begins a transaction, but has the number of another.")
-        self.progress("log entries", total, total)
-        if in_chains != self.chained:
-            self.find(f"{in_chains} entries of the log belong to records of the tables, {self.chained} are in the histories of records.")
-
-    def check_blobs_of(self, entry: LogEntry) -> None:
-        for raw in (entry.value, entry.image):
-            if self.blobs is not None and raw and has_files(raw):
-                try:
-                    self.blobs.entry(entry.lsn, decode(raw))
-                except Problem:
-                    self.find(f"Entry {entry.lsn} of the log has a record that cannot be decoded.")
-
-    def entries(self) -> Iterator[LogEntry | None]:
-        """None, and then all entries; None again for those that cannot be read."""
-        yield None
-        for key, _ in self.txn.cursor(self.log).iternext():
-            if len(key) != _LSN.size:
-                self.find(f"The log has an entry under {key.hex()}, which is not an LSN.")
-                continue
-            lsn = _LSN.unpack(key)[0]
-            entry = self.entry(lsn)
-            if entry is None:
-                self.find(f"Entry {lsn} of the log cannot be read.")
-            yield entry
 
     # -- what is left over
 
@@ -534,17 +352,3 @@ def _items(cursor: Cursor, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
             if not key.startswith(prefix):
                 return
             yield key, value
-
-
-def _show(key: bytes) -> str:
-    """An index key for people."""
-    if not is_cut(key):
-        try:
-            return repr(decode_key(key))
-        except ValueError:
-            pass
-    return f"{key[:40].hex()}{'...' if len(key) > 40 else ''}"
-
-
-def _record(table: _Table, stored: bytes) -> str:
-    return f"{table.name} {_show(stored) if not is_hashed(stored) else stored[:40].hex() + '...'}"

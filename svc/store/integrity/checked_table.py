@@ -1,0 +1,49 @@
+"""A table as `svc check` sees it: its stores, the index keys that its records need, and how records are named in findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from svc.store.definitions import StoredTable
+from svc.store.env import Handle
+from svc.store.values.computed import computed_attributes
+from svc.store.values.keys import decode_key, index_keys, is_cut, is_hashed
+
+
+class CheckedTable:
+    """A table as it is stored. `done`: of an index that is being built, the stored key up to which it is complete."""
+
+    def __init__(self, stored: StoredTable, primary: Handle) -> None:
+        self.stored = stored
+        self.number = stored.number
+        self.name = stored.definition.name
+        self.primary_key = stored.definition.primary_key
+        self.primary = primary
+        self.indexes: dict[str, Handle] = {}
+        self.done: dict[str, bytes] = {}
+        self.computed = computed_attributes(stored.definition, {}, self.name)
+
+    def demanded(self, name: str, record: dict[str, Any]) -> Sequence[bytes]:
+        """The index keys of a record."""
+        computed = self.computed.get(name)
+        return index_keys(record.get(name) if computed is None else computed(record))
+
+    def is_known(self, name: str) -> bool:
+        """Whether the values of this index are."""
+        computed = self.computed.get(name)
+        return computed is None or computed.is_set
+
+
+def show_key(key: bytes) -> str:
+    """An index key for people."""
+    if not is_cut(key):
+        try:
+            return repr(decode_key(key))
+        except ValueError:
+            pass
+    return f"{key[:40].hex()}{'...' if len(key) > 40 else ''}"
+
+
+def show_record(table: CheckedTable, stored: bytes) -> str:
+    return f"{table.name} {show_key(stored) if not is_hashed(stored) else stored[:40].hex() + '...'}"
