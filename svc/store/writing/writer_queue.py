@@ -1,24 +1,24 @@
-"""The writers of one database stand in line while a long write is under way (spec: schema-and-store §8.10, http §14).
+"""The queue of the writers of one database, while a long write is under way (spec: schema-and-store §8.10, http §14).
 
-Usually nobody does: the writes of a turn go into the turn's writer and wait for nothing but its commit. A long write needs the database for
-itself, over many turns. Whoever comes meanwhile waits here, in the order of coming: ordinary writers that stand next to each other are let in
-together, and their writes share a commit as always; a long one is let in alone.
+Usually it is empty: the writes of a turn go into the turn's writer and wait for its commit only. A long write needs the database for itself, over many
+turns. Writers that arrive meanwhile wait here, first in, first out: adjacent ordinary writers are admitted together, and their writes share a commit as
+always; a long one is admitted alone.
 
     state     what holds
-    FREE      nobody waits. Ordinary writers go on at once
-    CALLED    a long write has been called, and comes in with a later turn. Ordinary writers that were let in before it come now
-    HELD      that long write is inside, until `leave`. Whether another process has to end first is its own business
-    FOREIGN   another process has the database; a timer looks whether it still does. There is none in any other state
+    FREE      the queue is empty. Ordinary writers proceed at once
+    ADMITTED  a long write has been admitted, and acquires the database in a later turn. Ordinary writers admitted before it run now
+    HELD      that long write holds the database, until `release`. It waits itself for other processes to finish
+    FOREIGN   another process holds the database; a timer polls whether it still does. There is no timer in any other state
 
-    FREE ------> CALLED ------> HELD ------> FREE       a long write that needs not wait goes from FREE to HELD
-      ^-----------'                                     it was cancelled before it came in
+    FREE ------> ADMITTED ----> HELD ------> FREE       a long write that need not wait goes from FREE to HELD
+      ^-----------'                                     it was cancelled before it acquired the database
     FREE ------> FOREIGN -----> FREE
 
-Whenever it becomes FREE, ordinary writers in front are let in and then the long one behind them is called. So in every other state all who come
-stand in line, nobody comes in beside a long write, and one of them never takes the place of another or of the timer.
+Whenever the state becomes FREE, the ordinary writers in front are admitted and then the long one behind them. So in every other state all new writers
+are queued, none runs beside a long write, and no writer overtakes another or the timer.
 
 No writer waits forever. `check` refuses a writer when those before it will take too long, estimated from past long writes, or when
-something stands here that has waited for too long already.
+a writer in the queue has waited for too long already.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ FOREIGN_PAUSE = 0.005  # polling interval, seconds: whether another process stil
 
 class QueueState(IntEnum):
     FREE = 0
-    CALLED = 1
+    ADMITTED = 1
     HELD = 2
     FOREIGN = 3
 
 
 class QueueInput(IntEnum):
-    CALL = 0  # a long write whose turn has come
-    ADMIT = 1  # a long write comes in
+    ADMIT = 0  # a long write that is next
+    ACQUIRE = 1  # a long write begins
     GIVE_UP = 2  # it was cancelled instead
     RELEASE = 3  # it has ended
     FOREIGN_SEEN = 4
@@ -60,8 +60,12 @@ class QueueInput(IntEnum):
 
 
 TRANSITIONS = {
-    QueueState.FREE: {QueueInput.CALL: QueueState.CALLED, QueueInput.ADMIT: QueueState.HELD, QueueInput.FOREIGN_SEEN: QueueState.FOREIGN},
-    QueueState.CALLED: {QueueInput.ADMIT: QueueState.HELD, QueueInput.GIVE_UP: QueueState.FREE},
+    QueueState.FREE: {
+        QueueInput.ADMIT: QueueState.ADMITTED,
+        QueueInput.ACQUIRE: QueueState.HELD,
+        QueueInput.FOREIGN_SEEN: QueueState.FOREIGN,
+    },
+    QueueState.ADMITTED: {QueueInput.ACQUIRE: QueueState.HELD, QueueInput.GIVE_UP: QueueState.FREE},
     QueueState.HELD: {QueueInput.RELEASE: QueueState.FREE},
     QueueState.FOREIGN: {QueueInput.FOREIGN_GONE: QueueState.FREE},
 }
@@ -77,7 +81,7 @@ class QueueLimits:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """`size`: number of writes of a long one, None for an ordinary writer. `since`: when it came, monotonic. `turn`: its turn has come."""
+    """`size`: number of writes of a long one, None for an ordinary writer. `since`: when it came, monotonic. `turn`: done when it is admitted."""
 
     size: int | None
     since: float
@@ -85,14 +89,14 @@ class _Waiter:
 
 
 class WriterQueue:
-    """The line in front of one database."""
+    """The queue of one database."""
 
     def __init__(self, env: Environment, clock: Clock, limits: QueueLimits) -> None:
         self._env = env
         self._now = clock.monotonic
         self._limits = limits
         self.state = QueueState.FREE
-        self._long: _Waiter | None = None  # the long write that is called or inside
+        self._long: _Waiter | None = None  # the long write that is admitted or holds the database
         self._waiting: deque[_Waiter] = deque()
         self._since = 0.0  # when the state was entered
         self._pace = FIRST_PACE
@@ -108,12 +112,12 @@ class WriterQueue:
 
     def verify(self) -> None:
         """Assert what holds in each state."""
-        assert (self._long is not None) is (self.state in (QueueState.CALLED, QueueState.HELD)), self.state.name
+        assert (self._long is not None) is (self.state in (QueueState.ADMITTED, QueueState.HELD)), self.state.name
         assert self.state is not QueueState.FREE or not self._waiting, "the queue is free, and a writer waits"
 
     @property
     def is_held(self) -> bool:
-        """Whether a long write has the database for itself, or another process."""
+        """Whether a long write holds the database, or another process."""
         return self.state is QueueState.HELD or self.state is QueueState.FOREIGN
 
     def check(self) -> None:
@@ -129,7 +133,7 @@ class WriterQueue:
             raise Overloaded
 
     def expected_wait(self) -> float:
-        """Seconds until one more writer would come in."""
+        """Seconds until one more writer would be admitted."""
         seconds = sum(waiter.size or 0 for waiter in self._waiting) * self._pace
         if self._long is not None and self._long.size is not None:
             passed = self._now() - self._since if self.state is QueueState.HELD else 0.0
@@ -137,7 +141,7 @@ class WriterQueue:
         return seconds
 
     async def wait(self) -> None:
-        """Wait until ordinary writers may come in, in their order. Raises Overloaded, StoreFailure."""
+        """Wait until ordinary writers are admitted, in their order. Raises Overloaded, StoreFailure."""
         self.check()
         if self.state is QueueState.FREE and not self._env.is_open_to_writers():
             self._move(QueueInput.FOREIGN_SEEN)
@@ -146,10 +150,10 @@ class WriterQueue:
             await self._enqueue(_Waiter(None, self._now()))
             if not self.is_held:
                 return
-            self.check()  # a long write came in after this writer was admitted and before it ran: wait again
+            self.check()  # a long write acquired the database after this writer was admitted and before it ran
 
     async def acquire(self, size: int) -> None:
-        """Wait until a long write of `size` writes may begin; it has the database for itself until `leave`. Raises Overloaded."""
+        """Wait until a long write of `size` writes may begin; it holds the database until `release`. Raises Overloaded."""
         self.check()
         waiter = _Waiter(size, self._now())
         if self.state is QueueState.FREE:
@@ -163,10 +167,10 @@ class WriterQueue:
                     self._move(QueueInput.GIVE_UP)
                     self._advance()
                 raise
-        self._move(QueueInput.ADMIT)
+        self._move(QueueInput.ACQUIRE)
 
     def release(self) -> None:
-        """The long write inside has ended: the next ones come in."""
+        """The long write has ended: admit the next writers."""
         long, since = self._long, self._since
         self._long = None
         self._move(QueueInput.RELEASE)
@@ -185,22 +189,22 @@ class WriterQueue:
             raise
 
     def _advance(self) -> None:
-        """Let in the ordinary writers in front, then call the long one behind them. They come in the next turn, in this order."""
+        """Admit the ordinary writers in front, then the long one behind them. They run in the next turn, in this order."""
         while self._waiting and self.state is QueueState.FREE:
             waiter = self._waiting.popleft()
             assert waiter.turn is not None
-            if waiter.turn.done():  # it was cancelled, and has not noticed yet
+            if waiter.turn.done():  # it was cancelled, and its task has not run yet
                 continue
             if waiter.size is not None:
                 self._long = waiter
-                self._move(QueueInput.CALL)
+                self._move(QueueInput.ADMIT)
             waiter.turn.set_result(None)
 
     def _poll_foreign(self) -> None:
         """Whether the other process still has the database."""
         try:
             is_open = self._env.is_open_to_writers()
-        except Problem as problem:  # those who wait meet it themselves
+        except Problem as problem:  # each waiting writer gets it itself
             logger.error("whether another process writes cannot be determined: %s", problem.message)
             is_open = True
         if is_open:

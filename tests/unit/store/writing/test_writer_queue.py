@@ -221,11 +221,11 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
 
 def test_what_may_happen_in_which_state() -> None:
     expected = {
-        (QueueState.FREE, QueueInput.CALL): QueueState.CALLED,
-        (QueueState.FREE, QueueInput.ADMIT): QueueState.HELD,
+        (QueueState.FREE, QueueInput.ADMIT): QueueState.ADMITTED,
+        (QueueState.FREE, QueueInput.ACQUIRE): QueueState.HELD,
         (QueueState.FREE, QueueInput.FOREIGN_SEEN): QueueState.FOREIGN,
-        (QueueState.CALLED, QueueInput.ADMIT): QueueState.HELD,
-        (QueueState.CALLED, QueueInput.GIVE_UP): QueueState.FREE,
+        (QueueState.ADMITTED, QueueInput.ACQUIRE): QueueState.HELD,
+        (QueueState.ADMITTED, QueueInput.GIVE_UP): QueueState.FREE,
         (QueueState.HELD, QueueInput.RELEASE): QueueState.FREE,
         (QueueState.FOREIGN, QueueInput.FOREIGN_GONE): QueueState.FREE,
     }
@@ -255,7 +255,7 @@ def test_a_look_at_another_process_does_not_end_a_long_write(monkeypatch: pytest
         await settle()
         line.may_end["A"].set()
         await asyncio.sleep(0)
-        assert line.queue.state is QueueState.CALLED
+        assert line.queue.state is QueueState.ADMITTED
         line.door.open = False
         line.short("c")
         await settle()
