@@ -1,4 +1,4 @@
-"""What the operations on users and roles have in common: writing without a gap after the checks, and the bounds of callers who are no super users
+"""What the operations on users and roles have in common: writing without a gap after the checks, and the bounds of callers that are not super users
 (spec: operations §5, security §5.5).
 
 Whether a name is free, whether a role is in use: such questions are asked of the turn's write transaction, which has what other requests of the turn
@@ -70,11 +70,11 @@ def own_login(call: Call, username: str) -> tuple[str | None, str | None]:
     return (session.id, None) if session is not None and scheme.lower() != "basic" and session.user == username else (None, None)
 
 
-# --- callers who are no super users -----------------------------------------------------------------------------------------------------
+# --- callers that are not super users -----------------------------------------------------------------------------------------------------
 
 
 def check_grant(call: Call, permission: Any, access: Any = None) -> None:
-    """Raise 403 unless the caller may give somebody this permission: all of it, and the `access` too, has to be its own."""
+    """Raise 403 unless the caller has all of this permission, and the `access`, itself and so may grant it."""
     if call.is_super_user:
         return
     if not isinstance(permission, Mapping):
@@ -92,7 +92,7 @@ def check_grant(call: Call, permission: Any, access: Any = None) -> None:
 
 
 def check_not_super(call: Call, permission: Any) -> None:
-    """Raise 403 if this is the permission of a super user and the caller is none: such users and roles are beyond its reach."""
+    """Raise 403 if this is the permission of a super user and the caller is not one."""
     if not call.is_super_user and isinstance(permission, Mapping) and permission.get("super_user") is True:
         raise _super_users_only()
 

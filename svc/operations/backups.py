@@ -248,7 +248,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("gzip", "bool", "Compressed.", default=True),
         ),
         returns="A tar archive, `<database>.tar.gz` or `<database>.tar`; `Date` is the time of its state.",
-        notes="Writers go on meanwhile. The archive has `manifest.json`, `database/data.mdb` and the files of `blobs/`. Unpacked as a new directory "
+        notes="Writes continue meanwhile. The archive has `manifest.json`, `database/data.mdb` and the files of `blobs/`. Unpacked as a new directory "
         "`<storage.backupPath>/<database>/<number>` it is a backup that `restore_backup` takes. The copy of the database needs room below "
         "`storage.backupPath` until it has been sent.",
         example={"database": "data"},
@@ -262,7 +262,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=create_backup,
         fields=(DATABASE, _EXCLUDE_BLOBS, REPLICATED),
         returns=_JOB + " Its `result` has `backup_id`, `size` in bytes and `timestamp` in seconds.",
-        notes="An image of the whole database of one moment, with its log and its blobs, taken while writing goes on. Files of blobs that an earlier "
+        notes="A consistent image of the whole database, with its log and its blobs, taken while writes continue. Files of blobs that an earlier "
         "backup has too are shared with it.",
         example={"database": "data"},
         example_answer=_STARTED,
@@ -276,7 +276,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=list_backups,
         fields=(DATABASE,),
         returns="A list, oldest first: `backup_id`, `timestamp` in seconds, `size` in bytes, `file_count`.",
-        notes="Also of a database that is no longer there.",
+        notes="Also of a database that no longer exists.",
         example={"database": "data"},
         example_answer=[{"backup_id": 1, "timestamp": 1767225600, "size": 61440, "file_count": 1}],
     ),
@@ -312,14 +312,14 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=purge_backups,
         fields=(DATABASE, Field("keep_count", "integer", "How many stay.", required=True, low=0)),
         returns="How many are `deleted` and how many are `remaining`.",
-        notes="Those that are verified or restored at the moment stay.",
+        notes="Backups that are being verified or restored are kept.",
         example={"database": "data", "keep_count": 3},
         example_answer={"deleted": 2, "remaining": 3},
     ),
     Operation(
         name="restore_backup",
         category="backups",
-        summary="Put a backup in place of its database.",
+        summary="Replace a database by a backup.",
         permission=SUPER_USER,
         handler=restore_backup,
         fields=(
@@ -328,7 +328,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("target_database", "name", "Another database; only while svc is stopped."),
         ),
         returns=_JOB,
-        notes="What was written since is gone. The database answers until everything is ready, then it is away for a moment. While a component works "
+        notes="Later writes are lost. The database is served until everything is ready, then it is unavailable for a short time. While a component works "
         "with its tables the job ends as `ERROR`: stop the service, and give the same command again. If a restore is interrupted in the moment of the "
         "exchange, the database is not loaded until a restore has gone through. `system` can be restored only while the service is stopped.",
         example={"database": "data", "backup_id": 1},

@@ -23,7 +23,7 @@ from svc.store.writing.commit import commit
 class Call:
     """`name`: of the operation as sent. `body`: as sent, not to be changed. `arguments`: the checked fields by canonical name.
 
-    `user`: with whose rights it runs; None only where nobody has to log in. `caller`: who sent it; another than `user` under impersonation.
+    `user`: the user whose rights apply; None only where no login is needed. `caller`: the user that sent it; differs from `user` under impersonation.
     `rights`: on the table of the call. `authorized`: whether rights are checked at all (not for `server.operation` without `authorize`).
     `request`: None for calls from code.
     """
@@ -66,13 +66,13 @@ class Call:
 
     @property
     def username(self) -> str | None:
-        """Whom the log of the store names."""
+        """The user name in the log of the store."""
         return None if self.user is None else self.user.username
 
     @property
     def reader(self) -> str:
-        """Who holds a snapshot that the log speaks of."""
-        user = "nobody" if self.user is None else f"the user {self.user.username}"
+        """The holder of a snapshot, for messages in the log."""
+        user = "no user" if self.user is None else f"the user {self.user.username}"
         return f"the answer to the operation {self.name} for {user}"
 
     @property

@@ -272,13 +272,13 @@ NODE_FIELDS = (
     *_NAMES,
     Field("verify_tls", "bool", "Check its certificate.", default=True),
     Field(
-        "authorization", "any", "`username` and `password`, or the text of a header: to log in there.", secret=True, check=_authorization
+        "authorization", "any", "`username` and `password`, or the value of a header: to log in there.", secret=True, check=_authorization
     ),
     Field("retain_authorization", "bool", "Keep these credentials in the registry.", default=False),
     Field("revoked_certificates", "strings", "Serial numbers of certificates that are no longer trusted."),
     Field("shard", "integer", "Number of its shard.", low=0, high=MAX_SHARD),
-    Field("start_time", "any", "Exchange only what is newer: an ISO date, or ms.", check=_start_time),
-    Field("subscriptions", "objects", "What is exchanged: `database`, `table`, `subscribe`, `publish`. Default: everything."),
+    Field("start_time", "any", "Replicate only newer entries: an ISO date, or ms.", check=_start_time),
+    Field("subscriptions", "objects", "Subscriptions: `database`, `table`, `subscribe`, `publish`. Default: everything."),
 )
 _ROUTES = (
     Field("routes", "non-empty list", "Host names, or objects with `hostname` and `port`.", required=True),
@@ -308,14 +308,14 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=update_node,
         fields=NODE_FIELDS,
         returns="A message.",
-        notes="What is not given stays.",
+        notes="Fields that are not given stay unchanged.",
         example={"hostname": "server-two", "shard": 2},
         example_answer={"message": "Successfully updated 'server-two'"},
     ),
     Operation(
         name="set_node_replication",
         category="clustering",
-        summary="Set what is exchanged with another node; other subscriptions stay.",
+        summary="Set the subscriptions of another node; its other subscriptions stay.",
         permission=SUPER_USER,
         handler=set_node_replication,
         fields=(*_NAMES, Field("subscriptions", "objects", "As of `add_node`.", required=True)),
@@ -349,7 +349,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="cluster_status",
         category="clustering",
-        summary="The nodes of the registry and how the exchange with them goes.",
+        summary="The nodes of the registry and the state of the replication with them.",
         permission=SUPER_USER,
         handler=cluster_status,
         returns="`node_name`, `is_enabled` (whether anything is replicated) and `connections`.",
@@ -407,7 +407,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="purge_stream",
         category="clustering",
-        summary="Shorten a stream of replication. There are none: 501.",
+        summary="Shorten a stream of replication. Streams are not used: 501.",
         permission=SUPER_USER,
         handler=purge_stream,
         returns="Nothing; status 501.",

@@ -189,7 +189,7 @@ def _is_port(value: Any) -> bool:
 
 
 def identity_of(route: Any) -> Identity | None:
-    """The same for a route of the file, which nobody has checked; None if it is none."""
+    """The same for a route of the file, which is not checked; None if it is invalid."""
     if isinstance(route, dict):
         address = split_address(route.get("hostname") or route.get("host"))
         port = route.get("port")

@@ -142,8 +142,8 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(_NAME, _KEY.but(required=True), _HOST_FIELD.but(required=True), _HOSTNAME.but(required=True), _MORE_HOSTS, REPLICATED),
         returns="A message.",
         notes=(
-            "A package is then fetched from `git+ssh://git@<host>/...` with this key. Files lie in `ssh/` below the root directory, readable for the"
-            " server's user only, with a configuration for ssh made from them. 409 if there is such a key, or if the host has one."
+            "A package is then fetched from `git+ssh://git@<host>/...` with this key. Files are in `ssh/` below the root directory, readable for the"
+            " server's user only, with a configuration for ssh made from them. 409 if the key exists, or if the host has one."
         ),
         example=_EXAMPLE,
         example_answer={"message": "Added ssh key: deploy"},
@@ -156,7 +156,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=update_ssh_key,
         fields=(_NAME, _KEY, _HOST_FIELD, _HOSTNAME, _MORE_HOSTS, REPLICATED),
         returns="A message.",
-        notes="What is not given stays. 404 if there is no such key.",
+        notes="Fields that are not given stay unchanged. 404 if the key does not exist.",
         example={"name": "deploy", "key": _EXAMPLE["key"]},
         example_answer={"message": "Updated ssh key: deploy"},
     ),
@@ -179,7 +179,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=delete_ssh_key,
         fields=(_NAME, REPLICATED),
         returns="A message.",
-        notes="404 if there is no such key.",
+        notes="404 if the key does not exist.",
         example={"name": "deploy"},
         example_answer={"message": "Deleted ssh key: deploy"},
     ),
@@ -210,7 +210,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="The known hosts.",
         permission=SUPER_USER,
         handler=get_ssh_known_hosts,
-        returns="`known_hosts`: the text, empty if nothing was set.",
+        returns="`known_hosts`: a string, empty if none was set.",
         example={},
         example_answer={"known_hosts": "github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n"},
     ),

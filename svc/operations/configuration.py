@@ -182,7 +182,7 @@ def _component(name: str, document: Document, apps: frozenset[str], packaged: se
 def _set_component(document: Document, component: str, key: str, value: Any) -> None:
     plain = cast_text(value, "text" if key == "package" else "port") if isinstance(value, str) else value
     if key == "package" and plain is not None and (not isinstance(plain, str) or not plain):
-        raise bad_request(f"svc config file validation error: '{component}.package' must be a text")
+        raise bad_request(f"svc config file validation error: '{component}.package' must be a string")
     if key == "port" and plain is not None:
         try:
             parse(plain, _PORT, _NOWHERE)
@@ -281,7 +281,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns="A message; `get_status` lists what waits for a restart.",
         notes=(
             "Each other key of the body is a [setting](../settings.md): its path joined by `_`, in any case, such as `http_port` or"
-            ' `logging_rotation_maxSize`. Texts are cast: `"true"`, numbers, JSON lists and objects, `"undefined"` for null. The whole file is'
+            ' `logging_rotation_maxSize`. Strings are cast: `"true"`, numbers, JSON lists and objects, `"undefined"` for null. The whole file is'
             " checked first, and stays as it is if anything is wrong with it; before it is replaced a copy goes to `backup/`. Comments in it are"
             " kept where only single values change. `<component>_package` and `<component>_port` set those of an application. Setting"
             " `http_securePort` to the number of `http.port` closes the plain port, and so for `operationsApi_network_securePort`. Levels, files and"

@@ -20,7 +20,7 @@ csv.field_size_limit(MAX_CELL)
 
 
 class _OutOfText(Exception):
-    """There are no more lines at the moment."""
+    """More lines are needed."""
 
 
 def _no_more() -> Iterator[str]:

@@ -14,7 +14,7 @@ from svc.store import Database, Table
 from svc.store.schema import Attribute, Structure
 
 EXACT = 5000  # expired records that are counted off, whatever is asked for (spec: schema-and-store §15)
-_COUNT_STEP = 512  # of them between two looks at the clock
+_COUNT_STEP = 512  # of them between two polls of the clock
 
 Steps = Generator[None, None, dict[str, Any]]
 
@@ -28,7 +28,7 @@ def rights_of(call: Call, database: str, table: str) -> TableRights:
 
 
 def sees(may: TableRights) -> bool:
-    """Whether somebody with these rights gets to know of the table."""
+    """Whether a user with these rights may know that the table exists."""
     return may.read or may.insert or may.update or may.delete
 
 

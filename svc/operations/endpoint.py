@@ -1,4 +1,4 @@
-"""The operations server: `POST /` runs an operation, a few GETs for people and load balancers (spec: operations §1).
+"""The operations server: `POST /` runs an operation, GETs for browsers and load balancers (spec: operations §1).
 
 `OperationsEndpoint` is the `Handler` of a `Dispatcher`. Exceptions become answers in `problem`, in the form that clients of operations know:
 `{"error": text, "code": code}`.
@@ -91,7 +91,7 @@ class OperationsEndpoint:
         return get(request)
 
     def receive(self, request: Request) -> Any:
-        """A body that is not here yet is collected; a long one only for somebody known."""
+        """A body that has not arrived yet is collected; a long one only from an authenticated client."""
         if _is_anonymous(request):
             length = request.block.get("content-length")
             if length is None:
@@ -101,7 +101,7 @@ class OperationsEndpoint:
         return None
 
     def options(self, request: Request) -> Response:
-        """OPTIONS that is no preflight."""
+        """OPTIONS that is not a preflight."""
         if request.pathname not in self._gets:
             raise NotFound("Not found")
         return Response(status=204, pairs=[("Allow", ", ".join(self._allowed(request.pathname)))])

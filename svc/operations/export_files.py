@@ -28,7 +28,7 @@ from svc.resources import PlannedQuery
 
 FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": CsvType()}
 WRITTEN_AT_ONCE = 1 << 18  # bytes: what is encoded before a helper thread writes it
-_BATCH = 128  # values of a result that is there as a whole, encoded between two looks at the clock
+_BATCH = 128  # values of a result that is there as a whole, encoded between two polls of the clock
 
 T = TypeVar("T")
 

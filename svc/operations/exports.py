@@ -89,7 +89,7 @@ def _is_no_file_name(name: str) -> bool:
 
 
 def _checked_search(call: Call) -> Any:
-    """A function that gives the checked call of the search, anew each time. Raises what the search itself would."""
+    """A function that returns a new checked call of the search each time. Raises what the search itself would."""
     body: Mapping[str, Any] = {name: value for name, value in call["search_operation"].items() if name not in NEVER_FROM_CLIENTS}
     name = body.get("operation")
     if not isinstance(name, str) or name not in SEARCHES:
@@ -125,7 +125,7 @@ _SEARCH = {
 _STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
 _NOTES = """\
 The search is checked before the job begins. {where} JSON is an array of the records; CSV has a header row of the attributes, and of what the first record
-has besides. The job tells how many records have been written, and can be cancelled: `cancel_job`."""
+has besides. The job reports the number of written records, and can be cancelled: `cancel_job`."""
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(

@@ -80,8 +80,8 @@ def _any_text(value: Any, field: Field) -> str | None:
 
 
 def _not_unicode(text: str) -> str | None:
-    """Half a surrogate pair, which JSON can write and nothing can store."""
-    return None if text.isascii() or is_encodable(text) else "must be a well-formed Unicode text"
+    """A lone surrogate, which JSON can write but the store cannot keep."""
+    return None if text.isascii() or is_encodable(text) else "must be a well-formed Unicode string"
 
 
 def _name(value: Any, field: Field) -> str | None:
@@ -102,7 +102,7 @@ _NUMBERS = frozenset(("number", "integer"))
 
 
 def numeric(value: Any) -> Any:
-    """The number that a string stands for, as programs without types and forms send it; anything else as it is."""
+    """The number that a string stands for, as untyped programs and forms send it; anything else as it is."""
     if not isinstance(value, str) or _NUMERIC.fullmatch(value.strip()) is None:
         return value
     text = value.strip()
@@ -170,7 +170,7 @@ def _keys(value: Any, field: Field) -> str | None:
 
 
 def _kinds(items: list[Any]) -> set[type]:
-    """The types of all items: a look at each costs a twentieth of a call for each, and there may be a million."""
+    """The types of all items: one `map` costs a twentieth of a call for each, and there may be a million."""
     return set(map(type, items))
 
 
@@ -204,7 +204,7 @@ KINDS: Mapping[str, Check] = {
 
 
 def given(body: Mapping[str, Any], field: Field) -> Any:
-    """The value a body has for a field under the first of its names that is there; None if there is none. null counts as not given."""
+    """The value of a field under the first of its names in the body; None if it is missing or null."""
     for name in field.names:
         value = body.get(name)
         if value is not None:
@@ -233,7 +233,7 @@ def read_fields(body: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, A
     reading = _readings.get(id(fields))
     if reading is None or reading.fields is not fields:
         reading = _FieldLookup(tuple(fields))
-        if reading.fields is fields:  # of a row, which keeps them as long as this does: nobody else gets their id
+        if reading.fields is fields:  # of a row, which keeps them as long as this does: their id is not reused
             _readings[id(fields)] = reading
     arguments = reading.defaults.copy()
     faults: dict[int, str] = {}

@@ -182,7 +182,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="read_audit_log",
         category="logs",
-        summary="Read who has changed which records of a table, and what they were before.",
+        summary="Read the changes to the records of a table: user, time, former content.",
         permission=SUPER_USER,
         handler=read_audit_log,
         fields=(
@@ -195,7 +195,7 @@ OPERATIONS: tuple[Operation, ...] = (
         notes="An entry has `operation` (`insert`, `update`, `upsert`, `delete`), `user_name`, `timestamp`, `hash_values`, `records` with the new "
         "values and, for what changed or removed records, `original_records` with the former ones. Writes of one transaction share an entry, up to "
         f"{TOGETHER} of them; for `hash_value` each change has its own. With `timestamp`, one value is the first time, two are the first and the last, "
-        "both included. `username` without values answers for all users. What expired was deleted by nobody: `user_name` is null. Entries are kept "
+        "both included. `username` without values answers for all users. Records that expired have a null `user_name`. Entries are kept "
         "for `logging.auditRetention`. Long answers are streamed.",
         example={"table": "dog", "search_type": "hash_value", "search_values": [1]},
         example_answer={
@@ -247,7 +247,7 @@ OPERATIONS: tuple[Operation, ...] = (
             DATABASE,
             TABLE,
             _TIMESTAMP.but(sentence="Entries before this time go; ms since the epoch."),
-            Field("cleanup_deleted_records", "bool", "What is left of deleted records goes with their entries in any case.", default=False),
+            Field("cleanup_deleted_records", "bool", "Entries of deleted records are always removed with their traces.", default=False),
         ),
         returns="A message and the id of the job.",
         notes="Of the newest entry of the database its number and time stay: the numbers of entries count on from there.",

@@ -215,7 +215,7 @@ class Jobs:
     # -- reading
 
     def find(self, job_id: str) -> dict[str, Any] | None:
-        """The record as it is shown; None if there is none."""
+        """The record as it is shown; None if it does not exist."""
         record = self.records.stored(job_id)
         return None if record is None else self._shown(record)
 

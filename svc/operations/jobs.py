@@ -112,11 +112,11 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="get_job",
         category="jobs",
-        summary="Tell how a job is doing.",
+        summary="Read the state of a job.",
         permission=ANYONE,
         handler=get_job,
         fields=(_ID,),
-        returns="A list with the job, empty if there is none of this id, or if another user has started it: super users see all.",
+        returns="A list with the job, empty if no job has this id, or if another user started it: super users see all.",
         notes="`status` goes from `CREATED` over `IN_PROGRESS` to `COMPLETE` or `ERROR`; `message` says how it ended. A job that counts what it does "
         "has `progress` with `done` and, where that is known, `total`. Times are in ms since the epoch. The records of jobs that have ended are "
         f"kept for {KEPT_SECONDS / 86400:.0f} days, and at most {KEPT_JOBS} of them.",
@@ -127,12 +127,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="search_jobs_by_start_date",
         category="jobs",
-        summary="List the jobs that were taken in a time.",
+        summary="List the jobs that were started in a time range.",
         permission=SUPER_USER,
         handler=search_jobs_by_start_date,
         fields=(
-            Field("from_date", "string", "First moment, ISO 8601; without zone it is UTC.", required=True),
-            Field("to_date", "string", "Last moment, ISO 8601; a date without time is the whole day.", required=True),
+            Field("from_date", "string", "Start of the range, ISO 8601; UTC if it has no time zone.", required=True),
+            Field("to_date", "string", "End of the range, ISO 8601; a date without time is the whole day.", required=True),
         ),
         returns="A list of jobs as `get_job` shows them, in the order in which they were taken.",
         example={"from_date": "2026-01-01", "to_date": "2026-01-31"},
@@ -146,7 +146,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=cancel_job,
         fields=(_ID,),
         returns="A message.",
-        notes="One's own jobs; super users any; 404 for others. The job ends as `ERROR` with the message `cancelled by <user>` as soon as it can; "
+        notes="The caller's own jobs, for super users any; else 404. The job ends as `ERROR` with the message `cancelled by <user>` as soon as it can; "
         "what it has written by then stays. If what it does can no longer be undone when it hears of it, it ends as it would have.",
         example={"id": _EXAMPLE_ID},
         example_answer={"message": f"Cancelling job with id {_EXAMPLE_ID}"},

@@ -12,7 +12,7 @@ _SPACE = " \t\r\n"
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).raw_decode
@@ -48,7 +48,7 @@ class JsonRecordParser:
                 self._fail("is nested too deeply")
             except ValueError as error:
                 if len(self._text) - self._place > MAX_RECORD:
-                    self._fail(f"is no JSON, or longer than {MAX_RECORD} characters: {error}")
+                    self._fail(f"is not JSON, or is longer than {MAX_RECORD} characters: {error}")
                 self._needs_more = True  # or it is wrong: the end will tell
                 break
             self._count += 1
@@ -57,10 +57,10 @@ class JsonRecordParser:
 
     def check_end(self) -> None:
         if self._needs_more or (self._in_array and not self._ended) or self._text[self._place :].strip(_SPACE):
-            self._fail("is no JSON, or its end is missing")
+            self._fail("is not JSON, or its end is missing")
 
     def _is_at_record(self) -> bool:
-        """Go to the next one; False if it is not there yet, or there is none."""
+        """Go to the next record; False if it has not arrived yet, or there is no other."""
         if self._needs_more:
             return False
         text, place = self._text, self._place
@@ -69,7 +69,7 @@ class JsonRecordParser:
             if character in _SPACE or (character == "\ufeff" and not self._begun):
                 place += 1
             elif self._ended:
-                self._fail("stands behind the end of the array")
+                self._fail("follows the end of the array")
             elif not self._begun and character == "[":
                 self._begun = self._in_array = True
                 place += 1
@@ -83,7 +83,7 @@ class JsonRecordParser:
                 self._place = place
                 return True
             else:
-                self._fail("is no object")
+                self._fail("is not an object")
         self._place = place
         return False
 

@@ -157,7 +157,7 @@ async def opened(open_: Callable[[], tuple[ReadableContent, int | None]], encodi
 
 
 def encoding_fault(name: str) -> str | None:
-    """The predicate of the sentence about what is no encoding; None: nothing is wrong."""
+    """The predicate of the message about an unknown encoding; None: it is known."""
     return None if maybe_charset(name) is not None else "must be the name of an encoding, such as utf-8 or windows-1252"
 
 
@@ -201,7 +201,7 @@ def is_below(path: str, root: str) -> bool:
 
 
 def url_fault(url: str) -> str | None:
-    """The predicate of the sentence about what is no URL that can be loaded; None: nothing is wrong."""
+    """The predicate of the message about a URL that cannot be loaded; None: it is valid."""
     return None if _maybe_parts(url) is not None else "must be a valid url"
 
 
@@ -223,7 +223,7 @@ def open_url(url: str, headers: Mapping[str, str], rules: HostRules) -> tuple[Re
     for _ in range(MAX_REDIRECTS + 1):
         parts = _maybe_parts(place)
         if parts is None:
-            raise _failed(url, None, "redirected to what is no http or https URL")
+            raise _failed(url, None, "redirected to a URL that is neither http nor https")
         assert parts.hostname is not None
         connection = connect(parts, rules.permitted(parts.hostname, parts.port or PORTS[parts.scheme]), TIMEOUT)
         try:

@@ -33,7 +33,7 @@ logger = logging.getLogger("svc.operations")
 ACTIONS = ("insert", "update", "upsert")
 FAILED = "There was an error during your bulk load into svc. Check logs and try again."
 NO_ROWS = "No records parsed from csv file."
-ROWS = 128  # that are read between two looks at the clock
+ROWS = 128  # that are read between two polls of the clock
 
 Record = dict[str, Any]
 AnySource = StreamSource | StringSource
@@ -237,7 +237,7 @@ class _Load:
 
     @property
     def _managed(self) -> frozenset[str]:
-        """Attributes that nobody but the store sets: what is sent for them is dropped."""
+        """Attributes that only the store sets: values sent for them are dropped."""
         return frozenset(("__createdtime__", "__updatedtime__", *self._table.stamps))
 
     def _check_rights(self, names: Iterable[str]) -> None:
@@ -271,7 +271,7 @@ _CSV_NOTES = """
 
 The first row has the names of the attributes, the content may begin with a byte order mark. Blank lines are skipped, and so are rows whose
 cells are all empty; surplus cells are dropped; an empty cell means that the record does not have the attribute. Cells of declared attributes are read
-by their type (`Date` takes ISO text). Others are cast by their look, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
+by their type (`Date` takes ISO strings). Others are cast by their form, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
 `undefined` are null; numbers without leading zeros and without exponent are numbers; `{...}` and `[...]` are JSON if they can be read as such; the rest
 is text. A cell may have 1,048,576 characters, a row twice as many. Dynamic tables learn the attributes of the header."""
 
@@ -284,13 +284,13 @@ OPERATIONS = (
     Operation(
         name="csv_data_load",
         category="bulk",
-        summary="Load records from a CSV text.",
+        summary="Load records from a CSV string.",
         permission=UPSERT,
         handler=csv_data_load,
         fields=(
             DATABASE,
             TABLE,
-            Field("data", "string", "The CSV text, with a header row.", required=True),
+            Field("data", "string", "The CSV string, with a header row.", required=True),
             _ACTION,
         ),
         returns=_RETURNS,

@@ -133,7 +133,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("from", "any", "Only entries of this time or later: ISO-8601 such as `2026-01-05` or `2026-01-05 10:00:00`, in UTC."),
             Field("until", "any", "Only entries of this time or earlier.", aliases=("to",)),
             Field("order", "choice", "By time; default as in the file, oldest first.", choices=("asc", "desc")),
-            Field("filter", "any string", "Only entries with this text in their message or a tag."),
+            Field("filter", "any string", "Only entries with this string in their message or a tag."),
             Field("log_name", "any string", "`svc.log`, or `install.log` of the installation.", default=LOG_NAMES[0]),
             REPLICATED,
         ),

@@ -13,7 +13,7 @@ from svc.store import Store, Table
 from svc.store.system import ANALYTICS_TABLE, SYSTEM
 from svc.store.values.records import projection
 
-_STEP = 64  # rows read between two looks at the clock
+_STEP = 64  # rows read between two polls of the clock
 
 
 class MetricNames:

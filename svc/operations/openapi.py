@@ -38,7 +38,7 @@ _ACCESS = {
 
 
 def access_text(row: Operation) -> str:
-    """Who may run an operation, as a sentence."""
+    """The permission that an operation needs, as a sentence."""
     permission = row.permission
     if permission.kind == "table":
         return f"The right to {' and '.join(permission.rights)} on the table."

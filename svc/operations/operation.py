@@ -11,10 +11,10 @@ from svc.operations.fields import Field
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Who may run an operation (operations, head; security §5.4).
+    """The permission that an operation needs (operations, head; security §5.4).
 
-    `kind`: `none` nobody has to log in; `any` every active user with a role; `super_user`; `structure` a structure user of the database too;
-    `table` whoever has the rights on the table. `grantable`: a role's `operations` list may give it to others.
+    `kind`: `none` no login needed; `any` every active user with a role; `super_user`; `structure` a structure user of the database too;
+    `table` users with the rights on the table. `grantable`: a role's `operations` list may give it to others.
     """
 
     kind: str

@@ -66,7 +66,7 @@ def authorize(row: Operation, name: str, body: Body, user: User, node: Node) -> 
 
 
 def _check_system_write(row: Operation, body: Body, node: Node) -> None:
-    """Records go into a few tables of the system database only, and nobody changes its structure (spec: security §5.3 rule 8)."""
+    """Only a few tables of the system database take records, and its structure cannot be changed (spec: security §5.3 rule 8)."""
     if given(body, DATABASE) != SYSTEM:
         return
     kind = row.permission.kind
@@ -217,7 +217,7 @@ def _check_records(records: Any, may: TableRights, violations: Violations, place
 
 
 def _name(body: Body, field: Any) -> str | None:
-    """A database or table; None if there is none or it is no name."""
+    """The name of a database or table; None if it is missing or not a string."""
     value = given(body, field)
     if value is None:
         value = field.default

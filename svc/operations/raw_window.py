@@ -19,7 +19,7 @@ _HIGH = (Comparator.LESS_THAN, Comparator.LESS_THAN_EQUAL, Comparator.EQUALS)
 
 
 def within_window(where: Filter | None, table: AnyTable, now_ms: float) -> tuple[Filter, bool]:
-    """The filter narrowed to the window, and whether it might have found more. Raises QueryError for a value that is no time."""
+    """The filter narrowed to the window, and whether it might have found more. Raises QueryError for an invalid time."""
     members = where.members if isinstance(where, Group) and where.operator == "and" else () if where is None else (where,)
     low, high = _ends(members, table)
     if low is None:

@@ -61,7 +61,7 @@ class _ReadCheck:
     # --- as a body has it ------------------------------------------------------------------------------------------------------------
 
     def _conditions(self, given: Any, table: AnyTable) -> None:
-        """Without recursion: nobody has limited the depth yet."""
+        """Without recursion: the depth is not limited yet."""
         waiting: list[tuple[Any, AnyTable]] = [(given, table)]
         while waiting and self._left > 0:
             node, table = waiting.pop()
@@ -170,7 +170,7 @@ class _ReadCheck:
 
 
 def _path(given: Any) -> Path:
-    """The steps of a name as sent; none for what is no name."""
+    """The steps of a name as sent; empty for an invalid name."""
     if isinstance(given, str):
         return tuple(given.split(".")) if given else ()
     if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):

@@ -26,7 +26,7 @@ from svc.store.values.conversion import INT_MAX, INT_MIN, LONG_MAX
 from svc.store.values.keys import Key
 from svc.store.values.validation import EMPTY_KEYS, check_key
 
-STEP = 32  # records between two looks at the clock
+STEP = 32  # records between two polls of the clock
 SPLIT_STEP = 1024  # keys, the same
 MAX_FAULTS = 100  # that one message names
 CREATED, UPDATED = "__createdtime__", "__updatedtime__"
@@ -57,7 +57,7 @@ class RecordWrites:
         self.transaction: Transaction = call.begin(operation)
         expires_at = call.arguments.get("expiresAt")
         self._expires_at = None if expires_at is None else float(expires_at)
-        # Of everybody else a managed time is ignored (spec: operations §3.1 rule 8).
+        # From other users a managed time is ignored (spec: operations §3.1 rule 8).
         self._refuses_times = call.authorized and not call.is_super_user and call.rights.attributes is not None
         self._managed = frozenset((CREATED, UPDATED, *table.stamps))
         self._source = "json" if call.request is not None and not call.request.native_body else "native"

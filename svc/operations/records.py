@@ -199,7 +199,7 @@ async def _delete_many(call: Call, deletes: _Deletes) -> Any:
 
 
 _KEYS_NOTE = """\
-Without a value for the primary key, or with the empty text, a record gets a new key: a UUID where keys are text, else the next integer.
+Without a value for the primary key, or with an empty string, a record gets a new key: a UUID where keys are strings, else the next integer.
 A request is one transaction: all of it is written, or nothing. `txn_time` is its time, in ms since the epoch.
 Values of `__createdtime__` and `__updatedtime__` are set by the server; what a client sends is ignored."""
 

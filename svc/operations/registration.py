@@ -83,7 +83,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="set_license",
         category="registration",
-        summary="Install a licence. None are used: 501.",
+        summary="Install a licence. Licences are not used: 501.",
         permission=SUPER_USER,
         handler=no_licence,
         returns="Nothing; status 501.",
@@ -92,7 +92,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="install_usage_license",
         category="registration",
-        summary="Install a licence. None are used: 501.",
+        summary="Install a licence. Licences are not used: 501.",
         permission=SUPER_USER,
         handler=no_licence,
         returns="Nothing; status 501.",

@@ -120,16 +120,16 @@ def _roles(call: Call) -> Table:
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------
 
 _PERMISSION = Field("permission", "object", "What users with this role may do.", required=True)
-_ACCESS = Field("access", "object", "Whatever applications want to know of the role: `user.role.access`.")
+_ACCESS = Field("access", "object", "Any data for applications: `user.role.access`.")
 _PERMISSION_NOTES = """\
 `permission` has `super_user` (everything; no other member then), or any of
 
 - `structure_user`: true, or a list of databases in which tables may be made and dropped,
-- `operations`: the operations that may be used, also such that are for super users; groups are `read_only` and `standard_user`,
+- `operations`: the permitted operations, including those of super users; groups are `read_only` and `standard_user`,
 - by database, `tables` with `read`, `insert`, `update`, `delete` and `attribute_permissions` each.
 
 Databases, tables and attributes that are not listed do not exist for the role. An empty list of attributes means all of them.
-A caller that is no super user can give no rights that it does not have itself: 403. Changes count from the next request on."""
+A caller that is not a super user can only grant rights that it has itself: 403. Changes apply from the next request."""
 
 _EXAMPLE_PERMISSION = {
     "data": {"tables": {"plant": {"read": True, "insert": True, "update": True, "delete": False, "attribute_permissions": []}}}

@@ -59,7 +59,7 @@ class SearchCache:
         if found is not None:
             return found[1]
         query = make()
-        # Most bodies come once, so what is kept is the second one. The definition stays alive with it, so nobody else has its id.
+        # Most bodies come once, so what is kept is the second one. The definition stays alive with it, so its id is not reused.
         if key in self._once:
             self._once.remove(key)
             self._keep(key, (definition, query))
@@ -90,5 +90,5 @@ class SearchCache:
 
 
 def is_open(table: Table) -> bool:
-    """Whether its records have properties that nobody declared and everybody may ask for."""
+    """Whether its records have properties that are not declared and may be searched."""
     return table.name == ANALYTICS_TABLE and table.database.name == SYSTEM

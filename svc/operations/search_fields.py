@@ -53,7 +53,7 @@ Path = tuple[str, ...]
 
 
 class MemberFault(Exception):
-    """What is wrong with a member. `at`: its place below whoever catches this."""
+    """An invalid member. `at`: its path below the code that catches this."""
 
     def __init__(self, at: str, what: str, code: str = "") -> None:
         super().__init__(at, what)
@@ -308,7 +308,7 @@ class SearchReader:
     # --- names -----------------------------------------------------------------------------------------------------------------------
 
     def path(self, name: Any, at: str, *, table: Any = ...) -> Path:
-        """The path that a name stands for. A declared name with a dot is one name. `table`: another than the one searched; None: nobody knows."""
+        """The path that a name stands for. A declared name with a dot is one name. `table`: another than the one searched; None: unknown."""
         of: AnyTable | None = self._table if table is ... else table
         if type(name) is str:
             if of is not None and name in of.attributes:

@@ -173,7 +173,7 @@ CONDITIONS = Field(
 _COMPARATORS = """\
 Comparators are `equals` (when none is given), `not_equal`, `greater_than`, `greater_than_equal`, `less_than`, `less_than_equal`, `between`, `contains`,
 `starts_with` and `ends_with`, also in their short forms (`eq`, `ne`, `gt`, `>=`, `sw` ...). Values keep their type: `5` is not `"5"`, unless the attribute
-has a declared type, to which they are converted. null and absent are the same. Text is compared with case."""
+has a declared type, to which they are converted. null and absent are the same. Strings are compared with case."""
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -202,7 +202,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field(
                 "value",
                 "any",
-                "Value, or text with `*` at its beginning, its end or both; `*` alone finds all records, null what is missing.",
+                "Value, or a string with `*` at its beginning, its end or both; `*` alone finds all records, null those without a value.",
                 required=True,
                 aliases=("search_value",),
                 nullable=True,
@@ -214,7 +214,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("desc", "bool", "Backwards.", aliases=("reverse",)),
         ),
         returns="The records found.",
-        notes="`f*` finds texts that start with `f`, `*f` those that end with it, `*f*` those that hold it; a `*` elsewhere is a character. Without a `*`\n"
+        notes="`f*` finds strings that start with `f`, `*f` those that end with it, `*f*` those that hold it; a `*` elsewhere is a character. Without a `*`\n"
         "type and value must be equal.",
         example={"database": "garden", "table": "plant", "attribute": "species", "value": "f*", "get_attributes": ["id", "species"]},
         example_answer=[{"id": 7, "species": "fern"}],
@@ -235,11 +235,11 @@ OPERATIONS: tuple[Operation, ...] = (
             LIMIT,
             OFFSET,
             Field("reverse", "bool", "Backwards: by the primary key, or by what `sort` says."),
-            Field("query", "any string", "In place of all these: a query of the REST interface without its `?`."),
+            Field("query", "any string", "Instead of these: a query of the REST interface without its `?`."),
         ),
         returns="The records found.",
         notes=_COMPARATORS
-        + "\n\nA query text, such as `height=gt=5&sort(-height)&limit(0,50)&select(id,height)`, means what it does in a URL, but may read the whole table.\n\n"
+        + "\n\nA query string, such as `height=gt=5&sort(-height)&limit(0,50)&select(id,height)`, means the same as in a URL, but may read the whole table.\n\n"
         "Of `system.svc_raw_analytics` a search reads at most 10 seconds: those behind the lowest `id` asked for, else the latest.",
         example={
             "database": "garden",

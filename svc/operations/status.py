@@ -75,21 +75,21 @@ def clear_status(call: Call) -> Any:
     return "Status successfully cleared"
 
 
-_ID = Field("id", "choice", "Which text: `primary`, `maintenance`, or `availability` for load balancers.", choices=IDS)
+_ID = Field("id", "choice", "Which status: `primary`, `maintenance`, or `availability` for load balancers.", choices=IDS)
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="set_status",
         category="system",
-        summary="Write a status text about this node.",
+        summary="Set a status of this node.",
         permission=SUPER_USER,
         handler=set_status,
         fields=(
             _ID.but(default="primary"),
-            Field("status", "string", f"The text, up to {MAX_STATUS} characters.", required=True, check=_status_length),
+            Field("status", "string", f"The status, up to {MAX_STATUS} characters.", required=True, check=_status_length),
         ),
         returns="The record: `id`, `status`, `__createdtime__`, `__updatedtime__` (ms).",
-        notes="`availability` takes `Available` or `Unavailable` only. Texts do not survive a restart, and change nothing in the service itself.",
+        notes="`availability` takes `Available` or `Unavailable` only. Statuses are lost at a restart, and change nothing in the service itself.",
         example={"id": "availability", "status": "Unavailable"},
         example_answer={
             "id": "availability",
@@ -101,14 +101,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="get_status",
         category="system",
-        summary="Read the status texts, how applications were loaded, and whether a restart is needed.",
+        summary="Read the statuses, how applications were loaded, and whether a restart is needed.",
         permission=SUPER_USER,
         handler=get_status,
-        fields=(Field("id", "string", "Only this text."),),
+        fields=(Field("id", "string", "Only this status."),),
         returns="`systemStatus`, `componentStatus`, `restartRequired`; with `id` that one record.",
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
-            "then `restartReasons` names what was changed. With an `id` under which nothing is set: 404."
+            "then `restartReasons` names the changed settings. With an `id` that is not set: 404."
         ),
         example={},
         example_answer={"systemStatus": [], "componentStatus": [], "restartRequired": False},
@@ -116,7 +116,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="clear_status",
         category="system",
-        summary="Remove a status text.",
+        summary="Remove a status.",
         permission=SUPER_USER,
         handler=clear_status,
         fields=(_ID.but(required=True),),

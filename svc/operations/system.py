@@ -140,7 +140,7 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(Field("attributes", "strings", f"Parts: {', '.join(f'`{name}`' for name in ALL_PARTS)}; default all. Unknown ones are ignored."),),
         returns="An object with the parts.",
         notes=(
-            "Sizes are bytes, those of processes KiB, speeds of the CPU GHz, shares percent. What the platform does not tell is left out. Figures"
+            "Sizes are bytes, those of processes KiB, speeds of the CPU GHz, shares percent. Values that the platform does not provide are left out. Figures"
             " are up to three seconds old; loads of the CPU are those since they were last asked for. `disk` and `network` are `{}` where"
             " `operationsApi.sysInfo` says so; `latency` always is, because no other host is probed. `connections` are those of this process."
             " `database_metrics` is another name of `metrics`."

@@ -1,4 +1,4 @@
-"""Work with files that takes long: on a thread of its own, so that nobody's login waits for it on the helpers."""
+"""Long work with files, on a thread of its own so that it does not block logins on the helper threads."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _TOKEN_EXAMPLE = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9..."
 
 async def create_authentication_tokens(call: Call) -> Any:
     if call["expires_in"] is not None:
-        read_life(call["expires_in"])  # before the password costs anybody time
+        read_life(call["expires_in"])  # before time is spent on the password
     user = await _who(call)
     return await call.node.tokens.create(user, expires_in=call["expires_in"], role=call["role"])
 
@@ -86,9 +86,9 @@ OPERATIONS = (
         permission=NO_LOGIN,
         handler=create_authentication_tokens,
         fields=(
-            _USERNAME.but(sentence="Name of the user; without name and password: the user who asks."),
+            _USERNAME.but(sentence="Name of the user; without name and password: the user of the request."),
             _PASSWORD,
-            Field("expires_in", "any", "Life of the operation token: text such as `15m`, `12h`, `1d`, `2w`, or seconds."),
+            Field("expires_in", "any", "Lifetime of the operation token: a string such as `15m`, `12h`, `1d`, `2w`, or seconds."),
             Field("role", "string", "Copied into both tokens as claim; tokens with it do not log in here."),
         ),
         returns="Object with `operation_token` and `refresh_token`.",

@@ -29,7 +29,7 @@ from svc.store.env import Txn
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
 
-STEP = 32  # users between two looks at the clock
+STEP = 32  # users between two polls of the clock
 _TIMES = ("__createdtime__", "__updatedtime__")
 
 
@@ -85,7 +85,7 @@ def _shown_role(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def user_info(call: Call) -> Any:
     user = call.user
-    if user is None:  # from code, in nobody's name
+    if user is None:  # from code, without a user
         raise Problem("Must login", 401)
     record = call.node.directory.user_record(user.username) or {}
     return {**user.as_record(), **{name: record[name] for name in _TIMES if name in record}}
@@ -115,7 +115,7 @@ async def add_user(call: Call) -> Any:
         check_grant(call, role.get("permission"), role.get("access"))
         return str(role["id"])
 
-    role_id = check(None)  # before the password costs anybody time
+    role_id = check(None)  # before time is spent on the password
     record = await call.on_helper(partial(new_user_record, username, call["password"], role_id, active=active, function=_function(call)))
 
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
@@ -139,7 +139,7 @@ async def alter_user(call: Call) -> Any:
         held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
         if held is not None:
             check_not_super(call, held.get("permission"))
-            if password is not None:  # who sets it can be that user
+            if password is not None:  # setting it gives access as that user
                 check_grant(call, held.get("permission"), held.get("access"))
         if role_name is not None:
             role = directory.role_named(role_name, txn)
@@ -265,7 +265,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="user_info",
         category="users",
-        summary="Show who is asking, and with what role.",
+        summary="Show the user of the request and its role.",
         permission=ANYONE,
         handler=user_info,
         fields=(IMPERSONATE,),
@@ -281,15 +281,15 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=add_user,
         fields=(
             _USERNAME.but(check=_username_fault),
-            Field("password", "string", "Any text that is not only white space.", required=True, secret=True, check=_password_fault),
+            Field("password", "string", "A string that is not only white space.", required=True, secret=True, check=_password_fault),
             Field("role", "any", "Name of the role.", required=True),
             Field("active", "any", "Whether the user may log in: true or false.", required=True),
             REPLICATED,
             IMPERSONATE,
         ),
         returns="A message.",
-        notes="The password is stored as a hash, by `authentication.hashFunction`. A caller that is no super user can add nobody who has rights it "
-        "does not have itself: 403.",
+        notes="The password is stored as a hash, by `authentication.hashFunction`. A caller that is not a super user cannot add a user "
+        "with rights that the caller does not have itself: 403.",
         example={"username": "ann", "password": "correct horse", "role": "gardener", "active": True},
         example_answer={"message": "ann successfully added"},
     ),
@@ -301,9 +301,9 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=alter_user,
         fields=(
             _USERNAME.but(missing="username is required"),
-            Field("password", "any", "New password: any text that is not only white space.", secret=True),
+            Field("password", "any", "New password: a string that is not only white space.", secret=True),
             Field("role", "any", "Name of the new role."),
-            Field("active", "any", "true or false; who is not active cannot log in."),
+            Field("active", "any", "true or false; an inactive user cannot log in."),
             REPLICATED,
             IMPERSONATE,
         ),

@@ -30,7 +30,7 @@ logger = logging.getLogger("svc.operations")
 MOST_VALUES = 10_000  # of an object with lists, for a client whose type cannot be streamed
 
 Steps = Callable[[Txn], Iterator[Any]]
-"""The values of a snapshot. None is no value: a moment in which others may be served."""
+"""The values of a snapshot. None is not a value: others may be served then."""
 
 
 class Values:
@@ -39,7 +39,7 @@ class Values:
     joins = False  # no value has a list of related records, however long, inside
 
     def __init__(self, held: HeldSnapshot, steps: Steps, now: Callable[[], float], *, owns: bool = True) -> None:
-        """`owns`: the snapshot is let go at the end."""
+        """`owns`: the snapshot is closed at the end."""
         self._held = held
         self._steps = steps(held.use())
         self._now = now

@@ -83,7 +83,7 @@ class Resources(Mapping[str, Registration]):
         self._by_path.pop(raw, None)
 
     def remove_table(self, table: Table) -> None:
-        """Remove every address of a table that is no longer there."""
+        """Remove all addresses of a table that no longer exists."""
         for raw, claims in list(self._claims.items()):
             left = [claim for claim in claims if getattr(claim.resource, "table", None) is not table]
             if len(left) < len(claims):

@@ -79,7 +79,7 @@ class Resource:
 
     @classmethod
     def admit(cls, request: Request) -> None:
-        """Refuse callers who may do nothing here whatever they send, before their body is looked at. Raises AccessViolation."""
+        """Refuse callers without any right here before their body is read. Raises AccessViolation."""
 
     @classmethod
     def authorize(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> None:
@@ -100,9 +100,9 @@ class Resource:
 
     @classmethod
     def prepare_connect(cls, target: RequestTarget, request: Request) -> EventSource | None:
-        """Before there is anybody to send to: whether `connect` will be possible. Raises Problem.
+        """Check whether `connect` will be possible, before there is a connection. Raises Problem.
 
-        Returns its result where that does not depend on what the client says, else None: then `handle` follows.
+        Returns its result if that does not depend on messages of the client, else None: then `handle` follows.
         """
         if CONNECTING.isdisjoint(cls.verbs):
             raise cls.not_allowed("connect", request.method, target=target)
@@ -111,7 +111,7 @@ class Resource:
 
     @classmethod
     def on_connect(cls, target: RequestTarget, incoming: Any, request: Request) -> Any:
-        """The subscription; what the client says is ignored."""
+        """The subscription; messages of the client are ignored."""
         return cls.on_subscribe(target, None, request)
 
     @classmethod

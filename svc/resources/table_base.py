@@ -50,7 +50,7 @@ class TableBase(Resource):
 
     @classmethod
     def _is_whole_key(cls, target: RequestTarget) -> bool:
-        """Whether there is a record whose key ends like a file, `report.csv`: then the extension is none, and the target is that record (spec: http §1.2)."""
+        """Whether a record has a key like `report.csv`: then the extension is part of the key, and the target is that record (spec: http §1.2)."""
         text = whole_text(target)
         if text is None:
             return False
@@ -72,7 +72,7 @@ class TableBase(Resource):
 
     @classmethod
     def refuse_query(cls, target: RequestTarget, method: str) -> None:
-        """A condition is no precondition: a client that sends one here believes in a protection that there is not."""
+        """A condition is not a precondition: ignoring it would write without the protection that the client expects."""
         if method != "POST":  # which is not allowed on a record anyway
             message = f"{method} of one record takes no query in its address; a precondition is sent as If-Match"
             raise ClientError(message, code="QUERY_SYNTAX")

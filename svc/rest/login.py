@@ -34,7 +34,7 @@ class LoginEndpoint:
         self._responses = responses
 
     def receive(self, request: Request) -> None:
-        """Have a body that is not here yet collected: anybody may send one, so it has to say how long it is. Raises Problem 411 or 413."""
+        """Collect a body that has not arrived yet: clients are not authenticated here, so its length has to be declared. Raises Problem 411 or 413."""
         length = request.block.get("content-length")
         if length is None:
             raise ClientError(f"POST {request.pathname} needs a Content-Length", 411)
@@ -74,7 +74,7 @@ class LoginEndpoint:
         return await data if inspect.isawaitable(data) else data
 
     def _require_writer(self, request: Request, location: str | None) -> None:
-        """Refuse what could not be answered before anything happens."""
+        """Raise NotAcceptable before anything happens if the response could not be encoded."""
         preferences = self._responses.preferences(request)
         if location is None and preferences.writer is None:
             raise NotAcceptable(preferences.refusal)
@@ -107,7 +107,7 @@ def _texts(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def local_path(value: object) -> str | None:
-    """A wished redirect, if it leads to a path on this server: nobody may use a login to send people elsewhere.
+    """The requested redirect, if it leads to a path on this server; None: a login must not redirect to other sites.
 
     >>> local_path("/shop/?page=2"), local_path("//evil.example"), local_path("https://evil.example"), local_path("/\\\\evil.example")
     ('/shop/?page=2', None, None, None)

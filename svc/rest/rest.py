@@ -116,7 +116,7 @@ class Rest:
         return self._login is not None and request.method == "POST" and request.pathname in LOGIN_PATHS
 
     def options(self, request: Request) -> Response:
-        """OPTIONS that is no preflight: what the addressed resource can do; needs no authentication."""
+        """OPTIONS that is not a preflight: the methods of the addressed resource; needs no authentication."""
         allow: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY")
         if request.pathname == ADDRESS:
             allow = METHODS
@@ -187,7 +187,7 @@ class Rest:
         return self._with_body("query", request, resource, target)
 
     def _uploaded_property(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
-        """GET of an upload's address, when no record has the full id. Raises NotFound if it is none, or there is nothing."""
+        """GET of an upload's address, when no record has the full id. Raises NotFound if it is not such an address, or the property is missing."""
         name = upload_name(resource, target)
         if name is None:
             raise self._responses.no_record(resource.table, target.id)

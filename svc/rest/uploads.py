@@ -1,6 +1,6 @@
 """What becomes of a body of which only the head is here: refused, or put into a file as it comes (spec: http §2.5).
 
-Whoever may not write here is told so before the body is read. What can be refused only by what is in the body is refused later, by the
+A client without the right to write is refused before the body is read. Whatever depends on the body is checked later, by the
 handler, which checks everything again.
 """
 
@@ -88,7 +88,7 @@ def receive(request: Request, resources: Resources, types: ContentTypes) -> Uplo
 def _form_sink(
     request: Request, types: ContentTypes, resource: type[TableResource], attribute_of: Callable[[str], Attribute | None]
 ) -> FormUpload | None:
-    """For the body of a form; None: it is none, or has to be decoded before it is one."""
+    """The sink for the body of a form; None: it is not a form, or has to be decoded first."""
     content_type = request.block.get("content-type")
     if content_type is None or not is_form(content_type, types) or "content-encoding" in request.block.fields:
         return None

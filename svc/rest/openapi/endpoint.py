@@ -20,7 +20,7 @@ _Parts = tuple[int, list[tuple[str, type[Resource]]]]
 
 
 class OpenApi:
-    """The document of one server. It is built anew when a resource, a content type or the definition of a table has changed."""
+    """The document of one server. It is built again when a resource, a content type or the definition of a table has changed."""
 
     def __init__(self, resources: Resources, types: ContentTypes) -> None:
         self._resources = resources

@@ -141,7 +141,7 @@ NAME = "'name' can only contain alphanumeric, dash and underscores characters"
         ("get_ssh_key", {"name": "../../keys/x"}, "'name' names cannot include backticks or forward slashes"),
         ("delete_ssh_key", {"name": "keys.json"}, NAME),
         ("set_ssh_known_hosts", {}, "'known_hosts' is required"),
-        ("set_ssh_known_hosts", {"known_hosts": "\ud800"}, "'known_hosts' must be a well-formed Unicode text"),
+        ("set_ssh_known_hosts", {"known_hosts": "\ud800"}, "'known_hosts' must be a well-formed Unicode string"),
         (
             "set_ssh_known_hosts",
             {"known_hosts": "x" * ((1 << 20) + 1)},

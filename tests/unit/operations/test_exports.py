@@ -130,7 +130,7 @@ def test_an_older_file_is_replaced(node, tmp_path):
         ({"filename": ".."}, "'filename' must be the name of a file without a directory"),
         ({"filename": "a\0"}, "'filename' must be the name of a file without a directory"),
         ({"filename": "x" * 300}, "'filename' must be the name of a file without a directory"),
-        ({"filename": "\ud800"}, "'filename' must be a well-formed Unicode text"),
+        ({"filename": "\ud800"}, "'filename' must be a well-formed Unicode string"),
         ({"filename": ""}, "'filename' is not allowed to be empty"),
         ({"search_operation": None}, "'search_operation' is required"),
         ({"search_operation": []}, "'search_operation' must be an object"),

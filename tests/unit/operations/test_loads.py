@@ -430,7 +430,7 @@ def test_redirects(node: OperationsNode, web: Web) -> None:
     web.answers["http://a/loop"] = Answer(status=301, Location="http://a/loop")
     assert fault(lambda: load_url(node, "http://a/loop"))[1].endswith("status code: none, message: redirected more than 5 times")
     web.answers["http://a/file"] = Answer(status=301, Location="file:///etc/passwd")
-    assert fault(lambda: load_url(node, "http://a/file"))[1].endswith("message: redirected to what is no http or https URL")
+    assert fault(lambda: load_url(node, "http://a/file"))[1].endswith("message: redirected to a URL that is neither http nor https")
 
 
 def test_answers_that_are_refused(node: OperationsNode, web: Web) -> None:
@@ -532,8 +532,8 @@ def test_s3(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
     assert content(node)[3] == {"id": 3, "code": "x"}
     job = load_s3(node, b'{"id": 6, "code": "x"}\n{"id": 7, "code": "x"}\n', monkeypatch, key="rows.json")
     assert job["message"] == "successfully loaded 2 of 2 records"
-    assert load_s3(node, b"[1]", monkeypatch, key="rows.json")["message"] == "Record 1 of the file is no object"
-    assert load_s3(node, b'[{"id": 8', monkeypatch, key="rows.json")["message"] == "Record 1 of the file is no JSON, or its end is missing"
+    assert load_s3(node, b"[1]", monkeypatch, key="rows.json")["message"] == "Record 1 of the file is not an object"
+    assert load_s3(node, b'[{"id": 8', monkeypatch, key="rows.json")["message"] == "Record 1 of the file is not JSON, or its end is missing"
 
 
 def test_s3_is_checked_before(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:

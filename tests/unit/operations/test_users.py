@@ -378,7 +378,7 @@ def test_records_written_directly_do_the_same(node: OperationsNode, real_passwor
         assert not path.exists()
 
 
-# --- callers who are no super users ------------------------------------------------------------------------------------------------------
+# --- callers that are not super users ------------------------------------------------------------------------------------------------------
 
 BEYOND = (403, "Only super_user roles can create or change a super_user")
 TOO_MUCH = (403, "Your role cannot give rights that it does not have")
