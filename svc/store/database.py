@@ -4,7 +4,7 @@ Schema changes are made in a write transaction of their own, whose lock no other
 grown generation when they next poll and read the definitions again. None of that blocks readers.
 
 A store (LMDB's named one) is not removed, only emptied: a snapshot that is still being read may have its handle, here or in another
-process. The next table or index that is made takes it over (`names`).
+process. The next table or index that is made takes it over (`store_names`).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.store")
 
 Guard = Callable[[Txn, set[str] | None], None]
-"""Told what tables a transaction has written to, None if it may be any, and with what to read what has become of them: raises the Problem that
-speaks against it, and nothing of it is kept. Short; it may be called on another thread while the loop stands still."""
+"""Called with a read handle and the names of the tables that a transaction has written to, None if it may be any: raises the Problem that
+prevents the commit, and the transaction is rolled back. Short; it may be called on another thread while the loop is blocked."""
 
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
 EXPIRIES = 1 << 16  # removed in one step where no other work waits
@@ -82,7 +82,7 @@ class Database:
         self.clock: Clock = store.clock
         self.caches: IndexCaches = store.caches
         self.tables: dict[str, Table] = {}
-        self.on_commit: list[Callable[[Database, list[LogEntry]], None]] = []  # who hears of what is written to this database only
+        self.on_commit: list[Callable[[Database, list[LogEntry]], None]] = []  # listeners for commits to this database only
         self.used_sequences: set[KeySequence] = set()
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
         self._index_changes: list[IndexChange] = []
@@ -140,7 +140,7 @@ class Database:
             self.store.saw_version(self.log.last_version)
 
     def require_space(self) -> None:
-        """Raise NoSpace if what is left on the volume and in the file is kept for deleting. Only those ask who add something."""
+        """Raise NoSpace if the space left on the volume and in the file is reserved for deleting. To be called before adding records."""
         if self.env.reserve.is_low:
             self.env.reserve.refill()
             if self.env.reserve.is_low and self.env.free_pages(self._all_handles()) < RESERVE_PAGES:
@@ -572,7 +572,7 @@ class Database:
         self.env.close()
 
     def close_handles(self) -> None:
-        """What there is to do before the environment is closed, on whatever thread. Undoes what is not committed."""
+        """Release everything before the environment is closed, which may be on another thread. Undoes what is not committed."""
         for table in self.tables.values():
             for index in table.index_list:
                 index.drop_cache()

@@ -11,7 +11,7 @@ The store `$definitions` of a database holds:
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
     store:<number>:<a>  name of the store that holds the index of attribute a, or the records if a is empty; without it the name is
-                        <table>/<a> (`names`)
+                        <table>/<a> (`store_names`)
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ One `Environment` is one LMDB environment, which is one database. Within a turn 
 
 Instead of the writer there may be a *long writer*, which stays open over turns and belongs to one `Holder` (`hold`). LMDB ties a write
 transaction to the thread that began it. So the long writer lives on a helper thread of its own: its work is handed there piece by piece
-while the loop stands still (`run_long`), and its commit, which may write and flush many pages, runs there while the loop goes on reading
+while the loop is blocked (`run_long`), and its commit, which may write and flush many pages, runs there while the loop continues reading
 (`commit_long`). py-lmdb gives up the interpreter lock for it, and readers need nothing of a writer.
 
 Rules that LMDB sets and this module keeps:
@@ -21,7 +21,7 @@ Rules that LMDB sets and this module keeps:
    returned: until then transactions still begin at the commit before it.
 3. A store handle must not be used in a transaction older than the handle: opening or making one ends the snapshot.
 4. A transaction that meets an error is aborted. `MDB_MAP_FULL` in a child spoils this child only; a failed commit undoes the whole turn.
-5. One writer at a time. Who wants to begin one while a long writer is held by this process or another (`gate`) gets WriterBusy,
+5. One writer at a time. To begin one while a long writer is held by this process or another (`writer_gate`) raises WriterBusy,
    or, if it cannot wait, makes the holder give it back, or stops the thread until the other process is done.
 6. When LMDB could not write a meta page it does not know what of its last commit is on disk: this process can neither read nor write any
    more (`has_stopped`), only open the environment again. Too much refers to its handles for that; the server restarts.
@@ -81,7 +81,7 @@ class WriterBusy(Exception):
 
 
 class Holder(Protocol):
-    """Who has the long writer. `since`: monotonic time at which its work began, s; 0: not yet. `about`: what it is, for the log."""
+    """The holder of the long writer. `since`: monotonic time at which its work began, s; 0: not yet. `about`: what it is, for the log."""
 
     since: float
 
@@ -458,7 +458,7 @@ class Environment:
         return self._helper.submit(work, self._long).result()
 
     def start_long(self, work: Callable[[Txn], T]) -> Future[T]:
-        """The same for one call of LMDB that takes long and needs no interpreter: the loop goes on meanwhile. Other uses wait for it."""
+        """The same for one call of LMDB that takes long and needs no interpreter: the loop continues meanwhile. Other uses wait for it."""
         assert self._long is not None and self._helper is not None
         return self._helper.submit(work, self._long)
 

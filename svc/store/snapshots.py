@@ -121,7 +121,7 @@ class Snapshots:
 
     def hold(self, database: SnapshotSource, *, fresh: bool = False, reader: str = "a result") -> HeldSnapshot:
         """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn. `fresh`: one of the
-        caller's own instead, of what is committed by now. `reader`: who it is for, in the log."""
+        caller's own instead, of what is committed by now. `reader`: its name in the log."""
         held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot(), reader)
         self._held.add(held)
         return held

@@ -75,7 +75,7 @@ class Store(Turn):
 
     `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
     `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
-    `log_retention`: seconds that log entries are kept. `queue_limits`: of those who wait for long writes. `snapshot_limits`: of results that are
+    `log_retention`: seconds that log entries are kept. `queue_limits`: of writers that wait for long writes. `snapshot_limits`: of results that are
     read slowly. `reclamation`: of what may go when the volume becomes full. `make_helper`: the executor of a
     single thread that the long writer of a database lives on. `compression`: of large records, as the setting says it
     (spec: configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.

@@ -115,8 +115,8 @@ class Table:
         return StoredTable(self.number, self.definition)
 
     def keep_images(self) -> None:
-        """From here on, and until the process ends, the log gets the images before a change, whatever the definition says of it: somebody
-        follows what happens to the table. It does not end before, because a write under way relies on it.
+        """From here on, and until the process ends, the log gets the images before a change, whatever the definition says: a subscriber
+        needs them. It does not end before, because a write under way relies on it.
         """
         self._keeps_images = self.audit = True
 

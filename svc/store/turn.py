@@ -142,8 +142,8 @@ class Turn:
         return queue
 
     async def write_when_free(self, databases: Callable[[], Iterable[Database]], attempt: Callable[[], T]) -> T:
-        """What `attempt` returns, which raises WriterBusy while one of the databases has a long write under way: it is made when those who came
-        before have written, and again if another process was faster. `databases` is asked before each. Raises Overloaded, and what `attempt` raises.
+        """What `attempt` returns, which raises WriterBusy while one of the databases has a long write under way: it is called when the writers before it
+        have written, and again if another process was faster. `databases` is asked before each. Raises Overloaded, and what `attempt` raises.
         """
         while True:
             for database in databases():
@@ -190,7 +190,7 @@ class Turn:
         self._applied.append(transaction)
 
     def flush_or_raise(self, database: Database) -> None:
-        """`flush`, for those who write without a Transaction: raises what undid their writes to `database`."""
+        """`flush`, for writes without a Transaction: raises the problem that undid the writes to `database`."""
         problem = self.flush().get(database)
         if problem is not None:
             raise problem

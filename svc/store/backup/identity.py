@@ -1,6 +1,6 @@
 """A restored copy gets blob files of its own (`BLOBS_KEY`), when its original may be open beside it.
 
-References in records and in the log name the files' owner by eight random bytes. These are replaced where they are, in whatever stands for a record
+References in records and in the log name the files' owner by eight random bytes. These are replaced where they are, in each encoded record
 with files; eight bytes that happen to be the same do not occur.
 """
 

@@ -1,4 +1,4 @@
-"""The exchange of a database for its restored form while the service goes on.
+"""Restoring a database while the service runs: the database is replaced by its restored form.
 
 The old one ends as if it had been dropped (`database_drops`): readers of its snapshots go on, and its directory, which has been renamed, is
 removed when there are none. The new one is opened like one that has just been made. Other processes notice both when they next poll. In between the

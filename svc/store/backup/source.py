@@ -1,7 +1,7 @@
-"""What is backed up: one database as of one moment, with the files its records and its log refer to.
+"""The source of a backup: one database as of one commit, with the files its records and its log refer to.
 
-The moment is that of a read transaction. The copy of a database that is open here is read from its file, and rewritten without gaps where that is
-worth it; one that is open nowhere, or in another process, LMDB copies without gaps (`copying` says why).
+The commit is that of a read transaction. The copy of a database that is open here is read from its file, and rewritten without gaps where that is
+worth it; one that is open nowhere, or in another process, LMDB copies without gaps (`database_copy` says why).
 
 The files of blobs never change, and none is removed while a source holds the lock `keep.lock` of the database, which code that removes such
 files must acquire (`maintenance`).
@@ -37,7 +37,7 @@ WORTHWHILE = 0.1  # share of gaps from which a copy is rewritten without them
 
 
 class BackupSource:
-    """One database as of the moment this was made. `time_ms`: that moment. `close` it."""
+    """One database as of the commit when this was made. `time_ms`: that time. `close` it."""
 
     def __init__(
         self,

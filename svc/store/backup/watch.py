@@ -1,4 +1,4 @@
-"""How those who wait for files to be copied hear of it, and end it."""
+"""Progress and cancellation of copying files: a `Watch` is called with what is done, and can be stopped from another thread."""
 
 from __future__ import annotations
 

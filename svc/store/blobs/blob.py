@@ -62,7 +62,7 @@ class Blob:
         self._size = None if content is None else len(content)
         self._files: BlobFiles | None = None
         self._number = 0
-        self.is_bare = False  # made of bytes or text that came without a type: in place of the same content it changes nothing
+        self.is_bare = False  # made of bytes or a string that came without a type: in place of the same content it changes nothing
         self.unsaved: Unsaved | None = None
         self.file: BlobFile | None = None  # while the commit that makes it a record's is yet to come, or its content
         self._listeners: dict[str, list[Listener]] | None = None

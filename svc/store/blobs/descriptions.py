@@ -16,7 +16,7 @@ _DESCRIBED_BY = frozenset(("description", "contentType", "size"))
 
 
 class BlobDescription:
-    """What stands for a blob in JSON, given back: the content that is there stays. Where there is none of this type and size it is refused.
+    """The description of a blob in JSON, in a record that a client sends: the stored blob stays. Without a stored blob of this type and size it is refused.
 
     The decision is made where the record is that is replaced or changed; one that is left when a record is encoded is refused then.
     """

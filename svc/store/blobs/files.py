@@ -8,7 +8,7 @@ A file's number has 36 bits: three digits of 12 bits, one for each level, so no 
 directories of the second level for its own, by being the one that makes them, and numbers the files in them one after the other: no two
 processes give out the same number, and neither needs to ask the other.
 
-Who writes a file holds a lock on it (flock) until the transaction that refers to it is committed. The lock goes with the process, however
+The writer of a file holds a lock on it (flock) until the transaction that refers to it is committed. The lock goes with the process, however
 that ends. So a file that is not in the ledger and not locked is orphaned (`sweep.py`).
 
 The content is on disk before the file gets its final name, and the name is on disk before `finish` returns.

@@ -16,7 +16,7 @@ logger = logging.getLogger("svc.store")
 QUEUE_HIGH = 1 << 20  # bytes that wait for the disk, at which the sender is asked to pause
 QUEUE_LOW = 256 * 1024  # ... and at which it may go on
 
-_tasks: set[asyncio.Task[None]] = set()  # the loop alone would let go of them
+_tasks: set[asyncio.Task[None]] = set()  # the loop has only weak references to them
 
 
 class Intake:

@@ -20,7 +20,7 @@ _AT_ONCE = 500  # files checked between two reads of the clock: about a millisec
 
 
 class Sweep:
-    """One passage. `knows(number, fresh)`: whether the ledger has the file; `fresh`: as of now, not as of some moments ago."""
+    """One passage. `knows(number, fresh)`: whether the ledger has the file; `fresh`: as of now, not as of the turn's snapshot."""
 
     def __init__(self, files: BlobFiles, knows: Callable[[int, bool], bool]) -> None:
         self._files = files

@@ -1,4 +1,4 @@
-"""Copies of a database as it was at one moment, as streams of bytes.
+"""Copies of a database as of one commit, as streams of bytes.
 
 `Copy` is LMDB's own copy without gaps. It blocks its thread, so it runs on one of its own and writes into a pipe: its reader gets every byte
 once (to hash, write or send it), decides how fast it goes, and can end it. But py-lmdb lets no write transaction of the environment be aborted while

@@ -41,13 +41,13 @@ class OpenLock:
 
 
 class BlobFilesLock:
-    """As long as this is held no file of a blob is removed from the database in this directory."""
+    """While this shared lock is held no file of a blob is removed from the database in this directory."""
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
-        """`alone`: on the contrary, for one who removes. Raises BlockingIOError if that cannot be now."""
+        """`alone`: the exclusive lock, for removing files. Raises BlockingIOError if it is held."""
         self._descriptor = os.open(path / KEEP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Removing takes moments, so who keeps waits for it; keeping may take hours, so who removes does not.
+            # Removing takes milliseconds, so the shared lock waits for it; a backup may take hours, so removing does not wait for that.
             flock(self._descriptor, LOCK_EX | LOCK_NB if alone else LOCK_SH)
         except BaseException:
             self.close()

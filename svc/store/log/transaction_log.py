@@ -13,7 +13,7 @@ What is removed of a table are its oldest entries, so a chain only ever ends ear
 `$deleted` has the end of the chain of records that are not there: number of the table (4 bytes), record key -> LSN (8 bytes). The key is
 the encoded primary key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash.
 
-What is said of a record without changing it (message, invalidate) is in a chain of its own, which goes on whether the record is there or not.
+Notes about a record that do not change it (message, invalidate) are in a chain of their own, whether the record exists or not.
 `$deleted` has its end too, under the number of the table plus 2**31. The key may be empty: the whole table is spoken of.
 
 A second store (table, key, LSN) would give the same entries for the same number of look-ups, but costs every write one more random page:
@@ -162,7 +162,7 @@ class TransactionLog:
                 found = cursor.next()
 
     def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
-        """The entries of one table with this LSN or a later one, oldest first. None stands for some entries of others: a moment to give way."""
+        """The entries of one table with this LSN or a later one, oldest first. None: some entries of other tables were passed, the caller may yield."""
         cursor = txn.cursor(self._entries)
         table = TABLE.pack(table_number)
         passed = 0

@@ -48,7 +48,7 @@ def whole(value: float) -> int | float:
 
 
 def date_from_ms(value: float) -> datetime | None:
-    """The moment `value` ms after the epoch, whole ms; None outside the years 1 to 9999."""
+    """The time `value` ms after the epoch, whole ms; None outside the years 1 to 9999."""
     if MIN_DATE_MS <= value < MAX_DATE_MS + 1:  # False for NaN
         return _EPOCH + timedelta(milliseconds=value // 1)
     return None
@@ -76,7 +76,7 @@ def date_from_text(text: str) -> datetime | None:
 
 
 def utc(value: datetime) -> datetime:
-    """The same moment in UTC, whole ms; without zone it is UTC. The same object if nothing changes. May raise OverflowError."""
+    """The same time in UTC, whole ms; without zone it is UTC. The same object if nothing changes. May raise OverflowError."""
     zone = value.tzinfo
     if zone is None:
         value = value.replace(tzinfo=UTC)

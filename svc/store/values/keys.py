@@ -30,8 +30,8 @@ for `after(key)`; the length of the result shows that it was cut, because an unc
 
 - `storage_key`, for primary keys: the first 494 bytes and a 16-byte BLAKE2b hash of the whole. Two keys that differ in their first 494
   bytes keep their order, and so do two that are not longer than 509 bytes. Where two keys agree in 494 bytes and one of them is longer
-  than 509, the order would be arbitrary: the second one is refused when it is written (`writes`). To keep such keys in order would take a
-  store of their ranks, or sorting at each scan, index and cursor, for keys that hardly anybody has. The record holds its key attribute,
+  than 509, the order would be arbitrary: the second one is refused when it is written (`write_set`). To keep such keys in order would take a
+  store of their ranks, or sorting at each scan, index and cursor, for keys that are rare. The record holds its key attribute,
   which is the whole key.
 - `index_key`, for index entries: text cut after 256 characters and marked with FF (which UTF-8 never contains), anything at 510 bytes.
   Values with the same cut key are neighbours; which of them comes first is known from the records only.

@@ -1,1 +1,1 @@
-"""Writing: transactions, the writes of each database, long and bulk writes, and who may write when."""
+"""Writing: transactions, the writes of each database, long and bulk writes, and the queue of writers."""

@@ -4,7 +4,7 @@
                            ^ the next one is prepared while this one is written and committed
 
 A batch is a long write (`long_write`): in slices of a few milliseconds with readers served in between, committed on a helper thread, and in the
-line with all other writers of the database, who come in between two batches. It is stored as a whole or not at all. Within it the records are
+queue with all other writers of the database, which are admitted between two batches. It is stored as a whole or not at all. Within it the records are
 written in the order of their keys (`batch_write`).
 
 Records that cannot be written are counted and left out; they hinder no other. What becomes of a record depends on the mode:
@@ -70,7 +70,7 @@ async def bulk_write(
     """Write records to `table`; they belong to it from now on. `records`: one by one, or asynchronously in lists of any length.
 
     `source`: where their values come from, "json" or "native" (`Validator`). `on_batch`: awaited after each commit; what it raises ends the
-    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `writes`. A delete takes records too, and looks
+    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. A delete takes records too, and looks
     at nothing but their keys.
 
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller

@@ -19,7 +19,7 @@ _TEXTS = 10_000  # that are remembered with their index key
 class IndexRuns:
     """The entries of new records, in sorted runs that are merged at the end: to sort all of them at once would take too long.
 
-    An entry is one bytes object, as in `index.IndexCache`: it is compared in a third of the time of a pair, and the garbage collector need not look
+    An entry is one bytes object, as in `cache.IndexCache`: it is compared in a third of the time of a pair, and the garbage collector need not look
     at it, which otherwise stops everything for several milliseconds.
     """
 

@@ -1,6 +1,6 @@
-"""A schema change that touches many pages or records: a long write with work of another kind (`long_write`).
+"""A long write with arbitrary work: schema changes and removals that touch many pages or records (`long_write`).
 
-Readers see the table as it was until the commit, and are delayed by no more than a slice. Writers of the database wait in its line. It is all
+Readers see the table as it was until the commit, and are delayed by no more than a slice. Writers of the database wait in its queue. It is all
 done or not at all, whatever happens.
 
 The work runs on the long writer's thread while the loop stands still, until it yields: None where others may be served, or a call of LMDB that
@@ -49,7 +49,7 @@ class LongTask(LongWrite):
     """`change`: called again for each attempt. It raises the Problem that prevents it, and ends with `Database.announce_change` if
     `announces`: that it changes definitions.
 
-    `size`: about how many records it touches, for those who want to know how long they will wait.
+    `size`: about how many records it touches, to estimate how long other writers will wait.
     """
 
     def __init__(self, database: Database, change: Change, size: int, user: str | None, *, announces: bool = True) -> None:

@@ -1,24 +1,24 @@
 """A write of many records: carried out in slices, atomic like any other (spec: schema-and-store §8).
 
 Its writes go into a write transaction of their own, which stays open over turns (`env`: the long writer), and are committed on a helper
-thread. Readers see the old state until then and are delayed by no more than a slice. Writers of the same database wait in its line
-(`write_queue`): LMDB has room for one.
+thread. Readers see the old state until then and are delayed by no more than a slice. Writers of the same database wait in its queue
+(`writer_queue`): LMDB allows one writer.
 
     stage        what holds
-    WAITING      nothing is written. In the line, or at its head while the turn's writer or another process ends
+    WAITING      nothing is written. In the queue, or at its head while the turn's writer or another process ends
     WRITING      the long writer is open, some of the writes are in it
     COMMITTING   the commit runs on the helper thread; it cannot be undone any more
-    COMMITTED    it is on the disk and readers see it; the index caches and the listeners get to know of it, in slices
-    DONE         that is over: it can be answered
+    COMMITTED    it is on the disk and readers see it; the index caches and the listeners are updated, in slices
+    DONE         complete: the request can be answered
 
     WAITING -> WRITING -> COMMITTING -> COMMITTED -> DONE
        ^----------'            '-> WAITING, with `problem` if the commit failed
 
-`yield_writer` is the way for those who have to write now and cannot wait (a schema change, code that is no coroutine): in WRITING it undoes
+`yield_writer` is for writers that cannot wait (a schema change, code that is not a coroutine): in WRITING it undoes
 everything, and the write begins again behind them. What it collected is therefore kept until it is committed. After RESTARTS of that it
 gives up with 503.
 
-Who awaits `run` and is cancelled (the client went away, time ran out): before COMMITTING everything is undone, for nothing was
+If the task that awaits `run` is cancelled (the client has disconnected, a timeout): before COMMITTING everything is undone, for nothing was
 acknowledged. From then on it is carried through.
 
 Log entries are not kept in memory. Listeners get them from the log, a few at a time, before any later write of the database.

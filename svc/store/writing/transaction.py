@@ -10,7 +10,7 @@ be reported before it. Writes are added in the order in which they were asked fo
 
 `apply` runs to its end without looking left or right. A transaction that `is_long` would hold the loop for too long that way, and its
 commit again: it is awaited instead (`apply_long`). Then it gives way to readers, and other writers of its database wait for it
-(`long_write`). `apply_in_turn` is `apply` for those who can wait for that.
+(`long_write`). `apply_in_turn` is `apply` for callers that can wait for that.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Transaction:
         """Replace or make the record `key`. `record` has been validated and belongs to the transaction from now on.
 
         Its primary key becomes `key`, its time attributes are set when it is applied. `expires_at`: ms since the epoch. `decide`: what depends
-        on the record that is there, see `writes`.
+        on the stored record, see `write_set.Decide`.
         """
         self._collect(PUT, table, key, record, precondition, expires_at, decide)
 
@@ -161,7 +161,7 @@ class Transaction:
         self._add(Write(DELETE, table, key, None, None, None, found=found))
 
     def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
-        """Say something to those who listen to the record `key`, there or not, or with None to the whole table. No record changes.
+        """Publish a message to the subscribers of the record `key`, existing or not, or with None of the whole table. No record changes.
 
         `message`: any value that can be stored. Of an object the attributes that the table declares are checked. `source`: see `Validator`.
         Raises ValidationError, BadValue, ClientError.
@@ -335,7 +335,7 @@ class Transaction:
             pass
 
     async def apply_in_turn(self) -> None:
-        """`apply`, after the long write that is under way in the database, and after those who came before. Raises Overloaded."""
+        """`apply`, after the long write that is under way in the database, and after the writers before it. Raises Overloaded."""
 
         def attempt() -> None:
             self._store.check_tables(self._tables)

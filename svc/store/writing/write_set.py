@@ -2,7 +2,7 @@
 
 A `WriteSet` lives as long as its child transaction: it reads what is stored, tests preconditions, merges, stamps, and writes record,
 indexes, expiry and log entry together. Only indexes whose value changed are touched. Nothing outside the child changes until the
-turn's commit; `undo` therefore has to put back no more than the log's counter.
+turn's commit; `rollback` therefore has to restore no more than the log's counter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Found:
 class WriteSet:
     """`version`, `wall_ms`: of the transaction. `entries`, `index_changes`: what became of it, for listeners and caches.
 
-    `txn`: the long writer. Who has that commits or undoes it, and takes `entries` and `index_changes` away as they come (`long_write`).
+    `txn`: the long writer. Its holder commits or aborts it, and removes `entries` and `index_changes` as they come (`long_write`).
     """
 
     __slots__ = (
@@ -87,8 +87,10 @@ class WriteSet:
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
-        self.uncached: set[Index] = set()  # had no cache when `write_many` changed them: a cache that comes before the commit does not know
-        self.written_bytes = 0  # of the records that `write_many` has stored
+        self.uncached: set[Index] = (
+            set()
+        )  # had no cache when `BatchWriter` changed them: a cache that comes before the commit does not know
+        self.written_bytes = 0  # of the records that `BatchWriter` has stored
         self._outdated: dict[Index, None] = {}
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
@@ -109,13 +111,13 @@ class WriteSet:
             self.database.outdated(self._outdated)
 
     def check(self) -> None:
-        """Ask the guard of the database, as long as what was written can be undone alone. Raises what speaks against it."""
+        """Call the guard of the database while the writes can still be rolled back alone. Raises what it raises."""
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})
 
     def read_entries(self) -> None:
-        """Take the entries that `write_many` has written to the log, for listeners. In place of all that are in `entries`."""
+        """Take the entries that `BatchWriter` has written to the log, for listeners. In place of all that are in `entries`."""
         self.entries = list(self.log.read(self.txn, self.first_lsn))
 
     def end_long(self) -> bool:
