@@ -49,7 +49,8 @@ from svc.store.log.entries import LogEntry
 from svc.store.log.last_writes import LastWrites
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.schema import Attribute, TableDefinition, compare
-from svc.store.store_names import RECORDS, NamePool, StoreNames, default_name, forget_names
+from svc.store.store_handles import StoreHandles
+from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
 from svc.store.values.records import decode, has_files
 
@@ -88,11 +89,10 @@ class Database:
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self.guard: Guard | None = None
-        self._handles: dict[str, Handle] = {}
-        self._made: list[str] = []  # stores made by the schema change under way
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
+        self._handles = StoreHandles(self.env)
         try:
             self.inode = stat(path).st_ino
             self._open()
@@ -156,7 +156,7 @@ class Database:
         return self._generation
 
     def _all_handles(self) -> list[Handle]:
-        return [*self._core, *self._handles.values()]
+        return [*self._core, *self._handles.all()]
 
     def written(self, version: float, entries: list[LogEntry], index_changes: list[IndexChange]) -> None:
         """A transaction's writes have become part of the turn."""
@@ -323,22 +323,23 @@ class Database:
             self.env.end_snapshot()
         except BaseException as error:
             self.env.abort()
-            for name in self._made:
-                del self._handles[name]
-            self._made.clear()
+            self._handles.forget_made()
             self.read_definitions()
             if isinstance(error, LmdbError):
                 raise store_problem(error, self.env.path) from error
             raise
-        self._made.clear()
+        self._handles.keep_made()
 
     def _create(self, writer: Txn, definition: TableDefinition) -> Table:
         next_number = writer.get(NEXT_TABLE_KEY, None, self.definitions)
         number = 1 if next_number is None else int.from_bytes(next_number, "big")
         stored = StoredTable(number, definition)
         pool = self._pool(writer)
-        primary = self._make_store(writer, pool, stored, RECORDS)
-        handles = {name: self._make_store(writer, pool, stored, name) for name in indexed_attributes(definition)}
+        primary = self._handles.make(writer, pool, stored, RECORDS, self.definitions, MAX_TABLE_STORES)
+        handles = {
+            name: self._handles.make(writer, pool, stored, name, self.definitions, MAX_TABLE_STORES)
+            for name in indexed_attributes(definition)
+        }
         writer.put(NEXT_TABLE_KEY, (number + 1).to_bytes(8, "big"), True, True, False, self.definitions)
         writer.put(table_key(definition.name), stored.to_bytes(), True, True, False, self.definitions)
         self._raise_generation(writer)
@@ -356,7 +357,9 @@ class Database:
         stored = StoredTable(table.number, definition)
         if new:
             pool = self._pool(writer, table, handles)
-            handles.update((name, self._make_store(writer, pool, stored, name)) for name in wanted if name in new)
+            handles.update(
+                (name, self._handles.make(writer, pool, stored, name, self.definitions, MAX_TABLE_STORES)) for name in wanted if name in new
+            )
         table.redefine(definition, handles)
         for name in new | (wanted.keys() & set(change.rebuild)):
             self._start_build(writer, table, table.indexes[name])
@@ -400,33 +403,6 @@ class Database:
         if changed is not None:
             used.update(names.of(changed.stored, attribute) for attribute in (RECORDS, *kept))
         return NamePool(existing, used)
-
-    def _make_store(self, writer: Txn, pool: NamePool, stored: StoredTable, attribute: str) -> Handle:
-        """The store of a new index, or of the records of a new table: a spare one, or one that is made."""
-        before = len(pool.existing)
-        name = pool.take(stored, attribute)
-        if name != default_name(stored, attribute):
-            writer.put(store_key(stored.number, attribute), name.encode(), True, True, False, self.definitions)
-        if len(pool.existing) > max(before, MAX_TABLE_STORES):
-            self._remove_spare(writer, pool, records=bool(attribute))
-        handle = self._handles.get(name)
-        if handle is None:
-            handle = self._handles[name] = self.env.create_store(name, duplicates=attribute != RECORDS)
-            self._made.append(name)
-        return handle
-
-    def _remove_spare(self, writer: Txn, pool: NamePool, *, records: bool) -> None:
-        """Remove a spare store, of the kind that is not needed. That closes its handle, which must not be used any more."""
-        self.env.end_snapshot()
-        spare = pool.spare(records=records)
-        if not spare or self.env.has_siblings() or self.env.open_snapshots():
-            raise StoreFailure("Stores of dropped tables and indexes cannot be reused while others read the database, try again later")
-        name = next((name for name in spare if name in self._handles), spare[0])
-        handle = self._handles.pop(name, None)
-        if name in self._made:
-            self._made.remove(name)
-        self.env.remove_store(self.env.create_store(name, duplicates=not records) if handle is None else handle)
-        pool.existing.remove(name)
 
     def _raise_generation(self, writer: Txn) -> None:
         self._generation += 1
@@ -510,12 +486,9 @@ class Database:
                     for attribute in indexed_attributes(stored.definition)
                 }
         names = StoreNames(snapshot, self.definitions)
-        missing = [name for stored in found.values() for name in names.all_of(stored) if name not in self._handles]
-        if missing:
-            for name, handle in zip(missing, self.env.open_stores(missing), strict=True):
-                if handle is None:
-                    raise StoreFailure(f"The database {self.name} lacks the store {name}: it is damaged, restore a backup")
-                self._handles[name] = handle
+        missing = self._handles.open_missing([name for stored in found.values() for name in names.all_of(stored)])
+        if missing is not None:
+            raise StoreFailure(f"The database {self.name} lacks the store {missing}: it is damaged, restore a backup")
         for name in self.tables.keys() - found.keys():
             self._forget(self.tables.pop(name))
         for name, stored in found.items():
