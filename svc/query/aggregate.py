@@ -10,9 +10,9 @@ with an object in the place of a key: exactly what an index holds. So some quest
     entries     the number of entries in a range is the number of records
     values      the number of entries of each key is the number of records with this value
     ends        the smallest and the largest value are the first and the last
-    records     everything else: each matching record is read, but only what is asked for is decoded
+    records     everything else: each matching record is read, but only the attributes that are needed are decoded
 
-Entries of records that have expired and are not yet removed are counted off; if there are many of these, the records are read after all.
+Entries of records that have expired and are not yet removed are subtracted; if there are many of these, the records are read instead.
 Memory is bounded by MAX_GROUPS, work by the slice of each `step`.
 """
 
@@ -42,7 +42,7 @@ from svc.query.tables import AnyIndex, AnyTable
 from svc.store.values.keys import LIST, NULL_KEY, NUMBER, after, index_key, is_cut
 from svc.store.values.records import MISSING
 
-MAX_EXPIRED = 512  # entries counted off; with more of them the records are read
+MAX_EXPIRED = 512  # expired entries subtracted; with more of them the records are read
 SLICE = 1024  # records in one step
 SLICE_WITH_LOOKUPS = 128
 VALUES_SLICE = 4096  # keys of an index in one step
@@ -71,7 +71,7 @@ def check_aggregate(query: Query, table: AnyTable) -> None:
         _check_path(path, table)
     for name, argument in aggregate.functions:
         if name not in FUNCTIONS or (argument is None) != (name == "count"):
-            raise QueryError(f"'{name}' is no function of a group: {', '.join(FUNCTIONS)}", code="QUERY_SYNTAX")
+            raise QueryError(f"'{name}' is not a function of a group: {', '.join(FUNCTIONS)}", code="QUERY_SYNTAX")
         if argument is not None:
             _check_path(argument, table)
     names = row_names(aggregate)
@@ -181,11 +181,11 @@ class AggregateRows:
         return 1
 
     def move(self, txn: Any) -> bool:
-        """What was counted so far is of the first snapshot: it cannot go on with another."""
+        """Always False: the counts so far are of the first snapshot, and cannot be continued with another one."""
         return False
 
     def next_cursor(self) -> None:
-        """Pages of groups are told by `limit`."""
+        """None: pages of groups are read with `limit`, there is no cursor."""
         return
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class AggregateRows:
             yield
 
     def _count_at_once(self) -> int | None:
-        """What an index or the table knows, if nothing has expired that would have to be counted off; None if it takes longer."""
+        """The count from the index or the table alone, if no expired entries have to be subtracted; None if records or entries must be read."""
         plan, txn = self._plan, self._lookups.txn
         table, access = plan.table, plan.access
         if plan.filter is not None or table.expired(txn, MAX_EXPIRED) != []:
@@ -266,7 +266,7 @@ class AggregateRows:
         return total
 
     def _values(self) -> Generator[None, None, Groups | None]:
-        """The keys of an index with the number of their entries; None if the records must be asked."""
+        """The keys of an index with the number of their entries; None if the records must be read."""
         plan, txn, table = self._plan, self._lookups.txn, self._plan.table
         name = self._aggregate.keys[0][0]
         index = table.indexes[name]
@@ -301,7 +301,7 @@ class AggregateRows:
             yield
 
     def _ends(self) -> dict[str, Any] | None:
-        """One row of smallest and largest values; None if the records must be asked."""
+        """One row of smallest and largest values; None if the records must be read."""
         txn, table = self._lookups.txn, self._plan.table
         row: dict[str, Any] = {}
         for function, path in self._aggregate.functions:

@@ -1,4 +1,4 @@
-"""A query cut down to what its caller may see (spec: security §5.6, query §7).
+"""Restricts a query to what its caller may read (spec: security §5.6, query §7).
 
 Conditions, sort keys and what an aggregate groups by or computes from are refused if the caller may not read it, or values could be guessed from
 the number or the order of results. What a selection may not show is left out of it.
@@ -85,7 +85,7 @@ def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select
 
 
 def _readable(table: AnyTable, may: TableRights) -> list[SelectItem]:
-    """The properties of a whole record that may be seen. Relationships are none of them: each asks for rights of its own."""
+    """The readable properties of a whole record, without relationships: each of these needs rights of its own."""
     return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in may.readable and attribute.stored]
 
 

@@ -2,9 +2,9 @@
 
     rows       related records that are read, and those that are returned, each occurrence counted: selections within selections multiply
     bytes      held at one time: what is sorted, grouped or joined for a batch of rows. An estimate, of about the size of the process' objects
-    seconds    of the loop, for queries that join, sort or count; who reads a table or an index as it stands may take as long as he likes
+    seconds    of the loop, for queries that join, sort or count; reading a table or an index in its own order has no limit
 
-A plain scan costs nothing of it. What is over is the error QUERY_TOO_LARGE, which names the setting: as an answer where it is found before the
+A plain scan costs nothing of it. Exceeding it raises QUERY_TOO_LARGE, which names the setting: as an answer where it is found before the
 first byte, else as the last element of the answer (spec: http §8).
 """
 
@@ -64,12 +64,12 @@ class Budget:
         self.check_rows(self._returned)
 
     def check_rows(self, rows: int) -> None:
-        """Whether so many related records may be returned."""
+        """Raise QueryTooLarge if more related records than the limit would be returned."""
         if rows > self._limits.related_rows:
             raise self.too_many_rows("returns")
 
     def keep(self, size: int) -> None:
-        """So many bytes more are held until the end."""
+        """Count bytes that are held until the end of the execution."""
         self._kept += size
         self._check_bytes()
 
@@ -78,7 +78,7 @@ class Budget:
         self._check_bytes()
 
     def hold(self, size: int) -> None:
-        """So many bytes more are held for this batch."""
+        """Count bytes that are held for this batch."""
         self._batch += size
         self._check_bytes()
 
@@ -87,7 +87,7 @@ class Budget:
         return self._batch
 
     def end_batch(self, held: int = 0) -> None:
-        """What was held for the batch is let go, down to `held` bytes."""
+        """Release the bytes held for the batch, down to `held` bytes."""
         self._batch = held
 
     def _check_bytes(self) -> None:

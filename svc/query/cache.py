@@ -1,4 +1,4 @@
-"""A bounded memory of parsed queries: clients repeat themselves, and a look-up costs a hundredth of parsing."""
+"""A bounded LRU cache of parsed queries: clients repeat queries, and a look-up costs a hundredth of parsing."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class QueryCache:
         return len(self._entries)
 
     def parse(self, text: str, table: AnyTable) -> Query:
-        """`parse_query` for a query of `table`. Faults are not remembered."""
+        """`parse_query` for a query of `table`. Errors are not cached."""
         definition = table.definition
         key = (id(definition), text)
         entries = self._entries
         found = entries.pop(key, None)
-        # The definition is kept beside the query: as long as it lives, nobody else has its id.
+        # The definition is kept beside the query: as long as it is referenced, no other object has its id.
         if found is not None:
             entries[key] = found
             return found[1]

@@ -223,7 +223,7 @@ class CallReader(ABC):
         scanner = self._scanner
         found = _CURSOR.match(scanner.text, scanner.position)
         if found is None or not is_cursor(found.group()):
-            raise scanner.error("expected a cursor", hint=f"at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, exactly as it was given")
+            raise scanner.error("expected a cursor", hint=f"at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, exactly as the server returned it")
         scanner.position = found.end()
         return found.group()
 

@@ -1,4 +1,4 @@
-"""Cursors: where a page ended, as opaque text, so that the next one goes on from there while records come and go.
+"""Cursors: the position at which a page ended, as an opaque string. The next page continues after it, whatever records were added or removed.
 
 A cursor is unpadded base64url of a MessagePack array:
 
@@ -8,8 +8,8 @@ A cursor is unpadded base64url of a MessagePack array:
     values      the values to sort by of the last row, as `keys.encode_key` encodes them; of an index order the index key
     primary     its stored primary key
 
-It holds values, no pointers: rows behind these values are the next page, whatever has happened to the row itself. Nothing in it is secret,
-and nothing in it is believed: whoever makes one up gets rows that the query may return, or a 400.
+It holds values, no pointers: rows after these values are the next page, whatever has happened to the row itself. Nothing in it is secret or
+trusted: a forged cursor gives rows that the query may return, or a 400.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def encode_cursor(table: str, order: Order, position: Position) -> str | None:
 
 
 def decode_cursor(text: str, table: str, sort: tuple[SortKey, ...], primary_key: str) -> tuple[Order, Position]:
-    """The order and the place that a cursor speaks of. `sort`: of the query it is used with.
+    """The order and the position in a cursor. `sort`: of the query it is used with.
 
-    Raises QueryError QUERY_SYNTAX for what is no cursor, or one of another query.
+    Raises QueryError QUERY_SYNTAX for an invalid cursor, or one of another query.
     """
     if len(text) > MAX_CHARACTERS:
         raise _no_cursor()
@@ -83,4 +83,4 @@ def _is_key(data: bytes) -> bool:
 
 
 def _no_cursor() -> QueryError:
-    return QueryError("the cursor is none that was given out", code="QUERY_SYNTAX")
+    return QueryError("invalid cursor", code="QUERY_SYNTAX")

@@ -1,4 +1,4 @@
-"""What is made from the definitions of tables, and holds as long as these do: plans, and functions of their parts."""
+"""Caches of what is made from the definitions of tables and is valid as long as these do not change: plans, compiled functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from svc.query.tables import AnyTable
 
-MOST = 512  # entries, after which a memo starts anew
+MOST = 512  # entries, after which a cache is cleared
 
 
 class Definitions:
@@ -32,7 +32,7 @@ class Definitions:
 
 
 class DefinitionCache:
-    """Functions that were made for a table, by table and key."""
+    """Functions made for a table, by table and key."""
 
     __slots__ = ("_entries",)
 
@@ -40,7 +40,7 @@ class DefinitionCache:
         self._entries: dict[tuple[int, Hashable], tuple[Definitions, Any]] = {}
 
     def get(self, table: AnyTable, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` returned when it was asked for with this key last, as long as the definitions hold."""
+        """The cached result of `make` for this key, as long as the definitions are the same; else calls `make`."""
         place = (id(table), key)
         found = self._entries.get(place)
         if found is not None and found[0].hold(table):

@@ -5,7 +5,7 @@
 A plan is compiled once (`compiled_plan`). What an execution has looked up in other tables is in its `Lookups`.
 
 `RecordRows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
-clock, serve others, wait for room in an output buffer. What looks at other tables is in progress over steps (`relations.Stepped`). Memory grows
+clock, serve others, wait for room in an output buffer. Work that reads other tables is in progress over steps (`relations.Stepped`). Memory grows
 with the result only where it must be sorted, and then a limit bounds it too, and the budget of the execution (`budget`).
 """
 
@@ -247,7 +247,7 @@ class RecordRows:
         return encode_cursor(plan.table.name, plan.order, self._compiled.position(plan.order, self._last, self._lookups))
 
     def close(self) -> None:
-        """Let go of the store's iterators. Harmless when done."""
+        """Release the store's iterators. May be called more than once."""
         self._is_found = True
         self._unshaped = []
         self._testing = self._collecting = self._shaping = None

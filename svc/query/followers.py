@@ -29,10 +29,10 @@ class Follower(Protocol):
         """For each value of the attribute in which the link starts, the records it leads to."""
 
     def each(self, value: object) -> Iterator[list[Pair]]:
-        """The same for one value, some at a time, for those who may stop early."""
+        """The same for one value, some at a time, for callers that may stop early."""
 
     def stored(self, value: object) -> Iterable[bytes]:
-        """The stored keys of these records; some may belong to none."""
+        """The stored keys of these records; some may have no record."""
 
 
 class RelatedReads:
@@ -50,7 +50,7 @@ class RelatedReads:
         self.examined = 0  # related records
 
     def add(self, count: int) -> None:
-        """So many related records more are looked at."""
+        """Count related records that are read."""
         self.examined += count
         self.budget.read(count)
 
@@ -126,7 +126,7 @@ class FollowerByKey:
         return storage_key(sort_bytes(value))
 
     def _known(self, keys: Iterable[bytes | None]) -> dict[bytes, bytes | None]:
-        """The memory, with all of these keys in it."""
+        """The memo, with all of these keys in it."""
         memo = self._memo
         if self._size > MEMO_BYTES:
             memo.clear()

@@ -1,6 +1,6 @@
 """Groups of records by the values of some attributes, and what is computed of each group.
 
-A group is told by the *identities* of its values: text by itself, anything else by its encoding, so that 5 and 5.0 are one value and `true`
+A group is identified by the *identities* of its values: a string is its own, other values have their encoding, so that 5 and 5.0 are one value and `true`
 and 1 are two. Values are taken in as columns, a batch at a time. What a function needs of them waits with its group until there are enough for one
 call; how many is enough depends on how many groups there are, so that memory stays bounded.
 """
@@ -47,7 +47,7 @@ class _Group:
 
 
 class Groups:
-    """`dates`: for each key whether numbers stand for dates; None if only the values tell."""
+    """`dates`: for each key whether numbers stand for dates; None if only the values show it."""
 
     __slots__ = ("_aggregate", "_all_dates", "_counts", "_dates", "_functions", "_groups", "_width")
 
@@ -193,7 +193,7 @@ def too_many_groups(aggregate: Aggregate) -> QueryError:
 
 
 def date_of(ms: Any) -> Any:
-    """The date that a number of an index stands for; the number itself if it is none."""
+    """The date that a number of an index stands for; the number itself if it is outside the range of dates."""
     return from_ms(ms) if type(ms) is int and _FIRST_DATE_MS <= ms <= _LAST_DATE_MS else ms
 
 

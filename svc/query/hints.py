@@ -1,6 +1,6 @@
-"""Guesses at what was meant, for the messages of query faults. Asked only when a fault has been found, so nothing here need be fast.
+"""Hints for the messages of query errors: what was probably meant. Called only after an error, so nothing here need be fast.
 
-Each function returns a phrase for the parentheses behind a message, empty if there is nothing to guess.
+Each function returns a phrase for the parentheses after a message, "" if there is no hint.
 """
 
 from __future__ import annotations

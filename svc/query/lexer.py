@@ -1,8 +1,8 @@
 """Reads the characters of a URL query (spec: query §1, §2), one piece at a time.
 
-What a character means depends on where it stands: `.` separates names but belongs to a value, `(` opens a group or a call but belongs to
+What a character means depends on its position: `.` separates names but belongs to a value, `(` opens a group or a call but belongs to
 a value outside of groups. So there is no list of tokens; the parser asks for the piece it expects. Every method either consumes
-exactly what it returns or consumes nothing, and no character is skipped: what nobody asked for is left for the parser to complain about.
+exactly what it returns or consumes nothing, and no character is skipped: unexpected characters are left to the parser, which raises the error.
 
 The text is the raw query, still percent-encoded. Pieces are split first and decoded afterwards, so that an encoded operator is data.
 """
@@ -26,7 +26,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Scanner:
-    """A text and a position in it."""
+    """A string and a position in it."""
 
     __slots__ = ("position", "text")
 
@@ -91,12 +91,12 @@ class Scanner:
         return QuerySyntaxError(what, self.position if position is None else position, self.text, hint)
 
     def unexpected(self, expected: str, hint: str = "") -> QuerySyntaxError:
-        """The error to raise when the next character is none that can stand here."""
+        """The error to raise for an unexpected next character."""
         found = self.peek()
         return self.error(f"expected {expected} but found " + (f"'{found}'" if found else "the end"), hint=hint)
 
     def decode(self, raw: str, position: int, *, plus_is_space: bool = False) -> str:
-        """Percent-decode a piece that began at `position`. Raises QuerySyntaxError for an escape that is none, or bytes that are not UTF-8."""
+        """Percent-decode a piece that began at `position`. Raises QuerySyntaxError for an invalid escape, or bytes that are not UTF-8."""
         if plus_is_space:
             raw = raw.replace("+", " ")
         if "%" not in raw:

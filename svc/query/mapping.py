@@ -11,7 +11,7 @@
     attribute  "name", "a.b" or ["a", "b"]; only the list can say a name with a dot
 
 Members may be spelt in camelCase; null counts as not given, but for a value. Values have a type of their own, so only a declared type
-converts them. Who writes the mapping is not trusted: depth and size are bounded, and whatever is malformed raises QueryError with the member
+converts them. The mapping is not trusted: depth and size are bounded, and malformed input raises QueryError with the member
 at fault, `'conditions[1].value'`.
 """
 
@@ -63,7 +63,7 @@ MAX_SORT_KEYS = 32
 
 
 def query_from_mapping(data: object) -> Query:
-    """The query that `data` describes. Raises QueryError: QUERY_SYNTAX, UNUSABLE_OPERATOR or BAD_VALUE. `QUERY_OPTIONS` are no members of it.
+    """The query that `data` describes, without `QUERY_OPTIONS`. Raises QueryError: QUERY_SYNTAX, UNUSABLE_OPERATOR or BAD_VALUE.
 
     >>> query_from_mapping([{"attribute": "price", "comparator": "<", "value": 5}]).where.comparator
     <Comparator.LESS_THAN: 'less_than'>
@@ -84,14 +84,14 @@ def query_from_mapping(data: object) -> Query:
         flag(members, "live", ""),
     )
     if query.aggregate is not None and (query.select is not None or query.after is not None):
-        raise fault("aggregate", f"cannot stand beside '{'after' if query.select is None else 'select'}'")
+        raise fault("aggregate", f"cannot be used with '{'after' if query.select is None else 'select'}'")
     if query.live and (query.after is not None or query.explain):
-        raise fault("live", f"cannot stand beside '{'explain' if query.after is None else 'after'}'")
+        raise fault("live", f"cannot be used with '{'explain' if query.after is None else 'after'}'")
     return query
 
 
 def split_options(data: object) -> tuple[object, dict[str, object]]:
-    """What `query_from_mapping` takes, and the options that stood beside it under their snake_case names. For code, which may give them.
+    """Split `data` into the query object for `query_from_mapping` and its options under their snake_case names. For queries given by code.
 
     >>> split_options({"limit": 5, "allowFullScan": False})
     ({'limit': 5}, {'allow_full_scan': False})
@@ -123,7 +123,7 @@ class _MappingReader:
     # conditions
 
     def _conditions(self, members: dict[str, object], at: str) -> Filter | None:
-        """`conditions` joined by `operator`. None: there are none."""
+        """`conditions` joined by `operator`. None if there are no conditions."""
         given = members.get("conditions")
         at_conditions = joined(at, "conditions")
         operator = members.get("operator")

@@ -32,7 +32,7 @@ QUERY_OPTIONS = (
     "event_filter",
     "vector_filter",
 )
-"""What code may put into a query object and says how to run it, not what to find (spec: query §9)."""
+"""Options that code may put into a query object: how to run it, not what to find (spec: query §9)."""
 
 RANGES = (Comparator.BETWEEN, Comparator.GELT, Comparator.GTLE, Comparator.GTLT)
 
@@ -72,7 +72,7 @@ OPTION_NAMES = {**{name: name for name in QUERY_OPTIONS}, **{_camel_case(name): 
 
 
 def plain_value(value: object) -> object:
-    """A value that is no list, with a type that nodes have: a date is a datetime, and so on. Raises BadValue for what cannot be compared."""
+    """A single value in a type that nodes have: a date is a datetime, and so on. Raises BadValue for values that cannot be compared."""
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -88,10 +88,10 @@ def plain_value(value: object) -> object:
     elif isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     elif isinstance(value, date):  # a datetime is one too
-        moment = to_date(value)
-        if moment is not None:
-            return moment
-    raise BadValue(f"{shown(value)} is no plain value")
+        converted = to_date(value)
+        if converted is not None:
+            return converted
+    raise BadValue(f"{shown(value)} is not a plain value")
 
 
 def members_of(data: object, known: Collection[str], at: str) -> dict[str, object]:
@@ -126,9 +126,9 @@ def _spelt_otherwise(name: str, known: Collection[str]) -> str | None:
 
 def _unknown(name: object, known: Collection[str], at: str) -> QueryError:
     if not isinstance(name, str):
-        return fault(joined(at, shown(name)), "is no member: names are texts")
+        return fault(joined(at, shown(name)), "is an unknown member: names must be strings")
     if known is QUERY_MEMBERS and name in ("attribute", "value", "comparator"):
-        hint = 'conditions stand in "conditions"'
+        hint = 'conditions belong in "conditions"'
     elif known is CONDITION_MEMBERS and name == "operator":
         hint = 'did you mean "comparator"?'
     elif name in OPTION_NAMES:
@@ -170,7 +170,7 @@ def cursor_of(value: object, at: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not is_cursor(value):
-        raise fault(at, f"must be a cursor: at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, exactly as it was given")
+        raise fault(at, f"must be a cursor: at most {MAX_CURSOR} of A-Z a-z 0-9 _ -, exactly as the server returned it")
     return str.__str__(value)
 
 

@@ -1,6 +1,6 @@
 """Predicates -> functions over decoded values (spec: query §5, schema-and-store §10.3-§10.4).
 
-These functions are the meaning of a condition; an index that serves one must find exactly what they find. In short:
+These functions define what a condition matches; an index that serves one must find exactly the same records. In short:
 
 - A missing value is null. Only equality with null, and inequality with anything else, finds it.
 - A list or set matches if one of its elements does; `not_equal` if no element is equal. A range with two ends speaks of one element.

@@ -1,8 +1,8 @@
 """The one query model: every query language becomes these nodes (architecture §5). Comparable, hashable, printable.
 
-Nobody changes them once they are made: frozen classes would say so, but take more than twice as long to make, and a search makes several.
+They are never changed after construction. Frozen classes would enforce it, but take more than twice as long to make, and a search makes several.
 
-Positions count characters from 0 in the source text, -1 if there is none; they do not take part in comparison.
+Positions count characters from 0 in the source string, -1 if unknown; they do not take part in comparison.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class Aggregate:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Query:
-    """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is the text of a cursor. `live`: the caller wants to hear
-    of each change of the result, and no page behind a cursor nor a plan."""
+    """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is a cursor. `live`: the caller subscribes to changes
+    of the result; not together with a cursor or `explain`."""
 
     where: Filter | None = None
     select: Select | None = None

@@ -29,7 +29,7 @@ class Accumulator(Protocol):
 
 
 class Sum:
-    """The numbers among the values; what is none is ignored. Of no numbers it is 0."""
+    """The sum of the numbers among the values; other values are ignored. 0 without any number."""
 
     __slots__ = ("_exact", "_floats", "count")
 

@@ -1,6 +1,6 @@
-"""What the planner decides and the executor follows: predicates with typed values, ways to reach records, and the plan itself.
+"""What the planner decides and the executor follows: predicates with typed values, accesses to records, and the plan itself.
 
-All of it is comparable data, which nobody changes once it is made (frozen classes take twice as long to make); nothing here reads a table.
+All of it is comparable data that is never changed after construction (frozen classes take twice as long to make); nothing here reads a table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AnyOf:
 
 @dataclass(slots=True)
 class Never:
-    """A condition that no record can fulfil, such as a range that starts at null. `path` and `comparator` are what was asked."""
+    """A condition that no record can fulfil, such as a range that starts at null. `path` and `comparator` are those of the query."""
 
     path: tuple[str, ...]
     comparator: Comparator
@@ -60,7 +60,7 @@ class Related:
 
 Predicate = Comparison | AllOf | AnyOf | Never | Related
 
-# ways to reach records
+# accesses to records
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class OrderedIndex:
 
 @dataclass(slots=True)
 class Branch:
-    """One way and the filter for what it finds."""
+    """One access and the filter for the records it finds."""
 
     access: Access
     filter: Predicate | None
@@ -153,7 +153,7 @@ Access = Nothing | KeyLookup | KeyRange | IndexRange | OrderedIndex | Union | Th
 
 @dataclass(slots=True)
 class Order:
-    """The order of the rows, as far as a page can be told from the next one: by `keys`, else by the keys of the index of the attribute `index`
+    """The order of the rows, if it has pages: by `keys`, else by the keys of the index of the attribute `index`
     (a record at its first key), else by primary key. Ties by primary key."""
 
     keys: tuple[SortKey, ...] = ()
@@ -162,8 +162,8 @@ class Order:
 
 @dataclass(slots=True)
 class Position:
-    """The place of a row in an `Order`: the values of the sort keys as `matching.sort_bytes` encodes them, or the index key, and the stored
-    primary key. No two rows have the same place."""
+    """The position of a row in an `Order`: the values of the sort keys as `matching.sort_bytes` encodes them, or the index key, and the stored
+    primary key. No two rows have the same position."""
 
     parts: tuple[bytes, ...]
     primary: bytes
@@ -213,7 +213,7 @@ class AnyRows(Protocol):
         """After the last row of a page (a plan with limit): the cursor of the next page, None if there is nothing more, or no cursor."""
 
     def close(self) -> None:
-        """Let go of the store's iterators. Harmless when done."""
+        """Release the store's iterators. May be called more than once."""
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class Plan:
 
     `served` are the conditions that `access` answers; `filter` is what is left to test, also of `served` where the access finds more than
     matches. `sort` is what is left to sort in memory, empty if `access` delivers the order. `order` is the order that results from it, None if
-    rows cannot be told from those of the next page; `position` is the place up to which rows are left out, None if the access sees to that.
+    there are no pages; rows up to `position` are left out, None if the access does that.
     Of an aggregate, all this speaks of the records that are counted; `offset` and `limit` are those of its rows.
     """
 

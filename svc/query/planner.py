@@ -64,8 +64,8 @@ from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
 from svc.store.values.keys import NULL_KEY, after
 
 CLOSED_SHARE, OPEN_SHARE = 0.1, 0.3  # of the table, for ranges of the primary key, which are not counted (§11.2)
-USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by figures is made anew when these may have changed
-FEW = 50  # records that are read, and sorted, in less time than it takes to look for another candidate to them
+USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by statistics is planned again when these may have changed
+FEW = 50  # records that are read, and sorted, in less time than it takes to find a cheaper access path
 SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
 
 # (access, what it serves, what is left to filter, what is left to sort)
@@ -81,9 +81,9 @@ def plan_query(
     key_prefix: str | None = None,
     statistics: Statistics | None = None,
 ) -> Plan:
-    """Plan `query`. `txn` is the transaction in which figures are looked up. `key_prefix` narrows to the collection of the records whose
-    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see query §11.8. A live query is refused: what is planned is
-    answered once, and who follows a result plans the query without that mark.
+    """Plan `query`. `txn` is the transaction from which statistics are read. `key_prefix` narrows to the collection of the records whose
+    key begins with that text (`a/b/`, http §1.3). `allow_full_scan`: see query §11.8. A live query is refused: a plan is for
+    one answer, and a live result is planned without `live`.
 
     The plan is kept with the query, so the same query is planned once; where there is a choice, again after some uses, when figures may
     have changed. Raises QueryError; IndexRebuilding (503) when the index that is needed is still being built.
@@ -105,7 +105,7 @@ def plan_query(
 
 
 class _CachedPlan:
-    """A plan that waits for the next use of its query."""
+    """A plan kept for the next use of its query."""
 
     __slots__ = ("definitions", "plan", "uses")
 
@@ -196,12 +196,12 @@ class _Planner:
         self._table = table
         self._statistics = statistics
         self._in_order = in_order
-        self.asked = False  # for figures: another time there may be another choice
+        self.asked = False  # for statistics: the next choice may differ
 
     # choosing
 
     def choose(self, members: tuple[Predicate, ...], sort: tuple[SortKey, ...], end: int | None, position: Position | None) -> Choice:
-        """The cheapest candidate. `end`: offset + limit, None without a limit. `position`: the place in the order of `sort` to begin behind."""
+        """The cheapest access path. `end`: offset + limit, None without a limit. `position`: in the order of `sort`, to begin after."""
         if len(members) == 1 and not sort:
             candidate = self._access_path(members[0])
             if candidate is not None and type(candidate.access) is not ThroughRelated:  # the frequent case: there is no choice
@@ -213,7 +213,7 @@ class _Planner:
         return best.access, best.served(members), self.rest(members, best), ()
 
     def choose_index(self, members: tuple[Predicate, ...], name: str, position: Position) -> Choice:
-        """The candidate through the index of `name`, whose order the first page had, from behind an entry of it."""
+        """The access path through the index of `name`, whose order the first page had, from after an entry of it."""
         for candidate in self.access_paths(members):
             access = candidate.access
             if isinstance(access, IndexRange) and access.attribute == name:
@@ -231,7 +231,7 @@ class _Planner:
         end: int | None,
         position: Position | None,
     ) -> Choice:
-        """A candidate without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
+        """An access path without the order costs all its entries; one with it half of them (§11.2), and with a limit only as many as it takes to
         find so many matches, taking these to be spread evenly."""
         if len(candidates) == 1:
             ordered = self._maybe_ordered(candidates[0], sort, position)
@@ -268,7 +268,7 @@ class _Planner:
         return (candidate.access, served, rest, sort) if ordered is None else (ordered, served, rest, ())
 
     def cheapest(self, candidates: list[AccessPath]) -> AccessPath:
-        """Counts only if there is a choice. Without candidates it is a full scan."""
+        """Counts entries only if there is a choice. Without candidates it is a full scan."""
         if not candidates:
             return AccessPath(KeyRange(), exact=True)
         if self._in_order:
@@ -289,7 +289,7 @@ class _Planner:
         return best
 
     def rest(self, members: tuple[Predicate, ...], candidate: AccessPath) -> Predicate | None:
-        """What remains to be tested of the members, cheapest test first unless the caller gave an order."""
+        """The members that remain to be tested, cheapest test first unless the caller gave an order."""
         rest = [member for at, member in enumerate(members) if not (candidate.exact and at in candidate.members)]
         if not rest:
             return None
@@ -300,7 +300,7 @@ class _Planner:
         return AllOf(tuple(rest))
 
     def access_paths(self, members: Sequence[Predicate]) -> list[AccessPath]:
-        """All candidates to the matches of an AND. Ranges of one attribute become one, unless the attribute may hold lists: there each
+        """All access paths to the matches of an AND. Ranges of one attribute become one, unless the attribute may hold lists: there each
         condition may be fulfilled by another element."""
         candidates: list[AccessPath] = []
         at_attribute: dict[str, int] = {}
@@ -477,7 +477,7 @@ def _test_effort(predicate: Predicate) -> int:
 
 
 def estimated_matches(predicate: Predicate, table: AnyTable, txn: object) -> int | None:
-    """The number of records that match, as far as an index or the primary key tells (§11.2); None: nothing is known."""
+    """The number of records that match, as far as an index or the primary key tells (§11.2); None if unknown."""
     planner = _Planner(table, TableStatistics(table, txn))
     try:
         candidates = planner.access_paths((predicate,))

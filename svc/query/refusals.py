@@ -32,7 +32,7 @@ def check_indexed(predicate: Predicate, table: AnyTable) -> None:
 
 
 def live_refusal() -> QueryError:
-    """For a query whose caller wants to hear of changes, where there is one answer."""
+    """The error for a live query where there is one answer."""
     return QueryError(f"live() cannot be used here, this request has one answer ({LIVE_HINT})", code="QUERY_SYNTAX")
 
 

@@ -50,7 +50,7 @@ class Lookups:
         self._memos: dict[object, LookupMemo] = {}
         self._weights: dict[int, tuple[object, int]] = {}
 
-    # A shaped record is made once and stands wherever it is selected, so a few records may be very many in the answer. The weight of a value is one
+    # A shaped record is made once and is referenced wherever it is selected, so a few records may be very many in the answer. The weight of a value is one
     # and the number of records in the lists that it holds; values are kept with their weights, so that no other gets their id.
 
     def weigh(self, value: object, weight: int) -> None:
@@ -80,7 +80,7 @@ class Lookups:
         return self.reads.examined
 
     def close(self) -> None:
-        """The execution has ended: let go of its transaction, whoever still refers to the execution."""
+        """The execution has ended: release its transaction, even if the execution is still referenced."""
         self.reads.txn = None
         self._followers.clear()
         self._memos.clear()

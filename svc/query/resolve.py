@@ -1,4 +1,4 @@
-"""Nodes -> predicates: names are looked up in the table's definition, values get their type, relationships their table.
+"""Nodes -> predicates: resolves names by the table's definition, types of values, tables of relationships.
 
 Raises QueryError: UNKNOWN_ATTRIBUTE, UNUSABLE_OPERATOR, BAD_VALUE or QUERY_SYNTAX (spec: http §5, query §3-§7).
 """

@@ -1,4 +1,4 @@
-"""Narrowing an access to what comes behind a place in its order: for pages behind a cursor, and for results that go on with another snapshot."""
+"""Narrows an access to what follows a position in its order: for pages after a cursor, and for results that continue with another snapshot."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def range_behind(access: IndexRange | OrderedIndex, entry: tuple[bytes, bytes], 
     if below or above:
         return Nothing() if below == descending else access
     if isinstance(access, OrderedIndex) or not (access.single or access.distinct):
-        # The same range, only smaller, so that its cost can be told. (Where the first of several keys counts, it may lie before the entry.)
+        # The same range, only smaller, so that its cost can be estimated. (Where the first of several keys counts, it may lie before the entry.)
         access = replace(access, high=after(key)) if descending else replace(access, low=key)
     return replace(access, behind=entry)

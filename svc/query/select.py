@@ -1,4 +1,4 @@
-"""What becomes of a record that was found: `select` (spec: query §8).
+"""Selections: the `select` of a query (spec: query §8).
 
 A selection is compiled into one function from raw records to the values that are returned. The usual selections, names of the record's own
 attributes, decode only these, all records in one call. Related records are looked up and shaped for the whole batch, each different one

@@ -1,4 +1,4 @@
-"""Sorting what does not come in order, in bounded pieces of work and, with a limit, in bounded memory (spec: query §11.6).
+"""Merge sort in bounded pieces of work and, with a limit, in bounded memory (spec: query §11.6).
 
 Entries are pairs of a key, which is bytes and unlike all others, and anything. They are collected in *runs* of at most RUN entries, each sorted by
 itself; at the end the runs are merged as they are read. So nothing is ever sorted at once that takes longer than a slice.
@@ -90,7 +90,7 @@ class Collector:
 
 
 def _drain(run: list[Entry]) -> Iterator[Entry]:
-    """The entries, each let go when it is given out: to free very many of them at the end would take longer than a slice."""
+    """The entries, each freed when it has been returned: to free very many of them at the end would take longer than a slice."""
     run.reverse()
     while run:
         yield run.pop()

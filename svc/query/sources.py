@@ -1,4 +1,4 @@
-"""Where rows come from: one class for each way to reach records (`plan.Access`).
+"""Sources of records: one class for each kind of access (`plan.Access`).
 
 A source is pulled: `take(n)` looks at no more than about n entries and returns what it found, (stored primary key, raw record) pairs. An
 empty list means nothing unless `done` is set: so a caller can stop between any two calls, and no call takes long. There are no generators
@@ -195,7 +195,7 @@ class OrderedSource:
         self._sort_all = sort_all
         self._forwards: Iterator[Pair] | None = None  # a run that is being read forwards
         self._collector: Collector | None = None  # of a long run that is being sorted
-        self._emitting: Collector | None = None  # the sorted run that is being given out
+        self._emitting: Collector | None = None  # the sorted run that is being returned
         self._ended = False  # there are no entries behind it
         self._run: list[bytes] = []  # stored primary keys of the run that is being gathered
         self._run_key = b""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.computed import ComputedAttribute
 
-COUNTED = 10_000  # entries of a range, which nobody need count further to know that they are many
+COUNTED = 10_000  # entries of a range; more than that need not be counted exactly to choose an access path
 
 
 class AnyIndex(Protocol):

@@ -4,8 +4,8 @@ A recursive descent parser, one method per rule of the grammar. Three things are
 
 - A chained range (`price=gt=100&lt=200`) becomes one condition with two ends.
 - What a converting value says about its own type (`null`, `number:5`, a wildcard) is settled here, where the raw text is known:
-  an encoded `%2A` or `%3A` is data, and nobody could tell after decoding.
-- Clients that encode brackets and operators on their own are met half-way: a text that does not parse is parsed once more with these
+  an encoded `%2A` or `%3A` is data, which cannot be distinguished after decoding.
+- Clients that percent-encode brackets and operators are tolerated: a query that does not parse is parsed once more with these
   characters decoded (spec: query §2 rule 3).
 
 `svc/query/printer.py` is the inverse.
