@@ -127,7 +127,8 @@ class Bodies:
             raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(accept_patch(types),))
         reader = types.reader(media_type) if media_type else None
         restore = restore_json if reader is None else restore_of(reader)
-        writer = None if reader is not None else types.named(media_type)
+        # A property may be shown in a form that its type reads as another value: an empty cell of CSV as no value.
+        writer = types.named(media_type) if reader is None or name is not None else None
         request.restore = partial(_restore_shown, restore, content_type, body, writer, name) if attributes is not None else restore
         is_long = len(body) > LONG_BODY
         if not media_type and without_mark(body)[:1] in (b"{", b"["):
@@ -206,7 +207,7 @@ def _restore_shown(
 
 def _is_shown_as(value: Any, content_type: str | None, body: bytes, writer: ContentType | None) -> bool:
     """Whether GET of a stored value answers with this body, because the value is raw content (spec: http §7.4), or because `writer` makes it of the value.
-    `writer`: of a type that is written and not read, where a body is raw content."""
+    `writer`: of a type that is written and not read, where a body is raw content; for a property of any type."""
     if type(value) is dict and "contentType" in value and is_raw_content(value):
         if split_charset(value["contentType"])[0] != split_charset(content_type or BINARY_TYPE)[0]:
             return False

@@ -240,6 +240,7 @@ def test_a_collection(service: Service, records: list[dict[str, Any]], kind: str
 @every_record
 @given(record=things, kind=st.sampled_from(TYPES), name=st.sampled_from(sorted(DECLARED)))
 @example(record={"file": (b"", "text/plain; charset=utf-8")}, kind="application/json", name="file")
+@example(record={"any": None}, kind="application/json", name="any")
 def test_a_property(service: Service, record: dict[str, Any], kind: str, name: str) -> None:
     service.store(record)
     before = service.content()
