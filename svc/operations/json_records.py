@@ -26,7 +26,7 @@ class JsonRecordParser:
 
     def __init__(self) -> None:
         self._text = ""
-        self._place = 0
+        self._position = 0
         self._count = 0
         self._begun = False
         self._in_array = False
@@ -34,8 +34,8 @@ class JsonRecordParser:
         self._needs_more = False
 
     def feed(self, text: str) -> None:
-        self._text = self._text[self._place :] + text
-        self._place = 0
+        self._text = self._text[self._position :] + text
+        self._position = 0
         self._needs_more = False
 
     def records(self, limit: int) -> list[dict[str, Any]]:
@@ -43,11 +43,11 @@ class JsonRecordParser:
         found: list[dict[str, Any]] = []
         while len(found) < limit and self._is_at_record():
             try:
-                record, self._place = _decode(self._text, self._place)
+                record, self._position = _decode(self._text, self._position)
             except RecursionError:
                 self._fail("is nested too deeply")
             except ValueError as error:
-                if len(self._text) - self._place > MAX_RECORD:
+                if len(self._text) - self._position > MAX_RECORD:
                     self._fail(f"is not JSON, or is longer than {MAX_RECORD} characters: {error}")
                 self._needs_more = True  # or it is wrong: the end will tell
                 break
@@ -56,35 +56,35 @@ class JsonRecordParser:
         return found
 
     def check_end(self) -> None:
-        if self._needs_more or (self._in_array and not self._ended) or self._text[self._place :].strip(_SPACE):
+        if self._needs_more or (self._in_array and not self._ended) or self._text[self._position :].strip(_SPACE):
             self._fail("is not JSON, or its end is missing")
 
     def _is_at_record(self) -> bool:
         """Go to the next record; False if it has not arrived yet, or there is no other."""
         if self._needs_more:
             return False
-        text, place = self._text, self._place
-        while place < len(text):
-            character = text[place]
+        text, position = self._text, self._position
+        while position < len(text):
+            character = text[position]
             if character in _SPACE or (character == "\ufeff" and not self._begun):
-                place += 1
+                position += 1
             elif self._ended:
                 self._fail("follows the end of the array")
             elif not self._begun and character == "[":
                 self._begun = self._in_array = True
-                place += 1
+                position += 1
             elif self._begun and character == ",":
-                place += 1
+                position += 1
             elif self._in_array and character == "]":
                 self._ended = True
-                place += 1
+                position += 1
             elif character == "{":
                 self._begun = True
-                self._place = place
+                self._position = position
                 return True
             else:
                 self._fail("is not an object")
-        self._place = place
+        self._position = position
         return False
 
     def _fail(self, what: str) -> NoReturn:

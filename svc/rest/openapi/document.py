@@ -54,8 +54,8 @@ class Builder:
         for registration in self._registrations:
             resource, path = registration.resource, registration.path
             if issubclass(resource, TableResource):
-                name, schemas = self._schemas_of(resource.table)
-                yield TablePaths(resource, path, self._types, name, schemas).paths()
+                name, _ = self._schemas_of(resource.table)
+                yield TablePaths(resource, path, self._types, name).paths()
             else:
                 yield ResourcePaths(resource, path, self._types).paths()
 

@@ -23,7 +23,6 @@ from svc.rest.openapi.responses import (
 )
 from svc.rest.openapi.schemas import (
     Schema,
-    TableSchemas,
     array_of,
     key_in_path,
     key_in_record,
@@ -123,13 +122,12 @@ class ResourcePaths:
 class TablePaths(ResourcePaths):
     """The paths of a table."""
 
-    def __init__(self, resource: type[TableResource], path: str, types: MediaTypes, name: str, schemas: TableSchemas) -> None:
+    def __init__(self, resource: type[TableResource], path: str, types: MediaTypes, name: str) -> None:
         super().__init__(resource, path, types)
         self._definition: TableDefinition = resource.table.definition
         self._full_scan = resource.allow_full_scan
         self._properties = [a for a in self._definition.attributes if not a.hidden and a.name in resource.properties]
         self._name = name
-        self._schemas = schemas
         names = {a.name for a in self._definition.attributes}
         # A record with both is answered as the content it holds; such properties may be added unless the table is sealed.
         self._may_be_raw = not self._definition.sealed or {"contentType", "data"} <= names
