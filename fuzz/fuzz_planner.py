@@ -30,9 +30,9 @@ from svc.query.explain import Explanation
 from svc.query.nodes import Query, SortKey
 from svc.store.values.records import decode
 from tests.support import plans
+from tests.support.brute import Brute
 from tests.support.rows import next_rows
-from tests.unit.query.brute import Brute
-from tests.unit.query.fakes import FakeTable
+from tests.support.shop import FakeTable
 
 CORPUS = Path(__file__).parent / "corpus" / "planner"
 QUERIES = 6  # of each kind over the tables of a case

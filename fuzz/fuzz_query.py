@@ -30,7 +30,7 @@ from svc.query.explain import explain
 from svc.query.nodes import Comparator, Query
 from svc.store.values.records import decode
 from tests.support.rows import next_rows
-from tests.unit.query.fakes import FakeTable, product_definition, shop
+from tests.support.shop import FakeTable, product_definition, shop
 
 CORPUS = Path(__file__).parent / "corpus" / "query"
 TOLERATED = re.compile("%(?:7C|7B|7D|3C|3E|5B|5D|28|29|21|2C|2B|3B)", re.IGNORECASE)

@@ -18,11 +18,11 @@ from svc.realtime.live.subscription_index import SubscriptionIndex
 from svc.store.values.keys import encode_key
 from svc.store.values.records import MISSING, encode
 from tests.support import plans
+from tests.support.brute import Brute
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases
 from tests.support.profile import examples
-from tests.unit.query.brute import Brute
-from tests.unit.query.fakes import FakeTable
+from tests.support.shop import FakeTable
 
 SEEDS = st.integers(0, 2**32)
 

@@ -22,10 +22,10 @@ from svc.store import Store
 from svc.store.indexes.cache import IndexCache
 from svc.store.values.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
+from tests.support.brute import Brute
 from tests.support.profile import examples
 from tests.support.rows import next_rows
-from tests.unit.query.brute import Brute
-from tests.unit.query.fakes import FakeTable
+from tests.support.shop import FakeTable
 
 SEEDS = st.integers(0, 2**32)
 

@@ -14,9 +14,9 @@ from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.store.values.records import decode
+from tests.support.brute import Brute
 from tests.support.rows import next_rows
-from tests.unit.query.brute import Brute
-from tests.unit.query.fakes import brand_definition, product_definition, shop
+from tests.support.shop import brand_definition, product_definition, shop
 
 # nodes that the language can say
 

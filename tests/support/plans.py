@@ -1,4 +1,4 @@
-"""Random schemas, records and queries over them, for tests that hold plans beside brute force (`tests.unit.query.brute`).
+"""Random schemas, records and queries over them, for tests that hold plans beside brute force (`tests.support.brute`).
 
 Two tables, A and B, with one attribute of each kind and relationships of each form between them and within A; which attributes are
 indexed is drawn. Everything is drawn from a `random.Random`, so that a seed or the bytes of a fuzzer make a case.

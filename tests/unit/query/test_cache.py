@@ -4,7 +4,7 @@ from svc.errors import QueryError
 from svc.query import QueryCache
 from svc.query.nodes import Comparator
 from svc.store.schema import Attribute, TableDefinition
-from tests.unit.query.fakes import FakeTable, brand_definition, shop
+from tests.support.shop import FakeTable, brand_definition, shop
 
 
 def test_a_text_is_parsed_once():

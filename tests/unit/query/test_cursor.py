@@ -18,7 +18,7 @@ from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
 from tests.support.rows import next_rows
-from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
+from tests.support.shop import FakeTable, brand_definition, product_definition, shop
 
 PRODUCTS = [
     {

@@ -8,7 +8,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
 from tests.support.rows import next_rows
-from tests.unit.query.fakes import FakeTable, brand_definition, product_definition, shop
+from tests.support.shop import FakeTable, brand_definition, product_definition, shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
 PRODUCTS = [

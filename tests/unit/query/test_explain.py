@@ -8,7 +8,7 @@ import pytest
 from svc.query import parse_query, plan_query
 from svc.query.explain import Explanation, explain
 from svc.query.nodes import Comparator, Condition, Group, Query
-from tests.unit.query.fakes import shop
+from tests.support.shop import shop
 
 RECORDS = [
     {"id": f"p{n:03}", "name": "abc"[n % 3], "price": n, "tags": ["x", "y"][: n % 3], "stock": n % 5, "brandId": f"b{n % 2}"}

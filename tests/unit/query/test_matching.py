@@ -8,7 +8,7 @@ from svc.query import parse_query, plan_query
 from svc.query.execution import execute
 from svc.store.values.records import decode
 from tests.support.rows import next_rows
-from tests.unit.query.fakes import shop
+from tests.support.shop import shop
 
 MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
 RECORDS = [

@@ -6,7 +6,7 @@ from svc.query.execution import result_columns
 from svc.query.nodes import Comparator, Condition, Group, Query, SortKey
 from svc.query.plan import AllOf, AnyOf, Comparison, IndexRange, KeyLookup, KeyRange, Nothing, OrderedIndex, ThroughRelated, Union
 from svc.store.values.keys import after, encode_key, index_key, prefix_range
-from tests.unit.query.fakes import product_definition, shop
+from tests.support.shop import product_definition, shop
 
 RECORDS = [
     {"id": f"p{n:03}", "name": "abc"[n % 3], "price": n, "tags": ["x", "y"][: n % 3], "stock": n % 5, "brandId": f"b{n % 2}"}

@@ -10,7 +10,7 @@ from svc.store import Store
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
-from tests.unit.query.fakes import FakeTable, shop
+from tests.support.shop import FakeTable, shop
 
 SEAT = TableDefinition(
     "Seat",

@@ -9,7 +9,7 @@ from svc.query.resolve import resolve_where
 from svc.realtime.live.subscription_index import CLOSED, COARSE, EQUAL, FEW, KEY, OPEN, RangeIndex, SubscriptionIndex, intervals_of, keys_of
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
-from tests.unit.query.fakes import shop
+from tests.support.shop import shop
 
 PRODUCTS, _ = shop([], [])
 
