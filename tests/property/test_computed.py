@@ -98,7 +98,7 @@ class Shop:
 
     def rows(self, table: Table, text: str, json: bool) -> list[Any]:
         snapshot = table.database.snapshot()
-        plan = plan_query(parse_query(text, table.declares), table, snapshot, allow_full_scan=True)
+        plan = plan_query(parse_query(text, table.attributes.__contains__), table, snapshot, allow_full_scan=True)
         rows = execute(plan, snapshot, json=json)
         found: list[Any] = []
         while batch := next_rows(rows, 100):

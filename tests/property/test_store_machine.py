@@ -185,7 +185,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(build, "SLICE", 2)
         self.patch.setattr(database, "BUILD_AT_ONCE", 2)
-        sizes = {"AT_ONCE": 3, "_CHUNK": 3, "_LIST": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
+        sizes = {"AT_ONCE": 3, "_CHUNK": 3, "_FREED": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
         for name, size in sizes.items():
             self.patch.setattr(cache, name, size)
         self.path = Path(tempfile.mkdtemp(prefix="store-machine-"))
