@@ -13,7 +13,7 @@ from svc.errors import BadValue, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
 from svc.operations.job import Job, JobFailed
-from svc.operations.jobs import moment_ms
+from svc.operations.jobs import iso_to_ms
 from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Presenter, chosen, history, limited
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_records import refuse_system
@@ -155,7 +155,7 @@ def delete_audit_logs_before(call: Call) -> Any:
 
 
 def delete_records_before(call: Call) -> Any:
-    moment = moment_ms(call["date"])
+    moment = iso_to_ms(call["date"])
     if moment is None:
         raise bad_request("'date' must be in ISO 8601 date format")
     if call["database"] == SYSTEM:

@@ -21,10 +21,10 @@ _ID = Field("id", "string", "Id of the job.", required=True)
 _DAY_MS = 86_400_000
 
 
-def moment_ms(text: str) -> tuple[int, bool] | None:
-    """(ms since the epoch, whether only a day is given) of a date in ISO 8601; without zone it is UTC. None if it is none.
+def iso_to_ms(text: str) -> tuple[int, bool] | None:
+    """(ms since the epoch, whether only a day is given) of a date in ISO 8601; UTC if it has no time zone. None if it is invalid.
 
-    >>> moment_ms("2026-01-01"), moment_ms("2021-01-25T22:05:27.464+0000"), moment_ms("yesterday")
+    >>> iso_to_ms("2026-01-01"), iso_to_ms("2021-01-25T22:05:27.464+0000"), iso_to_ms("yesterday")
     ((1767225600000, True), (1611612327464, False), None)
     """
     try:
@@ -60,11 +60,9 @@ def _is_owner(user: User, job: Mapping[str, Any]) -> bool:
 
 
 def search_jobs_by_start_date(call: Call) -> Awaitable[list[dict[str, Any]]]:
-    first, last = moment_ms(call["from_date"]), moment_ms(call["to_date"])
+    first, last = iso_to_ms(call["from_date"]), iso_to_ms(call["to_date"])
     faults = [
-        f"Invalid '{name}' date, must be in ISO-8601 format (YYYY-MM-DD)."
-        for name, moment in (("from", first), ("to", last))
-        if moment is None
+        f"Invalid '{name}' date, must be in ISO-8601 format (YYYY-MM-DD)." for name, time in (("from", first), ("to", last)) if time is None
     ]
     if first is None or last is None:
         raise bad_request(*faults)

@@ -51,7 +51,7 @@ class LoginEndpoint:
         data = await self._body(request)
         if not isinstance(data, dict):
             raise BadBody("POST /login needs an object with username and password")
-        username, password = _texts(data)
+        username, password = _credentials(data)
         location = local_path(data.get("redirect"))
         self._require_writer(request, location)
         await request.login(username, password)
@@ -91,7 +91,7 @@ def _too_long(request: Request) -> ClientError:
     return ClientError(f"The body of POST {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
 
 
-def _texts(data: dict[str, Any]) -> tuple[str, str]:
+def _credentials(data: dict[str, Any]) -> tuple[str, str]:
     faults = []
     for name in ("username", "password"):
         value = data.get(name)
