@@ -9,22 +9,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from svc.config import Config, Document
-from svc.config.document import read_document, set_value
-from svc.config.values import lookup
-from svc.errors import ClientError, ConfigError, NotFound, Refusal, ServerError
+from svc.errors import ClientError, NotFound, Refusal
 from svc.operations.call import Call
 from svc.operations.cluster_nodes import (
     MAX_SHARD,
-    checked_routes,
     checked_subscriptions,
-    identity_of,
     is_nats,
     merged_subscriptions,
     node_of,
     record_of,
 )
-from svc.operations.configuration import edit_configuration, json_value, value_fault
+from svc.operations.cluster_routes import cluster_delete_routes, cluster_get_routes, cluster_set_routes, read_routes
 from svc.operations.fields import Field, bad_request, read_fields
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
@@ -35,7 +30,6 @@ from svc.store.writing.write_set import Decide
 
 _UPSERT = 3  # of `store.log.OPERATIONS`
 MAX_NODES = 1000  # of the registry
-MAX_ROUTES = 1000
 
 
 # --- the registry -------------------------------------------------------------------------------------------------------------------------
@@ -170,77 +164,8 @@ def cluster_status(call: Call) -> Any:
     return {"type": "cluster-status", "node_name": node.name, "is_enabled": False, "connections": connections}
 
 
-# --- routes -------------------------------------------------------------------------------------------------------------------------------
-
-
-def _routes(document: Document) -> list[Any]:
-    found = lookup(document, ("replication", "routes"))
-    return found if isinstance(found, list) else []
-
-
-def _read_routes(config: Config) -> list[Any]:
-    try:
-        document = config.document if config.file is None else read_document(config.file)
-    except ConfigError as error:
-        raise ServerError(f"svc config file validation error: {error}") from error
-    routes: list[Any] = json_value(_routes(document))
-    return routes
-
-
-async def cluster_get_routes(call: Call) -> Any:
-    return await call.on_helper(partial(_read_routes, call.node.config))
-
-
-def cluster_set_routes(call: Call) -> Any:
-    return _change_routes(call, "set")
-
-
-def cluster_delete_routes(call: Call) -> Any:
-    return _change_routes(call, "deleted")
-
-
-def _change_routes(call: Call, done: str) -> Any:
-    """`done`: `set` or `deleted`."""
-    if len(call["routes"]) > MAX_ROUTES:
-        raise bad_request(f"There may be at most {MAX_ROUTES} routes")
-    fault = value_fault(call["routes"])
-    if fault is not None:
-        raise bad_request(f"'routes' {fault}")
-    given = checked_routes(call["routes"])
-    changed: list[Any] = []
-    skipped: list[Any] = []
-
-    def change(document: Document) -> Document:
-        routes = _routes(document)
-        identities = [identity_of(route) for route in routes]
-        for route, identity in given:
-            if (identity in identities) is (done == "set"):
-                skipped.append(route)
-                continue
-            changed.append(route)
-            if done == "set":
-                routes.append(route)
-                identities.append(identity)
-            else:
-                at = identities.index(identity)
-                del routes[at], identities[at]
-        if len(routes) > MAX_ROUTES:
-            raise bad_request(f"There may be at most {MAX_ROUTES} routes")
-        if changed:
-            if not isinstance(document.get("replication"), dict):
-                document["replication"] = {}
-            set_value(document, "replication.routes", routes)
-        return document
-
-    async def answer() -> dict[str, Any]:
-        await edit_configuration(call, change)
-        return {"message": f"cluster routes successfully {done}", done: changed, "skipped": skipped}
-
-    return answer()
-
-
 async def cluster_network(call: Call) -> Any:
-    routes = await call.on_helper(partial(_read_routes, call.node.config))
+    routes = await call.on_helper(partial(read_routes, call.node.config))
     return {"nodes": [{"name": call.node.name, "response_time": 0, "connected_nodes": [], "routes": routes}]}
 
 
