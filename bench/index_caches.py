@@ -1,10 +1,11 @@
 """What loaded index caches add to a write: CPU time of a PUT with and without them.
 
 A whole node in this process, on fake sockets, with 100,000 records and 3 indexes (`records.py`). Each PUT replaces a record and changes all three
-indexed attributes; 16 of them share a turn and its commit. Blocks of PUTs with all caches loaded alternate with blocks without any. The database is
+indexed attributes; 16 of them share a turn and its commit. Blocks of PUTs with all caches loaded alternate with blocks during which they are detached
+from their indexes, so that both find the same memory. The database is
 in memory (/dev/shm), so that no disk disturbs. Not included: sockets, and the counts themselves.
 
-    python -m bench.index_caches [--blocks 60] [--puts 320]
+    python -m bench.index_caches [--rounds 10]
 
 Prints the median of the blocks, in microseconds for a PUT, and the median of the ratios of neighbouring blocks. `burst`: one count, then so many
 PUTs that the caches are dropped.
@@ -21,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import records
@@ -34,7 +36,8 @@ APP = Path(__file__).parent / "app"
 ATTRIBUTES = ("category", "price", "rank")
 AT_ONCE = 16  # requests in a turn
 BURST = 20_000
-WARM_UP = 160  # PUTs before each block: loading has filled the processor's caches with other memory
+PUTS = 96  # in a block
+PAIRS = 20  # of blocks until the caches are loaded again: fewer changes than a cache keeps pending
 
 
 class Bench:
@@ -58,6 +61,17 @@ class Bench:
             self._table.indexes[name].drop_cache()
         while self.caches.load(lambda: True):
             pass
+
+    def detach_caches(self) -> dict[Any, Any]:
+        """Hide the caches. They miss the changes until `attach_caches`, so nothing may count with them after that."""
+        found = {index: index.cache for index in self._table.index_list}
+        for index in found:
+            index.cache = None
+        return found
+
+    def attach_caches(self, detached: dict[Any, Any]) -> None:
+        for index, cache in detached.items():
+            index.cache = cache
 
     def count(self) -> None:
         txn = self._table.database.snapshot()
@@ -104,28 +118,27 @@ def check(wire: Wire) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="index_caches", description="What loaded index caches add to a write.")
-    parser.add_argument("--blocks", type=int, default=60)
-    parser.add_argument("--puts", type=int, default=320, help="in a block")
+    parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         fill_svc(Path(folder), records.RECORDS, 0)
         node = Node(Path(folder), APP, FakeClock(time.time() + 60))
         bench = Bench(node)
-        bench.puts(options.puts)
+        bench.puts(640)
         with_caches, without, ratios = [], [], []
-        for block in range(options.blocks):
-            pair: dict[bool, float] = {}
-            for loaded in (True, False) if block % 2 else (False, True):
-                if loaded:
-                    bench.load_caches()
-                else:
-                    bench.drop_caches()
-                bench.puts(WARM_UP)
-                pair[loaded] = bench.puts(options.puts) / options.puts * 1e6
-            with_caches.append(pair[True])
-            without.append(pair[False])
-            ratios.append(pair[True] / pair[False])
+        for _ in range(options.rounds):
+            bench.load_caches()
+            for pair in range(PAIRS):
+                taken: dict[bool, float] = {}
+                for attached in (True, False) if pair % 2 else (False, True):
+                    detached = {} if attached else bench.detach_caches()
+                    taken[attached] = bench.puts(PUTS) / PUTS * 1e6
+                    bench.attach_caches(detached)
+                with_caches.append(taken[True])
+                without.append(taken[False])
+                ratios.append(taken[True] / taken[False])
+            bench.drop_caches()
         bench.load_caches()
         burst = bench.puts(BURST) / BURST * 1e6
         print(f"PUT with caches {median(with_caches):.1f} us, without {median(without):.1f} us, ratio {median(ratios):.3f}")
