@@ -17,8 +17,8 @@ import httpx
 import pytest
 from httpx._transports import default
 
-from svc.auth.token_keys import TokenKeys
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
+from tests.support.prepared import place_token_keys
 
 collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis
 
@@ -89,8 +89,7 @@ class Process:
 
     def start(self) -> Process:
         if not self._own_keys:
-            self.root.mkdir(mode=0o700, exist_ok=True)
-            TokenKeys(self.root / "keys", bits=2048).prepare()
+            place_token_keys(self.root)
         written, logged = (path.stat().st_size if path.exists() else 0 for path in (self.log, self._log_file))
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)

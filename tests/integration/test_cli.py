@@ -22,6 +22,7 @@ import yaml
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import PASSWORD, free_port
 from tests.support.forks import run_command
+from tests.support.prepared import place_token_keys
 
 LIMIT = 60.0  # seconds; a command that hangs fails its test
 
@@ -105,6 +106,7 @@ class Machine:
         return said.decode().replace("\r\n", "\n")
 
     def start(self, *words: str) -> Machine:
+        place_token_keys(self.root)
         self.fine("start", *words, SVC_ADMIN_PASSWORD=PASSWORD)
         return self
 

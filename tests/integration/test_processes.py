@@ -18,10 +18,13 @@ import pytest
 from svc.config.document import read_document, set_value, write_document
 from tests.integration.conftest import Process, free_port
 from tests.support.forks import run_command
+from tests.support.prepared import place_token_keys
 
 
 class Commands:
     """`svc` with a home of its own; every port but the HTTP port is closed."""
+
+    own_keys = False  # whether the server makes its keys of tokens itself, which takes a second or more
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -42,6 +45,8 @@ class Commands:
         environment = {**self.env, **env}
         if arguments[:1] not in ((), ("start",), ("restart",), ("install",)) and directory is None:
             return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=60)
+        if not self.own_keys and self.root.parent.exists():
+            place_token_keys(self.root)
         command = [sys.executable, "-m", "svc", *arguments]
         return subprocess.run(
             command,
@@ -73,6 +78,7 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
 
 
 def test_from_nothing_to_stopped(commands: Commands) -> None:
+    commands.own_keys = True
     assert commands.run("status").stdout == "svc:\n  status: not installed\n"
 
     started = commands.run("start", HTTP_PORT=str(commands.port))

@@ -1,5 +1,5 @@
-"""A store that has the system tables and the super user `admin` with the password `password`, made once and copied: creating it takes as long as
-most of the tests that need one."""
+"""What takes long to make, made once and copied: a store that has the system tables and the super user `admin` with the password `password`; and
+keys of tokens, which are shorter than those that a server makes in a second or more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.auth.first_super_user import ensure_first_super_user
+from svc.auth.token_keys import TokenKeys
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.system import ensure_system
@@ -32,4 +33,18 @@ def _prepared() -> Path:
     ensure_system(store)
     ensure_first_super_user(store, "admin", "password")
     store.close()
+    return path
+
+
+def place_token_keys(root: Path) -> None:
+    """Keys of tokens for a server over this root directory, unless it has some."""
+    if not (root / "keys").exists():
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copytree(_token_keys(), root / "keys")
+
+
+@functools.cache
+def _token_keys() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="token-keys-"))
+    TokenKeys(path, bits=2048).prepare()
     return path
