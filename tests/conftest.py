@@ -58,11 +58,6 @@ _directory: tuple[Path, int] | None = None  # and the descriptor of its lock
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three workers for two cores: tests that talk to servers wait for them a good part of the time."""
-    return max(len(os.sched_getaffinity(0)) * 3 // 2, 1)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files into memory: most of the time of a test with a database would be spent on fsync."""
     global _directory
