@@ -109,7 +109,7 @@ class _ArchiveBody:
 
     def __del__(self) -> None:
         if self._spooled is not None:
-            self._spooled.close()  # nobody has read it
+            self._spooled.close()  # it was never read
 
 
 # --- managed backups ----------------------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ async def add_certificate(call: Call) -> str:
         raise bad_request(f"'name' is not allowed to be '{name}': the file {name}.pem belongs to the configuration")
     before = _stored(call, name)
     record = _table(call).validator.record(await call.on_helper(lambda: _read(call, before)))
-    # The key first: a record whose key is missing would be offered to clients, a key without a record to nobody.
+    # The key first: a record whose key is missing would be offered to clients, a key without a record is not offered.
     if call["private_key"] is not None:
         await call.on_helper(lambda: write_private(_directory(call) / f"{name}.pem", call["private_key"].encode(errors="replace")))
     transaction = call.begin()

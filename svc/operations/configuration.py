@@ -58,7 +58,7 @@ def _read(config: Config) -> Any:
     assert config.file is not None
     try:
         return json_value(read_document(config.file))
-    except ConfigError as error:  # somebody is editing it
+    except ConfigError as error:  # it is being edited
         raise ServerError(f"svc config file validation error: {error}") from error
 
 

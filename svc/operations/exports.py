@@ -1,6 +1,6 @@
 """Exports as jobs: to a file of this machine or to S3 (spec: operations §4).
 
-The search is checked before the job exists, so a faulty one is answered with what it would be answered with by itself; the job runs it anew.
+The search is checked before the job exists, so a faulty one is answered with what it would be answered with by itself; the job runs it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running an operation with the rights of somebody else (spec: security §7).
+"""Running an operation with the rights of another user (spec: security §7).
 
     {"username": "bob"}                              as user bob
     {"role_name": "gardener", "username": "x"?}      with that role, under a made-up name; default: the caller's

@@ -57,7 +57,7 @@ class Jobs:
     # -- taking and running
 
     def start(self, call: JobCall, work: Work, *, kind: str | None = None, frees: bool = False) -> Any:
-        """Take a job. An awaitable of the 200 body, which comes when the record is on the disk; then the work begins, whoever still waits.
+        """Take a job. An awaitable of the 200 body, which comes when the record is on the disk; then the work begins, whether or not the client still waits.
 
         `kind`: the type of the record, default the name of the operation. `frees`: it frees space, so it may begin on a full volume.
         Raises Overloaded if too many wait already.

@@ -175,7 +175,7 @@ def open_file(path: str, base: Path, roots: Sequence[Path] | None) -> tuple[Read
         real = os.path.realpath(base / path)
         if roots is not None and not any(is_below(real, os.path.realpath(root)) for root in roots):
             raise refused(f"File '{shown}' is outside the directories from which files may be loaded")
-        # A link that came into being meanwhile fails; a pipe would make us wait for whoever writes to it.
+        # A link that came into being meanwhile fails; a pipe would block until a process writes to it.
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except PermissionError:
         raise bad_request(f"Permission denied {shown}") from None

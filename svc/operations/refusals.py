@@ -52,7 +52,7 @@ class Violations:
     def check_attributes(self, database: str, table: str, may: TableRights, names: Iterable[str], rights: tuple[str, ...]) -> None:
         """Collect what is wrong with the use of these attributes, all of them on a table with a list of attribute rights.
 
-        One without any right is said not to exist: nobody learns what there is that he may not know of.
+        One without any right is reported as missing: a caller does not learn of attributes it has no rights to.
         """
         listed = may.attributes
         if listed is None:

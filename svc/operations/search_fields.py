@@ -6,7 +6,7 @@
     get_attributes  ["name", "*", {"name": "owner", "select": [...]}]
     sort            {attribute, descending, next}
 
-What nobody knows is ignored, as everywhere in operations. Depth and size are bounded. Whatever is malformed raises a 400 that names the member,
+Unknown members are ignored, as everywhere in operations. Depth and size are bounded. Whatever is malformed raises a 400 that names the member,
 `'conditions[1].value'`; names of no attribute are collected and told together.
 """
 
@@ -169,7 +169,7 @@ class SearchReader:
             if given is None and self._leaf_operator:
                 given = get("operator")
         comparator = Comparator.EQUALS if given is None else COMPARATORS.get(given) if type(given) is str else None
-        value = get("value", self)  # which nobody can send
+        value = get("value", self)  # which no client can send
         if value is self:
             value = get("search_value", self)
             if value is self:

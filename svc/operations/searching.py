@@ -59,7 +59,7 @@ def narrowed(call: Call, table: Table, query: Query) -> tuple[Query, frozenset[s
     if not call.authorized:
         if table.name != USER_TABLE or table.database.name != SYSTEM:
             return query, None
-        # Its secrets are shown to nobody.
+        # Its secrets are never shown.
         user = _super_user(call.node)
         may = rights(user, SYSTEM, USER_TABLE)
     if may.all and (call.is_super_user or not _has_relationships(table)):

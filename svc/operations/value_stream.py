@@ -74,7 +74,7 @@ class Values:
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True):
-            self.close()  # of an answer that nobody has read
+            self.close()  # of an answer that was not read
 
 
 async def answer_list(call: Call, database: Database, steps: Steps, columns: tuple[str, ...]) -> Any:

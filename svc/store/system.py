@@ -22,7 +22,7 @@ STATUS_TABLE = "svc_status"
 DEPLOYMENT_TABLE = "svc_deployment"
 LOADER_TABLE = "svc_dataloader_hash"
 
-# Never part of any answer, whoever asks (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
+# Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
 
@@ -48,7 +48,7 @@ def _key(name: str, type_: str = "String") -> Attribute:
 
 
 SYSTEM_TABLES: tuple[TableDefinition, ...] = (
-    # Sealed, so that an attribute nobody thought of can neither hold a secret nor leave with one.
+    # Sealed, so that an undeclared attribute can neither hold a secret nor leave with one.
     _table(
         USER_TABLE,
         _key("username"),

@@ -86,7 +86,7 @@ class ResourcePaths:
         for place, item in zip(("collection", "record"), paths.values(), strict=False):
             operation = self._operation("options", place, "The methods there are")
             operation["security"] = []
-            if place == "record":  # which need not exist, nor could: nobody looks at the key
+            if place == "record":  # which need not exist: the key is not used
                 operation["parameters"] = [{"name": item["parameters"][0]["name"], "in": "path", "required": True, "schema": _ANY_KEY}]
             headers = use("Server-Timing")
             headers["Allow"] = header("The methods there are.", TEXT, required=True)
