@@ -119,7 +119,7 @@ class Writers(RuleBasedStateMachine):
                 if self.inside:
                     self.the_long_write_ends()
             cancelled = sum(task.cancelled() for task in self.tasks)
-            assert all(task.done() for task in self.tasks), "somebody waits for ever"
+            assert all(task.done() for task in self.tasks), "a task waits for ever"
             assert self.queue.state is QueueState.FREE and len(self.queue) == 0 and not self.looks
             assert self.went + cancelled >= self.came
         finally:

@@ -123,7 +123,7 @@ def test_connections_share_header_blocks_but_no_users(world: World) -> None:
     ],
 )
 def test_a_foreign_page_is_not_identified_by_it(world: World, page: list[tuple[str, str]], expected: str | None) -> None:
-    """The browser shows the certificate whoever made the page."""
+    """The browser shows the certificate whichever page asks."""
     who = identifier(world, origins=OriginPolicy(["https://app.example"]))
     for block in (HeaderBlock([("host", "shop.example"), *page]), HeaderBlock([("host", "shop.example"), *RIGHT, *page])):
         for _ in range(2):

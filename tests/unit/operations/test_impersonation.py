@@ -1,4 +1,4 @@
-"""Running with the rights of somebody else (spec: security §7)."""
+"""Running with the rights of another user (spec: security §7)."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def test_what_may_happen_in_which_state() -> None:
 
 
 def test_a_look_at_another_process_does_not_end_a_long_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B is called, and before it comes in somebody finds that another process has the database."""
+    """B is called, and before it enters a poll finds that another process has the database."""
 
     async def play() -> None:
         looks: list[Callable[[], None]] = []
