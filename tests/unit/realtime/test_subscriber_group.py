@@ -36,7 +36,9 @@ def test_the_value_decides_where_there_is_one(scene: Scene) -> None:
         lambda t: t.publish(table, None, {"a": 1}), lambda t: t.publish(table, None, {"a": 2}), lambda t: t.publish(table, None, [1])
     )
     assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(1), View(table))) == [1, 3, 4, 5, 6]
-    assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(None), View(table))) == [4, 5, 8], "a value that is not an object has no properties"
+    assert admitted(scene, SubscriberGroup(EVERYTHING, is_a(None), View(table))) == [4, 5, 8], (
+        "a value that is not an object has no properties"
+    )
     assert admitted(scene, SubscriberGroup(EVERYTHING, None, View(table))) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
