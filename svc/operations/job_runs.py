@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
+from uuid import uuid4
 
 from svc.errors import BadValue, NotFound, Overloaded, Problem, Refusal
 from svc.operations.job import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Work
@@ -16,7 +17,6 @@ from svc.operations.job_records import INTERRUPTED, JobNode, JobRecords
 from svc.operations.job_requests import kept_request
 from svc.operations.operation import Operation
 from svc.store import Transaction, WriterBusy
-from svc.store.table import new_uuid
 from svc.store.values.records import iso_text
 
 logger = logging.getLogger("svc.operations")
@@ -67,7 +67,7 @@ class Jobs:
         job = Job(
             self,
             {
-                "id": new_uuid(),
+                "id": str(uuid4()),
                 "type": kind or call.operation.name,
                 "status": CREATED,
                 "user": call.username,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from os import getpid, urandom
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
@@ -43,32 +42,12 @@ _TEXT_KEYS = frozenset(("ID", "String"))
 _NUMBER_KEYS = frozenset(("Int", "Long", "BigInt", "Any"))
 
 
-_random = b""  # from the system's source, read ahead: a call for each key costs more than everything else about it
-_random_pid = 0  # the process that read it: a forked one must not go on with the same bytes
-
-
-def new_uuid() -> str:
-    """The text of a random UUID (RFC 9562 §5.4).
-
-    >>> from uuid import UUID; found = UUID(new_uuid()); found.version, found.variant
-    (4, 'specified in RFC 4122')
-    """
-    global _random, _random_pid
-    if not _random or _random_pid != getpid():
-        _random, _random_pid = urandom(4096), getpid()
-    digits = _random[:16].hex()
-    _random = _random[16:]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
-
-
-_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-
-
 class Table:
     """A table of `database`. It stays the same object when its definition changes."""
 
     def __init__(self, database: Database, stored: StoredTable, primary: Handle, index_handles: dict[str, Handle]) -> None:
         self.database = database
+        self._uuids = database.store.uuids
         self.number = stored.number
         self.name = stored.definition.name
         self.primary = primary
@@ -291,13 +270,13 @@ class Table:
         return self._key_type in _NUMBER_KEYS
 
     def new_key(self, prefix: str = "") -> Key:
-        """A key for a record that comes without one: text for text keys, the next integer otherwise (spec: schema-and-store §6.5).
+        """A key for a record that comes without one: a UUID for string keys, the next integer otherwise (spec: schema-and-store §6.5).
 
-        `prefix` is put in front of a text key. Raises ClientError if keys of this type have to be given.
+        `prefix` is put in front of a string. Raises ClientError if keys of this type have to be given.
         """
         kind = self._key_type
         if kind in _TEXT_KEYS or (prefix and kind == "Any"):
-            return prefix + new_uuid()
+            return prefix + self._uuids.new()
         if prefix or kind not in _NUMBER_KEYS:
             raise ClientError(f"A record of {self.name} needs a value for its primary key {self.primary_key}")
         return self._key_sequence().next_key()

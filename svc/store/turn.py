@@ -26,6 +26,7 @@ from svc.store.env import Holder, WriterBusy
 from svc.store.indexes.cache import IndexCaches
 from svc.store.slices import Slices
 from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
+from svc.store.time_ordered_uuids import TimeOrderedUuids
 from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Turn:
         self.slices = Slices(clock)
         self.snapshots = Snapshots(clock, snapshot_limits)
         self.caches = IndexCaches(cache_bytes)
+        self.uuids = TimeOrderedUuids(clock)
         self.databases: dict[str, Database] = {}
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []

@@ -186,7 +186,7 @@ class Transaction:
 
     @staticmethod
     def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:
-        """A random key in place of None (spec: schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
+        """A new key in place of None (spec: schema-and-store §6.5). Numbers stay None: which one is free is decided when they are written.
 
         Raises ClientError if keys have to be given.
         """
