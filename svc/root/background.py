@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 READY = "\x00ready"
 PIPE_VARIABLE = "SVC_START_PIPE"
 STOP_SECONDS = 60.0
+POLL_SECONDS = 0.02
 STREAMS_FILE = "svc-streams.log"
 
 
@@ -134,19 +136,26 @@ def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
 
 
 def stop(root: Path, pid: int) -> int:
-    """Ask the server to stop and wait for its end. Returns the exit status, 1 if it is still there after a minute."""
+    """Ask the server to stop and wait for its end. Returns the exit status, 1 if it is still there after a minute.
+
+    One that has ended counts as ended even if its parent process, as in some containers, has not asked for its exit status.
+    """
     import psutil
+
+    from svc.clock import SYSTEM_CLOCK
 
     try:
         process = psutil.Process(pid)
         os.kill(pid, signal.SIGTERM)
-        process.wait(STOP_SECONDS)
+        deadline = SYSTEM_CLOCK.monotonic() + STOP_SECONDS
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                print(f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds", file=sys.stderr)
+                return 1
+            Event().wait(POLL_SECONDS)
     except (ProcessLookupError, psutil.NoSuchProcess):
         return 0
     except PermissionError:
         print(f"Error: no permission to stop the process {pid}", file=sys.stderr)
-        return 1
-    except psutil.TimeoutExpired:
-        print(f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds", file=sys.stderr)
         return 1
     return 0

@@ -38,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     def start_(**env: str) -> Process:
         (tmp_path / "sitecustomize.py").write_text(PREPARED)
         paths = [str(tmp_path), os.getcwd(), *(path for path in sys.path if path)]
-        process = Process(tmp_path / "root", env={"PYTHONPATH": os.pathsep.join(paths), **env})
+        process = Process(tmp_path / "root", env={"PYTHONPATH": os.pathsep.join(paths), **env}, forked=False)
         started.append(process)
         return process.start()
 

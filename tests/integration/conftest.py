@@ -17,6 +17,7 @@ import httpx
 import pytest
 from httpx._transports import default
 
+from tests.support.forked import Forked
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
 from tests.support.prepared import place_token_keys
 
@@ -45,15 +46,23 @@ class Process:
     """`python -m svc run APP` over a data directory, with every other port closed.
 
     `own_keys`: it makes its keys of tokens itself. Else it finds short ones, because those it makes cost up to seconds of processor time.
+    `forked`: it is a fork of a process that has imported svc, because a start of Python and the imports cost a second of processor time.
     """
 
     started: ClassVar[list[Process]] = []
 
     def __init__(
-        self, root: Path, app: Path | None = APP, *, command: str = "run", env: dict[str, str] | None = None, own_keys: bool = False
+        self,
+        root: Path,
+        app: Path | None = APP,
+        *,
+        env: dict[str, str] | None = None,
+        own_keys: bool = False,
+        forked: bool = True,
     ) -> None:
         self.root = root
         self._own_keys = own_keys
+        self._forked = forked
         self.port = free_port()
         self.operations_port = free_port()
         self.log = root.parent / f"{root.name}-output.txt"
@@ -71,8 +80,8 @@ class Process:
             "SVC_TEST_TASKS": str(task_file(root)),
             **(env or {}),
         }
-        self._arguments = [sys.executable, "-m", "svc", command, *([str(app)] if app else [])]
-        self.process: subprocess.Popen[bytes] | None = None
+        self._words = ["run", *([str(app)] if app else [])]
+        self.process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def url(self) -> str:
@@ -92,7 +101,11 @@ class Process:
             place_token_keys(self.root)
         written, logged = (path.stat().st_size if path.exists() else 0 for path in (self.log, self._log_file))
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(self._arguments, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
+            if self._forked:
+                self.process = Forked(self._words, env=self._env, cwd=self.root.parent, stdout=output, stderr=output)
+            else:
+                command = [sys.executable, "-m", "svc", *self._words]
+                self.process = subprocess.Popen(command, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
         if self not in Process.started:
             Process.started.append(self)
         deadline = time.monotonic() + START_LIMIT
@@ -173,7 +186,7 @@ def no_growth() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    process = Process(tmp_path_factory.mktemp("node") / "root").start()
+    process = Process(tmp_path_factory.mktemp("node") / "root", forked=False).start()
     yield process
     status = process.stop()
     assert status == 0, process.output()

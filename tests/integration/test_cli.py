@@ -21,7 +21,7 @@ import yaml
 
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import PASSWORD, free_port
-from tests.support.forks import run_command
+from tests.support.forked import run_command
 from tests.support.prepared import place_token_keys
 
 LIMIT = 60.0  # seconds; a command that hangs fails its test
@@ -55,18 +55,7 @@ class Machine:
         return int((self.root / "svc.pid").read_text())
 
     def run(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        if words[0] not in ("start", "restart"):  # these end as servers
-            return run_command(words, cwd=cwd or self.home, env={**self.env, **env}, timeout=LIMIT)
-        return subprocess.run(
-            [sys.executable, "-m", "svc", *words],
-            env={**self.env, **env},
-            cwd=cwd or self.home,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=LIMIT,
-            check=False,
-        )
+        return run_command(words, cwd=cwd or self.home, env={**self.env, **env}, timeout=LIMIT)
 
     def fine(self, *words: str, cwd: Path | None = None, **env: str) -> str:
         """The standard output of a command that must succeed."""

@@ -17,7 +17,7 @@ import pytest
 
 from svc.config.document import read_document, set_value, write_document
 from tests.integration.conftest import Process, free_port
-from tests.support.forks import run_command
+from tests.support.forked import run_command
 from tests.support.prepared import place_token_keys
 
 
@@ -43,10 +43,10 @@ class Commands:
 
     def run(self, *arguments: str, directory: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
         environment = {**self.env, **env}
-        if arguments[:1] not in ((), ("start",), ("restart",), ("install",)) and directory is None:
-            return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=60)
-        if not self.own_keys and self.root.parent.exists():
+        if not self.own_keys and self.root.parent.exists() and arguments[:1] in ((), ("start",), ("restart",), ("install",)):
             place_token_keys(self.root)
+        if directory is None:
+            return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=60)
         command = [sys.executable, "-m", "svc", *arguments]
         return subprocess.run(
             command,
@@ -246,7 +246,7 @@ def test_a_killed_server_reads_as_stopped_and_starts_again(commands: Commands) -
     assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0
     process = psutil.Process(commands.pid())
     process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     assert commands.run("status").stdout == "svc:\n  status: stopped\n"
     assert commands.run("start").returncode == 0
 

@@ -448,7 +448,7 @@ def test_https_for_development(tmp_path: Path) -> None:
     process = Secure(tmp_path / "root")
     for file in (process.root / "keys").iterdir():
         file.unlink()
-    process._arguments[-2:] = ["dev", "--https", process._arguments[-1]]
+    process._words[:1] = ["dev", "--https"]
     process.start()
     try:
         authority_file = process.root / "keys" / "ca.pem"

@@ -1,11 +1,14 @@
-"""The pipe between `svc start` and the server it starts."""
+"""`svc start` and the server it starts: the pipe between them; and `svc stop`."""
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
-from svc.root.background import PIPE_VARIABLE, READY, ready_pipe
+from svc.root.background import PIPE_VARIABLE, READY, ready_pipe, stop
 
 
 def pipe(monkeypatch: pytest.MonkeyPatch) -> int:
@@ -55,3 +58,15 @@ def test_without_a_pipe_the_terminal_is_standard_error(monkeypatch: pytest.Monke
     with ready_pipe() as (terminal, ready):
         assert terminal is sys.stderr
         ready()
+
+
+def test_a_process_that_its_parent_does_not_wait_for_has_stopped(tmp_path: Path) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; exec sleep 600"], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        try:
+            assert stop(tmp_path, pid) == 0
+            assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        finally:
+            parent.kill()
+    assert stop(tmp_path, pid) == 0

@@ -1,0 +1,137 @@
+"""A program that runs `svc` commands in forks of itself: `python -m tests.support.forkserver FD svc`.
+
+It has imported all of svc, so that a command or a server starts at once. Each request comes on a connection of its own, which is accepted from
+the socket FD: one message, a JSON object `words, cwd, umask, env` with three descriptors for standard input, output and error. The answer is two
+lines, the pid and, when the process has ended, its status as `subprocess` counts it. The program ends when the test process does.
+
+The last argument is there to be seen: svc knows its processes by their command line (`svc/root/lock.py`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+import svc
+
+MESSAGE_MAX = 1 << 20  # bytes
+DESCRIPTORS_MAX = 4096  # that a process may have when it is forked
+LEFT_OUT = ("svc.demo", "svc.__main__")
+OBSERVED = Path(__file__).with_name("observed") / "sitecustomize.py"
+
+
+def main(listener: socket.socket) -> None:
+    _import_all()
+    gc.collect()
+    gc.freeze()
+    wake_reader, wake_writer = os.pipe()
+    os.set_blocking(wake_reader, False)
+    os.set_blocking(wake_writer, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_writer)
+    running: dict[int, socket.socket] = {}
+    parent = os.getppid()
+    while os.getppid() == parent:
+        ready, _, _ = select.select([listener, wake_reader], [], [], 1.0)
+        if wake_reader in ready:
+            os.read(wake_reader, 65536)
+            _report_ended(running)
+        if listener in ready:
+            connection, _ = listener.accept()
+            pid = _fork(connection)
+            running[pid] = connection
+            _tell(connection, pid)
+
+
+def _import_all() -> None:
+    for module in pkgutil.walk_packages(svc.__path__, "svc."):
+        if not module.name.startswith(LEFT_OUT):
+            importlib.import_module(module.name)
+
+
+def _report_ended(running: dict[int, socket.socket]) -> None:
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        connection = running.pop(pid)
+        _tell(connection, os.waitstatus_to_exitcode(status))
+        connection.close()
+
+
+def _tell(connection: socket.socket, number: int) -> None:
+    try:
+        connection.sendall(b"%d\n" % number)
+    except OSError:  # the test does not wait for it
+        pass
+
+
+def _fork(connection: socket.socket) -> int:
+    """The pid of a process for the request on this connection."""
+    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_MAX, 3)
+    pid = os.fork()
+    if not pid:
+        _run(json.loads(message), descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return pid
+
+
+def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """The life of a child: what `python -m svc WORDS` does."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+        os.closerange(3, DESCRIPTORS_MAX)
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, closefd=False, errors=errors)  # noqa: SIM115
+            for number, mode, errors in ((0, "r", None), (1, "w", None), (2, "w", "backslashreplace"))
+        )
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.chdir(request["cwd"])
+        os.umask(request["umask"])
+        time.tzset()
+        random.seed()
+        sys.argv = [str(Path(svc.__file__).with_name("__main__.py")), *request["words"]]
+        sys.orig_argv = [sys.executable, "-m", "svc", *request["words"]]
+        if "SVC_TEST_TASKS" in os.environ:
+            runpy.run_path(str(OBSERVED))
+        from svc.__main__ import main as run
+
+        status = run()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the end of Python does
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
