@@ -1,6 +1,6 @@
 """One write to many subscribers: what a delivered message costs the server.
 
-    python bench/fan_out.py [--subscribers 1000] [--writes 200] [--rounds 3]
+    python -m bench.fan_out [--subscribers 1000] [--writes 200] [--rounds 3]
 
 The subscribers listen to one record, over server-sent events and then over WebSockets. Each PUT is sent when all have the event of the one before, so
 a round is `writes` x `subscribers` messages. Reported is the CPU time of the server process per delivered message, the write itself included, beside
@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import records
-from measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
-from servers import Floor, Svc, dump
+from bench import records
+from bench.measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
+from bench.servers import Floor, Svc, dump
 
 MARK = b'"type":"put"'
 PATIENCE = 30.0  # seconds for all subscribers to get one event

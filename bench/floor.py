@@ -1,6 +1,6 @@
 """The floor: what the kernel, the interpreter and the event loop cost before a server does anything at all.
 
-    python bench/floor.py PORT [--plain]
+    python -m bench.floor PORT [--plain]
 
 One process, the same loop as svc's (`svc/loop.py`; with --plain, asyncio's own selector), raw sockets with `add_reader`, and a constant answer of the
 size of a small record for whatever one `recv` returns. It parses nothing, so it is only right for clients that send one request at a time.

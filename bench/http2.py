@@ -1,6 +1,6 @@
 """What a GET over HTTP/2 costs the server, beside the same GET over HTTP/1.1 in the same run; and what an idle connection of either takes.
 
-    python bench/http2.py [--requests 20000] [--rounds 5]
+    python -m bench.http2 [--requests 20000] [--rounds 5]
 
 The load is h2load for both protocols (Debian: nghttp2-client), on the other core, with 8 connections: HTTP/2 with 10 streams each and with one,
 HTTP/1.1 one request after the other. Each request is for another of RECORDS records, and every round measures every row in turn. The figure is the CPU
@@ -18,19 +18,16 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import records
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from measure import CLIENT_CORE, cpu_seconds, memory
-from servers import Svc, fill_svc
 
+from bench import records
+from bench.measure import CLIENT_CORE, cpu_seconds, memory
+from bench.servers import Svc, fill_svc
 from svc.protocol.events import RequestReceived
 from svc.protocol.http1 import Limits
 from svc.protocol.http2 import Http2

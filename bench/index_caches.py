@@ -24,10 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-import records
-from servers import fill_svc
-
+from bench import records
+from bench.servers import fill_svc
 from svc.clock import FakeClock
 from svc.store.values.keys import index_key
 from tests.support.node import Node, Wire

@@ -1,6 +1,6 @@
 """What live queries cost: CPU of a PUT with none and with thousands of them, and what one event for many subscribers takes.
 
-    python bench/live_queries.py [--queries 10000] [--writes 2000]
+    python -m bench.live_queries [--queries 10000] [--writes 2000]
 
 In one process, without sockets: a write is a transaction with its commit (without waiting for the disk) and the end of its turn, and what the live
 queries do with it until their events lie in the queues of their clients. Not included: HTTP, the encoding of events, sending them.
@@ -13,13 +13,10 @@ import argparse
 import asyncio
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from svc.clock import SYSTEM_CLOCK
 from svc.query import parse_query

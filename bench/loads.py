@@ -1,6 +1,6 @@
 """Bulk loads, layer by layer, in one process without sockets: what the store alone takes, the bulk writer beside a loop, the whole of `csv_data_load`.
 
-    python bench/loads.py [--records 200000] [--rounds 3]
+    python -m bench.loads [--records 200000] [--rounds 3]
 
 The three take turns in each round, and the ratio is that of their CPU times, so it holds on a machine that has other work. `load_records` and
 `bulk_write` get records as objects; making these, and the CSV text, is not part of it. The table is that of the other benchmarks: 8 attributes, 3 of
@@ -16,24 +16,19 @@ import csv
 import gc
 import io
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
-
-import records  # noqa: E402
-
-from svc.clock import SYSTEM_CLOCK  # noqa: E402
-from svc.server.instance import GC_THRESHOLD  # noqa: E402
-from svc.store import Table  # noqa: E402
-from svc.store.schema import Attribute, TableDefinition  # noqa: E402
-from svc.store.writing.bulk_write import bulk_write, load_records  # noqa: E402
-from tests.support.operations import OperationsNode  # noqa: E402
+from bench import records
+from svc.clock import SYSTEM_CLOCK
+from svc.server.instance import GC_THRESHOLD
+from svc.store import Table
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.writing.bulk_write import bulk_write, load_records
+from tests.support.operations import OperationsNode
 
 ITEM = TableDefinition(
     "Item",

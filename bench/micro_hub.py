@@ -1,6 +1,6 @@
 """What one write costs the hub: from the committed entries to the queues of those who follow the table.
 
-    python bench/micro_hub.py
+    python -m bench.micro_hub
 
 Not included: the commit, encoding, sockets. A consumer is an `on_ready` that notes that it was called, and takes at the end of the turn.
 """

@@ -4,7 +4,7 @@
 the last column, where one and the same query is sent again. Not included: HTTP, permissions, the snapshot of the turn. Prints the CPU time of the
 fastest of some rounds, in microseconds.
 
-    python bench/micro_query_run.py [--store DIRECTORY] [--rounds 7] [row ...]
+    python -m bench.micro_query_run [--store DIRECTORY] [--rounds 7] [row ...]
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import records
-from servers import fill_svc, price_of
 
+from bench import records
+from bench.servers import fill_svc, price_of
 from svc.query import QueryCache, parse_query, plan_query
 from svc.query.execution import execute
 from svc.store import Store

@@ -1,6 +1,6 @@
 """Operations beside what the store alone takes: loads, searches, and short requests while a load runs.
 
-    python bench/operations.py [--rounds 3]
+    python -m bench.operations [--rounds 3]
 
 The server is a process of its own on one core, asked over HTTP from another. *Store alone* is the same work done in a process without a server: the
 records are there as objects, and go through `Transaction` or `load_records` to the disk, into a copy of the same databases. Both are CPU time, in turns,
@@ -24,10 +24,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import records
-from measure import SERVER_CORE, Request, cpu_seconds, load, on_core, write_requests
-from properties import LargeSvc, latency
-from servers import HERE, REPOSITORY, USER, dump, free_port, without_id
+from bench import records
+from bench.measure import SERVER_CORE, Request, cpu_seconds, load, on_core, write_requests
+from bench.properties import LargeSvc, latency
+from bench.servers import HERE, REPOSITORY, USER, dump, free_port, without_id
 
 BATCH = 1_000
 BATCHES = 30  # inserts of BATCH records in a round
@@ -35,9 +35,8 @@ CSV_ROWS = 100_000
 SEARCHES = 20_000
 
 ALONE = """
-import sys, time, json
-sys.path[:0] = [{here!r}, {repository!r}]
-import records, servers
+import json, time
+from bench import records, servers
 from pathlib import Path
 from svc.store.writing.bulk_write import load_records
 from svc.apps.schema_files import load_schema_files
@@ -101,15 +100,15 @@ class OperationsSvc(LargeSvc):
 def alone(path: Path, way: str, count: int) -> float:
     """CPU seconds that the store takes for `count` records in a fresh process."""
     code = ALONE.format(
-        here=str(HERE),
-        repository=str(REPOSITORY),
         schema=str(HERE / "app" / "schema.graphql"),
         path=str(path),
         way=way,
         count=count,
         batch=BATCH,
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, preexec_fn=on_core(SERVER_CORE))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY, preexec_fn=on_core(SERVER_CORE)
+    )
     return float(json.loads(done.stdout))
 
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import records
-from measure import CLIENT_CORE, Request, Sample, cpu_seconds, load, memory, on_core, write_requests
-from servers import HERE, REPOSITORY, START_LIMIT, Floor, Server, Svc, dump, without_id
+from bench import records
+from bench.measure import CLIENT_CORE, Request, Sample, cpu_seconds, load, memory, on_core, write_requests
+from bench.servers import REPOSITORY, START_LIMIT, Floor, Server, Svc, dump, without_id
 
 IDLE_CONNECTIONS = 2_000
 HOT = 100_000
@@ -36,7 +36,7 @@ class LargeSvc(Svc):
 
     def prepare(self) -> None:
         path = self.data / "root" / "database"
-        code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import pathlib, servers; servers.fill_svc(pathlib.Path({str(path)!r}), {self.count}, 0)"
+        code = f"import pathlib, bench.servers; bench.servers.fill_svc(pathlib.Path({str(path)!r}), {self.count}, 0)"
         start, cpu = time.perf_counter(), _children_cpu()
         subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
         self.load_seconds, self.load_cpu = time.perf_counter() - start, _children_cpu() - cpu

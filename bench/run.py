@@ -1,8 +1,8 @@
 """Runs the servers side by side and writes the tables of bench/README.md.
 
-    python bench/run.py                                  everything that is installed; about ten minutes
-    python bench/run.py --rows get,put --servers floor,svc --rounds 1 --seconds 1 --dry
-    python bench/run.py --properties                     also memory, start, bulk load, latency beside a scan (svc only)
+    python -m bench.run                                  everything that is installed; about ten minutes
+    python -m bench.run --rows get,put --servers floor,svc --rounds 1 --seconds 1 --dry
+    python -m bench.run --properties                     also memory, start, bulk load, latency beside a scan (svc only)
 
 Each server is a process pinned to one core, wrk on the other. Every round measures every row of every server in turn, so that a machine that becomes slower
 for a while does so for all of them; the figure is the median of the rounds.
@@ -30,12 +30,12 @@ from typing import Any
 import brotli
 import cbor2
 import msgspec
-import records
-import report
 import zstandard
-from measure import Request, Sample, load, memory, require, write_requests
-from properties import measure_properties
-from servers import SERVERS, Maker, Server
+
+from bench import records, report
+from bench.measure import Request, Sample, load, memory, require, write_requests
+from bench.properties import measure_properties
+from bench.servers import SERVERS, Maker, Server
 
 HERE = Path(__file__).parent
 TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by equality

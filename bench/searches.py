@@ -5,7 +5,7 @@ same from a decoded body, with all checks of an operation, fields and rights inc
 is remembered helps; `same` is one body again and again, for both. Not included: HTTP, login, decoding of the body. Prints the CPU time of the
 fastest of some rounds in microseconds, and the ratios; core and call take turns, so that both meet the same conditions.
 
-    python bench/searches.py [--store DIRECTORY] [--rounds 15] [row ...]
+    python -m bench.searches [--store DIRECTORY] [--rounds 15] [row ...]
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import records
-from servers import fill_svc, price_of
 
+from bench import records
+from bench.servers import fill_svc, price_of
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.clock import SYSTEM_CLOCK

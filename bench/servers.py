@@ -20,12 +20,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-import records
-from measure import SERVER_CORE, Request, on_core
+from bench import records
+from bench.measure import SERVER_CORE, Request, on_core
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
-sys.path.insert(0, str(REPOSITORY))  # svc as it stands beside this directory, not an installed one
 USER = "admin"
 START_LIMIT = 60.0  # seconds
 
@@ -141,7 +140,7 @@ class Floor(Server):
         self.data.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> list[str]:
-        return [sys.executable, str(HERE / "floor.py"), str(self.port)]
+        return [sys.executable, "-m", "bench.floor", str(self.port)]
 
     def requests(self) -> dict[str, Maker]:
         return {"get": lambda n: self.get(f"/Item/{records.item_id(n)}")}

@@ -1,6 +1,6 @@
 """What TLS costs the server: a handshake, full and resumed, and a GET on a connection that stays, over HTTPS and over HTTP.
 
-    python bench/tls.py [--handshakes 1000] [--rounds 3]
+    python -m bench.tls [--handshakes 1000] [--rounds 3]
 
 Reported is the CPU time of the server process. A handshake is a connection of its own that is accepted, agreed on and closed, without a request, as is
 what it is compared with: a plain connection that is accepted and closed. The key is on the curve P-256, as an installation makes it, or RSA with 2048
@@ -17,7 +17,6 @@ import os
 import socket
 import ssl
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,12 +25,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import records
-from measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
-from servers import START_LIMIT, Svc, fill_svc, free_port
-
+from bench import records
+from bench.measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
+from bench.servers import START_LIMIT, Svc, fill_svc, free_port
 from svc.tls.certificates import renew_certificates
 
 RECORDS = 1000

@@ -1,6 +1,6 @@
 """WebSocket: CPU time per echoed message, and memory of idle connections.
 
-    python bench/websocket_echo.py [--seconds 3] [--connections 32] [--idle 10000]
+    python -m bench.websocket_echo [--seconds 3] [--connections 32] [--idle 10000]
 
 The server is `tests/support/socket_server.py`: svc's loop, connections, driver and WebSocket objects, without store and resources. One client keeps one
 message on its way per connection: a masked text frame, prepared beforehand. Beside it, in the same run and by the same client: the floor, which
@@ -24,8 +24,6 @@ import sys
 import time
 from base64 import b64encode
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.measure import CLIENT_CORE, SERVER_CORE, cpu_seconds, memory, on_core
 
@@ -191,12 +189,12 @@ def main() -> None:
         return
     os.sched_setaffinity(0, {CLIENT_CORE})
     port = free_port()
-    floor = subprocess.Popen([sys.executable, "bench/floor.py", str(port)], cwd=ROOT, preexec_fn=on_core(SERVER_CORE))
+    floor = subprocess.Popen([sys.executable, "-m", "bench.floor", str(port)], cwd=ROOT, preexec_fn=on_core(SERVER_CORE))
     servers = {"floor": (floor, port, None)}
     process, own = start(["-m", "tests.support.socket_server"])
     servers["svc, callback"] = (process, own, "/echo")
     servers["svc, async for"] = (process, own, "/iterate")
-    other, peers = start(["bench/websocket_echo.py", "--peer", str(free_port())])
+    other, peers = start(["-m", "bench.websocket_echo", "--peer", str(free_port())])
     servers["websockets"] = (other, peers, "/")
     try:
         for size in SIZES:
