@@ -46,6 +46,11 @@ def item(n: int, revision: int = 0) -> Record:
     }
 
 
+def change(n: int) -> Record:
+    """A new value of record `n % RECORDS`; another one for each multiple of RECORDS."""
+    return item(n % RECORDS, 1 + n // RECORDS)
+
+
 def brand(n: int) -> Record:
     return {"id": brand_id(n), "name": f"Brand {n}"}
 

@@ -2,9 +2,10 @@
 --
 -- The file holds complete requests, each after its length in decimal and a line feed. Preparing them outside keeps the client cheap, equal for all
 -- servers, and the same requests can be checked one by one before they are measured.
--- REQUESTS names the file; with ONCE=1 each request is sent once and then the thread stops, otherwise they are sent round and round.
+-- REQUESTS names the file, SKIP how many requests to leave out at first. With ONCE=1 each request is sent once and then the thread stops, otherwise
+-- they are sent round and round.
 
-local requests, count, sent = {}, 0, 0
+local requests, count, sent = {}, 0, tonumber(os.getenv("SKIP"))
 local once = os.getenv("ONCE") == "1"
 
 function init(args)

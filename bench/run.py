@@ -2,6 +2,7 @@
 
     python -m bench.run                                  everything that is installed; about ten minutes
     python -m bench.run --rows get,put --servers floor,svc --rounds 1 --seconds 1 --dry
+    python -m bench.run --compare ../before              this checkout and another one, by turns; two minutes
     python -m bench.run --properties                     also memory, start, bulk load, latency beside a scan (svc only)
 
 Each server is a process pinned to one core, wrk on the other. Every round measures every row of every server in turn, so that a machine that becomes slower
@@ -12,113 +13,50 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gzip
 import json
 import os
 import platform
-import random
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import brotli
-import cbor2
-import msgspec
-import zstandard
-
-from bench import records, report
-from bench.measure import Request, Sample, load, memory, require, write_requests
+from bench import compare as comparison
+from bench import report
+from bench.measure import Sample, memory, require
 from bench.properties import measure_properties
-from bench.servers import SERVERS, Maker, Server
+from bench.rows import ROWS, Row
+from bench.servers import SERVERS, Server
 
 HERE = Path(__file__).parent
-TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by equality
-ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", *TYPES, *CODINGS, "put", "post", "delete")
-VARIETY = 20_000  # different requests of one row; more than any cache of answers should be able to profit from
-WARM_UP = 1  # seconds; wrk knows no fractions
 
 Results = dict[str, dict[str, list[Sample]]]  # row -> server -> a sample per round
 
 
-def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Request]:
-    if row == "delete":  # each record only once: every round has its share
-        share = records.SPARES // rounds
-        return [maker(n) for n in range(round_ * share, (round_ + 1) * share)]
-    # `not modified` asks the server for each tag first.
-    variety = 2_000 if row == "not modified" else VARIETY
-    return [maker(n) for n in random.Random(row).sample(range(records.RECORDS), variety)]
-
-
-def find_fault(server: Server, row: str, request: Request) -> str | None:
-    """Why this answer is not the right one: a fast wrong answer is worth nothing."""
-    status, fields, body = server.ask(request)
-    if status != request.expect:
-        return f"{request.method} {request.target} answered {status}: {body[:300]!r}"
-    wanted = dict(request.fields)
-    for asked, told in (("Accept", "content-type"), ("Accept-Encoding", "content-encoding")):
-        if body and wanted.get(asked, "") not in fields.get(told, ""):
-            return f"{request.target} has {told} {fields.get(told)} instead of {wanted[asked]}"
-    if row in ("equality", "range", "sort", "join", "count", *TYPES, *CODINGS):
-        answer = read_answer(fields, body)
-        if isinstance(answer, dict):  # of PocketBase, or a count
-            answer = answer["totalItems" if row == "count" else "items"] if "items" in answer else answer.get("count")
-        count = answer if isinstance(answer, int) else len(answer)
-        if count != records.ROWS:
-            return f"{request.target} has {count} rows instead of {records.ROWS}"
-    return None
-
-
-def read_answer(fields: dict[str, str], body: bytes) -> Any:
-    decode_coding: dict[str | None, Callable[[bytes], bytes]] = {
-        None: lambda body: body,
-        "br": brotli.decompress,
-        "gzip": gzip.decompress,
-        "zstd": lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body),
-    }
-    read_type: dict[str, Callable[[bytes], Any]] = {
-        "application/json": json.loads,
-        "application/cbor": cbor2.loads,
-        "application/x-msgpack": msgspec.msgpack.decode,
-    }
-    return read_type[fields["content-type"].partition(";")[0]](decode_coding[fields.get("content-encoding")](body))
-
-
-def measure(servers: list[Server], rows: list[str], options: argparse.Namespace, scratch: Path) -> Results:
+def measure(servers: list[Server], options: argparse.Namespace, scratch: Path) -> Results:
     results: Results = defaultdict(lambda: defaultdict(list))
     makers = {server.name: server.requests() for server in servers}
-    files: dict[tuple[str, str], Path] = {}
+    rows = [
+        Row(name, server, makers[server.name][name], scratch, options.rounds)
+        for name in options.rows
+        for server in servers
+        if name in makers[server.name]
+    ]
     for round_ in range(options.rounds):
-        for row in rows:
-            for server in servers:
-                maker = makers[server.name].get(row)
-                if maker is None:
-                    continue
-                file = files.get((server.name, row))
-                once = row == "delete"
-                if file is None or once or row == "not modified":  # tags change with every write
-                    requests = make_requests(row, maker, round_, options.rounds)
-                    if not once and server.name != "floor" and (fault := find_fault(server, row, requests[0])):
-                        print(f"{server.name}, {row}: left out, {fault}", file=sys.stderr)
-                        del makers[server.name][row]
-                        continue
-                    file = files[server.name, row] = scratch / f"{server.name}-{row.replace(' ', '-')}"
-                    write_requests(file, requests, f"127.0.0.1:{server.port}")
-                settings = {"connections": options.connections, "once": once}
-                if not once:
-                    load(server.pid, server.port, file, seconds=WARM_UP, **settings)
-                sample = load(server.pid, server.port, file, seconds=options.seconds, **settings)
-                if sample.errors:
-                    print(f"  {server.name}, {row}: {sample.errors} errors", file=sys.stderr)
-                results[row][server.name].append(sample)
-                print(
-                    f"round {round_ + 1}  {row:<13} {server.name:<11} {sample.cpu:8.1f} us CPU {sample.rate:9.0f}/s  p99 {sample.p99 / 1000:8.2f} ms"
-                )
+        for row in list(rows):
+            sample = row.measure(options.seconds, options.connections)
+            if sample is None:
+                rows.remove(row)
+                continue
+            name = row.server.name
+            results[row.name][name].append(sample)
+            print(
+                f"round {round_ + 1}  {row.name:<13} {name:<11} {sample.cpu:8.1f} us CPU {sample.rate:9.0f}/s  p99 {sample.p99 / 1000:8.2f} ms"
+            )
     return results
 
 
@@ -144,10 +82,15 @@ def versions(servers: list[Server]) -> dict[str, str]:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--compare", type=Path, metavar="CHECKOUT", help="measure svc of this checkout and of that one, and no other server"
+    )
     parser.add_argument("--servers", default=",".join(SERVERS), help="comma-separated: %(default)s")
-    parser.add_argument("--rows", default=",".join(ROWS), help="comma-separated: %(default)s")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=3, help="of one measurement; default %(default)d")
+    parser.add_argument(
+        "--rows", help=f"comma-separated, of: {', '.join(ROWS)}; default: all of them, with --compare {', '.join(comparison.ROWS)}"
+    )
+    parser.add_argument("--rounds", type=int, help=f"default 5, with --compare {comparison.ROUNDS}")
+    parser.add_argument("--seconds", type=int, help=f"of one measurement; default 3, with --compare {comparison.SECONDS}")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--properties", action="store_true", help="also measure memory, start, bulk load, latency beside a scan")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the large table of --properties; default %(default)d")
@@ -156,7 +99,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--dry", action="store_true", help="print the tables, leave README.md alone")
     options = parser.parse_args(arguments)
-    options.rows = options.rows.split(",") if options.rows else []
+    rows, rounds, seconds = (ROWS, 5, 3) if options.compare is None else (comparison.ROWS, comparison.ROUNDS, comparison.SECONDS)
+    options.rows = list(rows) if options.rows is None else options.rows.split(",") if options.rows else []
+    options.rounds = options.rounds or rounds
+    options.seconds = options.seconds or seconds
     options.servers = options.servers.split(",")
     for name in set(options.rows) - set(ROWS) | set(options.servers) - set(SERVERS):
         parser.error(f"there is no row or server '{name}'")
@@ -169,6 +115,9 @@ def main() -> None:
     options.data.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.data) as directory:
         scratch = Path(directory)
+        if options.compare is not None:
+            comparison.compare(options.compare, options, scratch)
+            return
         servers = []
         for name in options.servers:
             if SERVERS[name].available():
@@ -189,7 +138,7 @@ def main() -> None:
                     server.prepare()
                     server.start()
                     footprints[server.name]["after start"] = memory(server.pid)
-                results = measure(servers, options.rows, options, scratch)
+                results = measure(servers, options, scratch)
                 for server in servers:
                     footprints[server.name]["after the rounds"] = memory(server.pid)
         finally:

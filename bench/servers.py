@@ -17,6 +17,7 @@ import sysconfig
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
 USER = "admin"
 START_LIMIT = 60.0  # seconds
+BATCH = 1_000  # records of one request that loads
 
 Maker = Callable[[int], Request]
 
@@ -49,7 +51,7 @@ def program(name: str) -> str | None:
 class Server(ABC):
     """`prepare()` once, then any number of `start()` and `stop()`."""
 
-    name: ClassVar[str]
+    name: str
     package: ClassVar[str] = ""  # what to install when `available()` is false
 
     def __init__(self, data: Path) -> None:
@@ -128,6 +130,13 @@ class Server(ABC):
         finally:
             connection.close()
 
+    def must(self, method: str, target: str, body: Any, status: int, fields: tuple[tuple[str, str], ...] | None = None) -> bytes:
+        """The body of the answer, which has this status; any other ends the run."""
+        found, _, answer = self.ask(Request(method, target, self.fields if fields is None else fields, dump(body)))
+        if found != status:
+            raise RuntimeError(f"{self.name}: {method} {target}: {found} {answer[:300]!r}")
+        return answer
+
     def get(self, target: str, **fields: str) -> Request:
         """`fields` replace and extend those that every request has."""
         return Request("GET", target, tuple((dict(self.fields) | fields).items()))
@@ -148,6 +157,7 @@ class Floor(Server):
 
 class Svc(Server):
     name = "svc"
+    spares = records.SPARES
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "svc", "run", str(HERE / "app")]
@@ -164,7 +174,19 @@ class Svc(Server):
         }
 
     def prepare(self) -> None:
-        fill_svc(self.data / "root" / "database", records.RECORDS, records.SPARES)
+        """Load the records as a user would: arrays of them by POST, each array one transaction."""
+        self.start()
+        try:
+            self.fill("Brand", records.iter_brands())
+            self.fill("Item", records.iter_items())
+            self.fill("Spare", records.iter_items(self.spares))
+        finally:
+            self.stop()
+
+    def fill(self, table: str, source: Iterable[records.Record]) -> None:
+        source = iter(source)
+        while batch := list(islice(source, BATCH)):
+            self.must("POST", f"/{table}/", batch, 201)
 
     def requests(self) -> dict[str, Maker]:
         def unchanged(n: int) -> Request:
@@ -191,7 +213,7 @@ class Svc(Server):
             "br": lambda n: self.get(equals(n), **{"Accept-Encoding": "br"}),
             "zstd": lambda n: self.get(equals(n), **{"Accept-Encoding": "zstd"}),
             "gzip": lambda n: self.get(equals(n), **{"Accept-Encoding": "gzip"}),
-            "put": lambda n: write("PUT", f"/Item/{records.item_id(n)}", records.item(n, n % 97 + 1), 204),
+            "put": lambda n: write("PUT", f"/Item/{records.change(n)['id']}", records.change(n), 204),
             "post": lambda n: write("POST", "/Created/", without_id(records.item(n)), 201),
             "delete": lambda n: write("DELETE", f"/Spare/{records.item_id(n)}", None, 204),
         }
@@ -311,7 +333,7 @@ class PocketBase(Server):
             "sort": lambda n: self.get(f"{items}?{page}&{equals(n)}&sort=rank"),
             "join": lambda n: self.get(f"{items}?{page}&{equals(n)}&expand=brandId&fields=name,price,expand.brandId.name"),
             "count": lambda n: self.get(f"{items}?perPage=1&fields=id&{equals(n)}"),
-            "put": lambda n: write("PATCH", f"{items}/{records.item_id(n)}", without_id(records.item(n, n % 97 + 1)), 200),
+            "put": lambda n: write("PATCH", f"{items}/{records.change(n)['id']}", without_id(records.change(n)), 200),
             "post": lambda n: write("POST", "/api/collections/created/records", without_id(records.item(n)), 200),
             "delete": lambda n: write("DELETE", f"/api/collections/spares/records/{records.item_id(n)}", None, 204),
         }
@@ -355,7 +377,7 @@ class FastApi(Server):
             "sort": lambda n: self.get(f"/item?category={records.category(n)}&sort=rank"),
             "join": lambda n: self.get(f"/joined?category={records.category(n)}"),
             "count": lambda n: self.get(f"/count?category={records.category(n)}"),
-            "put": lambda n: write("PUT", f"/item/{records.item_id(n)}", records.item(n, n % 97 + 1), 204),
+            "put": lambda n: write("PUT", f"/item/{records.change(n)['id']}", records.change(n), 204),
             "post": lambda n: write("POST", "/created", without_id(records.item(n)), 201),
             "delete": lambda n: write("DELETE", f"/spare/{records.item_id(n)}", None, 204),
         }

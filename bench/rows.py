@@ -1,0 +1,115 @@
+"""The rows of the tables: which requests each consists of, and what is a right answer to them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import brotli
+import cbor2
+import msgspec
+import zstandard
+
+from bench import records
+from bench.measure import Request, Sample, load, write_requests
+from bench.servers import Maker, Server
+
+TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by equality
+ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", *TYPES, *CODINGS, "put", "post", "delete")
+FIND_ROWS = ("equality", "range", "sort", "join", "count", *TYPES, *CODINGS)
+VARIETY = 20_000  # different requests of one row; more than any cache of answers should be able to profit from
+PASSES = 2  # over the records of `put`, each with other values, so that no PUT finds what it brings
+WARM_UP = 1  # seconds; wrk knows no fractions
+
+
+class Row:
+    """The requests of one row to one server. Each measurement goes on where the one before stopped."""
+
+    def __init__(self, name: str, server: Server, maker: Maker, scratch: Path, shares: int) -> None:
+        """`shares`: the number of measurements, for a row that asks for each record only once."""
+        self.name = name
+        self.server = server
+        self._maker = maker
+        self._file = scratch / f"{server.name}-{name.replace(' ', '-')}"
+        self._shares = shares
+        self._measured = 0
+        self._sent = 0  # since the file was written
+
+    @property
+    def _once(self) -> bool:
+        return self.name == "delete"
+
+    def measure(self, seconds: int, connections: int, warm_up: bool = True) -> Sample | None:
+        """None, and a line on stderr: the first answer is not what it should be, so that the row has no figure."""
+        if self._measured == 0 or self._once or self.name == "not modified":  # tags change with every write
+            requests = make_requests(self.name, self._maker, self._measured, self._shares)
+            if self._measured == 0 and not self._once and self.server.name != "floor":
+                fault = find_fault(self.server, self.name, requests[0])
+                if fault is not None:
+                    print(f"{self.server.name}, {self.name}: left out, {fault}", file=sys.stderr)
+                    return None
+            write_requests(self._file, requests, f"127.0.0.1:{self.server.port}")
+            self._sent = 0
+        self._measured += 1
+        if warm_up and not self._once:
+            self._load(WARM_UP, connections)
+        sample = self._load(seconds, connections)
+        if sample.errors:
+            print(f"  {self.server.name}, {self.name}: {sample.errors} errors", file=sys.stderr)
+        return sample
+
+    def _load(self, seconds: int, connections: int) -> Sample:
+        server = self.server
+        sample = load(server.pid, server.port, self._file, seconds=seconds, connections=connections, once=self._once, skip=self._sent)
+        self._sent += sample.requests
+        return sample
+
+
+def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Request]:
+    if row == "delete":  # each record only once: every round has its share
+        share = records.SPARES // rounds
+        return [maker(n) for n in range(round_ * share, (round_ + 1) * share)]
+    numbers = random.Random(row).sample(range(records.RECORDS), VARIETY)
+    if row == "put":
+        return [maker(n + pass_ * records.RECORDS) for pass_ in range(PASSES) for n in numbers]
+    # `not modified` asks the server for each tag first.
+    return [maker(n) for n in (numbers[:2_000] if row == "not modified" else numbers)]
+
+
+def find_fault(server: Server, row: str, request: Request) -> str | None:
+    """Why this answer is not the right one: a fast wrong answer is worth nothing."""
+    status, fields, body = server.ask(request)
+    if status != request.expect:
+        return f"{request.method} {request.target} answered {status}: {body[:300]!r}"
+    wanted = dict(request.fields)
+    for asked, told in (("Accept", "content-type"), ("Accept-Encoding", "content-encoding")):
+        if body and wanted.get(asked, "") not in fields.get(told, ""):
+            return f"{request.target} has {told} {fields.get(told)} instead of {wanted[asked]}"
+    if row in FIND_ROWS:
+        answer = read_answer(fields, body)
+        if isinstance(answer, dict):  # of PocketBase, or a count
+            answer = answer["totalItems" if row == "count" else "items"] if "items" in answer else answer.get("count")
+        count = answer if isinstance(answer, int) else len(answer)
+        if count != records.ROWS:
+            return f"{request.target} has {count} rows instead of {records.ROWS}"
+    return None
+
+
+def read_answer(fields: dict[str, str], body: bytes) -> Any:
+    decode_coding: dict[str | None, Callable[[bytes], bytes]] = {
+        None: lambda body: body,
+        "br": brotli.decompress,
+        "gzip": gzip.decompress,
+        "zstd": lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body),
+    }
+    read_type: dict[str, Callable[[bytes], Any]] = {
+        "application/json": json.loads,
+        "application/cbor": cbor2.loads,
+        "application/x-msgpack": msgspec.msgpack.decode,
+    }
+    return read_type[fields["content-type"].partition(";")[0]](decode_coding[fields.get("content-encoding")](body))
