@@ -103,8 +103,8 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             os.dup2(descriptor, number)
         os.closerange(3, DESCRIPTORS_MAX)
         sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, closefd=False, errors=errors)  # noqa: SIM115
-            for number, mode, errors in ((0, "r", None), (1, "w", None), (2, "w", "backslashreplace"))
+            open(number, mode, buffering, errors=errors, closefd=False)  # noqa: SIM115
+            for number, mode, buffering, errors in ((0, "r", -1, None), (1, "w", -1, None), (2, "w", 1, "backslashreplace"))
         )
         os.environ.clear()
         os.environ.update(request["env"])
