@@ -20,7 +20,7 @@ from secrets import token_hex
 import lmdb
 
 from svc.errors import Problem
-from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
+from svc.store.backup.files import copy_file, forget_cached, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.identity import change_identity
 from svc.store.backup.managed import BackupInfo, Backups, InUse
 from svc.store.backup.manifest import BLOBS, DATA_NAME, BadBackup, Manifest
@@ -71,6 +71,7 @@ class Restore:
             check_tables(self._staged, self._manifest)
             if self._database != self._manifest.database:
                 change_identity(self._staged, self._watch)
+            forget_cached(self._staged / DATA_FILE)
             sync_directory(self._staged)
             self._place_blobs()
         except (lmdb.Error, OSError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 import lmdb
 
 from svc.clock import Clock
-from svc.store.backup.files import sync_directory
+from svc.store.backup.files import forget_cached, sync_directory
 from svc.store.backup.source import DATA_FILE, compact
 from svc.store.backup.watch import Watch
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
@@ -53,6 +53,7 @@ def _compact(directory: Path, keep: Path | None, clock: Clock) -> bool:
         if keep is not None:
             _keep(file, keep / f"{directory.name}-{iso_text(int(clock.wall() * 1000)).replace(':', '-')}.mdb")
         after, _ = compact(directory, Watch())
+        forget_cached(file)
         sync_directory(directory)
     except (lmdb.Error, OSError) as error:
         part.unlink(missing_ok=True)

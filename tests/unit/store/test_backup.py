@@ -234,6 +234,24 @@ def test_a_database_is_copied_without_gaps(data: Database, tmp_path: Path) -> No
 
 
 @pytest.fixture
+def advice(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """(file, what the kernel was told about it)."""
+    given: list[tuple[str, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda fd, start, length, what: given.append((os.readlink(f"/proc/self/fd/{fd}"), what)))
+    return given
+
+
+def test_the_page_cache_gets_single_pages(data: Database, backups: Backups, tmp_path: Path, advice: list[tuple[str, int]]) -> None:
+    """Large folios, of a file that was read or written in large pieces, make each later write of a page dear."""
+    backups.create(BackupSource.of(data))
+    assert advice == [(str(tmp_path / "database" / "data" / "data.mdb"), os.POSIX_FADV_RANDOM)]
+    advice.clear()
+    restore(backups, tmp_path)
+    ((file, what),) = advice
+    assert file.endswith("/data.mdb") and what == os.POSIX_FADV_DONTNEED
+
+
+@pytest.fixture
 def with_blobs(data: Database) -> Database:
     for number in range(3):
         write(data.tables["Note"], f"blob{number}", file=create_blob(bytes([number]) * 20_000))
