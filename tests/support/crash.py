@@ -1,6 +1,6 @@
 """What the tests of crashes share: child processes that are killed, and clients of a server that is killed.
 
-A child calls a function and says with `say` what it is about to do and what is done. It is forked from a process that has imported the store
+A child calls a function and says with `say` what it is about to do and what is done. It is forked from a process that has imported this module
 already, so a test with many children does not wait for as many starts of Python.
 """
 
@@ -23,7 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.conftest import PASSWORD
+from tests.support import forks
 from tests.support.forks import context
+
+context.set_forkserver_preload([forks.__name__, __name__, "pytest"])  # which the modules of tests import
 
 SEED = int(os.environ.get("SVC_CRASH_SEED", "1"))
 START_LIMIT = 60.0  # seconds until a child says something
