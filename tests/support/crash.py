@@ -11,8 +11,6 @@ import http.client
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,7 +22,7 @@ from typing import Any
 
 from tests.integration.conftest import PASSWORD
 from tests.support import forks
-from tests.support.forks import context
+from tests.support.forks import context, run_command
 
 context.set_forkserver_preload([forks.__name__, __name__, "pytest"])  # which the modules of tests import
 
@@ -195,8 +193,6 @@ class Expected:
 
 def check(root: Path) -> str:
     """The output of `svc check`, which must find no fault."""
-    command = [sys.executable, "-m", "svc", "check", str(root)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = run_command(("check", str(root)), cwd=root, env=os.environ, timeout=START_LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
