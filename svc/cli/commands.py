@@ -94,7 +94,8 @@ COMMANDS = (
         "svc status",
         "Show whether the server is running, and its process id.",
         _of("svc.cli.processes", "status"),
-        "status is running, stopped or not installed; the output is YAML, with --json JSON.",
+        "status is running, stopped or not installed. interpreter is the Python of this command, which the server runs on too unless another\n"
+        "started it. The output is YAML, with --json JSON.",
         flags=("json",),
     ),
     Command(

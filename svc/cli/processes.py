@@ -110,14 +110,16 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
 
 
 def status(arguments: Arguments) -> int:
+    from svc.interpreter import running_interpreter
     from svc.root.lock import running_pid
 
     arguments.no_words()
     installation = existing_installation(arguments)
     pid = running_pid(installation.root) if installation.installed else None
     status = "not installed" if not installation.installed else "stopped" if pid is None else "running"
+    known = {"status": status} | ({"pid": pid} if pid is not None else {}) | {"interpreter": str(running_interpreter())}
     if "json" in arguments.flags:
-        print(json.dumps({"svc": {"status": status} | ({"pid": pid} if pid is not None else {})}))
+        print(json.dumps({"svc": known}))
     else:
-        print(f"svc:\n  status: {status}" + (f"\n  pid: {pid}" if pid is not None else ""))
+        print("\n".join(["svc:", *(f"  {name}: {value}" for name, value in known.items())]))
     return 0

@@ -21,6 +21,7 @@ import psutil
 
 from svc.analytics import process
 from svc.clock import Clock
+from svc.interpreter import running_interpreter
 from svc.logs.redact import HIDDEN, is_secret
 
 CACHE_SECONDS = 3.0
@@ -86,6 +87,7 @@ class Machine:
         if system == "Darwin":
             release = {"NAME": "macOS", "VERSION_ID": platform.mac_ver()[0]}
         name = platform.node()
+        interpreter = running_interpreter()
         return _known(
             platform=system.lower() or None,
             distro=release.get("NAME"),
@@ -95,7 +97,9 @@ class Machine:
             arch=platform.machine() or None,
             hostname=name or None,
             fqdn=_full_name(name),
-            python_version=platform.python_version(),
+            python_version=interpreter.version,
+            python_compiler=interpreter.compiler,
+            python_profile_guided=interpreter.profile_guided,
         )
 
     def time(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import psutil
 import pytest
 import yaml
 
+from svc.interpreter import running_interpreter
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import PASSWORD, free_port
 from tests.support.forked import run_command
@@ -341,11 +342,13 @@ def test_restart_keeps_the_process_and_takes_up_what_changed(tmp_path: Path) -> 
         assert machine.run("restart", "--HTTP_PORT", "1").returncode == 1
     finally:
         machine.run("stop")
-    assert machine.run("status").stdout == "svc:\n  status: stopped\n"
+    assert machine.run("status").stdout == f"svc:\n  status: stopped\n  interpreter: {running_interpreter()}\n"
     assert machine.run("user_info").stderr == "svc must be running to perform this operation\n"
     done = machine.run("restart")  # not running: start
     assert done.stdout == f"svc is running (pid: {machine.pid}).\n"
-    assert json.loads(machine.fine("status", "--json")) == {"svc": {"status": "running", "pid": machine.pid}}
+    assert json.loads(machine.fine("status", "--json")) == {
+        "svc": {"status": "running", "pid": machine.pid, "interpreter": str(running_interpreter())}
+    }
     machine.fine("stop")
 
 

@@ -11,6 +11,7 @@ import pytest
 import svc
 from svc.cli import COMMANDS, Arguments, UsageError, help_text, main, parse_arguments
 from svc.config.document import read_document, write_document
+from svc.interpreter import running_interpreter
 
 
 @pytest.fixture(autouse=True)
@@ -124,13 +125,13 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_status_and_stop_without_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
-    assert capsys.readouterr().out == "svc:\n  status: not installed\n"
+    assert capsys.readouterr().out == f"svc:\n  status: not installed\n  interpreter: {running_interpreter()}\n"
     root = tmp_path / "r"
     root.mkdir()
     write_document(root / "svc-config.yaml", {})
     (root / "svc.pid").write_text("999999999\n")
     assert main(["status", "--ROOTPATH", str(root)]) == 0
-    assert capsys.readouterr().out == "svc:\n  status: stopped\n"
+    assert capsys.readouterr().out == f"svc:\n  status: stopped\n  interpreter: {running_interpreter()}\n"
     for _ in range(2):
         assert main(["stop", f"--rootpath={root}"]) == 0
         assert capsys.readouterr().out == "svc is not running.\n"
@@ -144,7 +145,7 @@ def test_status_of_a_running_server(tmp_path: Path, capsys: pytest.CaptureFixtur
         process.stdout.readline()
         (tmp_path / "svc.pid").write_text(f"{process.pid}\n")
         assert main(["status", "--ROOTPATH", str(tmp_path)]) == 0
-        assert capsys.readouterr().out == f"svc:\n  status: running\n  pid: {process.pid}\n"
+        assert capsys.readouterr().out == f"svc:\n  status: running\n  pid: {process.pid}\n  interpreter: {running_interpreter()}\n"
         assert main(["stop", "--ROOTPATH", str(tmp_path)]) == 0  # SIGTERM ends it
         assert capsys.readouterr().out == "Stopping svc.\n"
         process.communicate()

@@ -64,7 +64,7 @@ def test_attributes_of_a_wrong_type(node: OperationsNode, attributes: Any, messa
 
 def test_the_machine(node: OperationsNode) -> None:
     found = node.run("system_information", attributes=list(PARTS))
-    assert {"platform", "arch", "kernel", "python_version"} <= found["system"].keys()
+    assert {"platform", "arch", "kernel", "python_version", "python_compiler"} <= found["system"].keys()
     assert found["time"]["current"] == int(node.clock.wall() * 1000)
     assert found["time"]["timezone"].startswith("GMT")
     cpu = found["cpu"]
