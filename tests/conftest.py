@@ -1,4 +1,4 @@
-"""What holds for all tests: the examples of Hypothesis, cheap password hashes, the directory for files, and the order."""
+"""What holds for all tests: the examples of Hypothesis, cheap password hashes and small databases, the directory for files, and the order."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from svc.auth import passwords
+from svc.store.disk import space_reserve
 from tests.support.profile import NIGHTLY, PROFILE, examples
 
 # -- examples of Hypothesis
@@ -47,6 +48,20 @@ passwords._ARGON2 = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelis
 def real_argon2() -> argon2.PasswordHasher:
     """What the server hashes with."""
     return _REAL_ARGON2
+
+
+# -- databases
+
+# Space that a database allocates ahead takes most of the time to make, copy and remove one: 3 MB each. Servers in processes of their own have all of it.
+_REAL_RESERVE = space_reserve.RESERVE_BYTES
+space_reserve.RESERVE_BYTES = 1 << 15
+
+
+@pytest.fixture
+def real_reserve(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The bytes that the server reserves; from now on also in this test."""
+    monkeypatch.setattr(space_reserve, "RESERVE_BYTES", _REAL_RESERVE)
+    return _REAL_RESERVE
 
 
 # -- the directory for files

@@ -414,6 +414,7 @@ def test_reading_is_for_super_users(node: OperationsNode, dogs: Table) -> None:
         assert caught.value.status_code == 403
 
 
+@pytest.mark.usefixtures("real_reserve")
 def test_entries_are_removed_on_a_full_volume(node: OperationsNode, dogs: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database with the records of jobs is full too."""
     times = some_history(node, dogs)

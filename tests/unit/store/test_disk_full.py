@@ -10,7 +10,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
 from svc.store import Store, Table
-from svc.store.disk.space_reserve import RESERVE_BYTES, RESERVE_FILE
+from svc.store.disk.space_reserve import RESERVE_FILE
 from svc.store.env import Environment
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import index_key
@@ -18,6 +18,7 @@ from svc.store.writing.bulk_write import load_records
 from tests.support.faults import Volume, refuse_meta_pages
 
 BLOB = "x" * 3000
+pytestmark = pytest.mark.usefixtures("real_reserve")
 
 
 @contextmanager
@@ -222,23 +223,25 @@ def test_a_failed_write_of_a_data_page_stops_nothing(store: Store, seats: Table)
 # --- the reserve ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_reserve_is_for_operations_that_free(store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reserve_is_for_operations_that_free(
+    real_reserve: int, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = seats.database.env
     reserve = environment.path / RESERVE_FILE
     volume = Volume(monkeypatch)
-    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES, "it is there from the beginning"
+    assert reserve.stat().st_blocks * 512 >= real_reserve, "it is there from the beginning"
     volume.room = 0
     stored = 0
     while try_write(store, seats, range(stored, stored + 20)) is None:
         stored += 20
     assert environment.reserve.is_low and store.stats().failed_commits == 0
-    volume.room = RESERVE_BYTES  # which it has given back
+    volume.room = real_reserve  # which it has given back
     environment.reserve.refill()
     assert isinstance(try_write(store, seats, range(stored, stored + 1)), NoSpace), "nobody adds, though there is room"
     assert environment.reserve.is_low
     volume.room = 1 << 40
     assert try_write(store, seats, range(stored, stored + 1)) is None
-    assert not environment.reserve.is_low and reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+    assert not environment.reserve.is_low and reserve.stat().st_blocks * 512 >= real_reserve
     store.check()
 
 
