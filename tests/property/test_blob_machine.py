@@ -41,6 +41,8 @@ class BlobMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        gc.collect()
+        gc.freeze()  # the collections of this example need not visit what was there before
         self.path = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
         self.content: dict[tuple[str, str], bytes | None] = {}

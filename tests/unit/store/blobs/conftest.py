@@ -1,5 +1,6 @@
 """Blob files in a temporary directory, and a table that has blobs."""
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,13 @@ PHOTO = TableDefinition(
     "Photo",
     attributes=(Attribute("id", "ID", primary_key=True), Attribute("image", "Blob"), Attribute("title", "String", indexed=True)),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_collect() -> None:
+    """Files go with the objects that hold them, so these tests collect garbage often: what is there before need not be visited each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
