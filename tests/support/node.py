@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from svc.analytics import Recorder
-from svc.apps import load_app
+from svc.apps import load_app, schema_files
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
@@ -27,6 +28,9 @@ from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 from tests.support.leaks import open_files
 from tests.support.prepared import open_prepared
+
+# The text of an application's schema is read once, and not for each node.
+schema_files.parse_schema = functools.cache(schema_files.parse_schema)
 
 APP = Path(__file__).parent.parent / "integration" / "app"
 

@@ -15,6 +15,7 @@ from svc.loop import new_loop
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
+from tests.support.prepared import place_token_keys
 
 GARDENER = {
     "data": {
@@ -119,9 +120,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def made_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with keys for tokens: short ones, made once."""
-    directory = tmp_path_factory.mktemp("made") / "keys"
-    TokenKeys(directory, bits=2048).prepare()
-    return directory
+    root = tmp_path_factory.mktemp("made")
+    place_token_keys(root)
+    return root / "keys"
 
 
 @pytest.fixture

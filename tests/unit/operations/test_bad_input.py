@@ -19,6 +19,7 @@ from svc.operations.fields import KINDS, Field, fault_of
 from svc.operations.operation import Operation
 from svc.operations.registry import all_operations
 from tests.support.operations import OperationsNode
+from tests.support.prepared import place_token_keys
 
 ROWS = all_operations()
 
@@ -58,7 +59,9 @@ def no_s3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperationsNode]:
-    with OperationsNode(tmp_path_factory.mktemp("node")) as made:
+    root = tmp_path_factory.mktemp("node")
+    place_token_keys(root)
+    with OperationsNode(root) as made:
         yield made
 
 

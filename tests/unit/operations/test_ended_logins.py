@@ -11,6 +11,7 @@ import pytest
 
 from svc.errors import Problem
 from tests.support.operations import OperationsNode
+from tests.support.prepared import place_token_keys
 from tests.unit.operations.test_tokens import Caller
 
 CREATE = "create_authentication_tokens"
@@ -24,6 +25,7 @@ def basic(username: str, password: str) -> str:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[OperationsNode]:
     """`ann` is a super user, `bob` is not."""
+    place_token_keys(tmp_path)
     with OperationsNode(tmp_path) as found:
         found.node.tokens.keys.prepare()
         found.run("add_role", role="reader", permission={})

@@ -325,11 +325,12 @@ def test_others_read_only_below_the_import_roots(node: OperationsNode, tmp_path:
 class Answer:
     """Plays `http.client.HTTPResponse`."""
 
-    def __init__(self, body: bytes = CSV.encode(), status: int = 200, *, length: int | None = -1, **headers: str) -> None:
+    def __init__(self, body: bytes = CSV.encode(), status: int = 200, *, length: int | None = -1, piece: int = 7, **headers: str) -> None:
         self.status = status
         self.reason = http.client.responses[status]
         self.headers = {"Content-Type": "text/csv; charset=utf-8"} | {name.replace("_", "-"): value for name, value in headers.items()}
         self._body = io.BytesIO(body)
+        self._piece = piece  # bytes that come at once
         self.length = len(body) if length == -1 else length
         self.closing: Future[None] = Future()
 
@@ -337,7 +338,7 @@ class Answer:
         return self.headers.get(name)
 
     def read(self, size: int) -> bytes:
-        data = self._body.read(min(size, 7))
+        data = self._body.read(min(size, self._piece))
         if self.length is not None:
             self.length -= len(data)
         return data
@@ -404,7 +405,7 @@ def test_the_encoding_of_an_address(node: OperationsNode, web: Web) -> None:
 def test_what_was_loaded_before_a_fault_is_told(node: OperationsNode, web: Web) -> None:
     """An address is read once, so what is wrong at its end is found when its beginning is there."""
     rows = "id,code\n" + "".join(f"{number},a\n" for number in range(20_000))  # more than a piece, and than a batch
-    web.answers["http://a/1"] = Answer(rows.encode() + b"20000,f\xfcr\n")
+    web.answers["http://a/1"] = Answer(rows.encode() + b"20000,f\xfcr\n", piece=1000)
     job = load_url(node, "http://a/1")
     loaded = len(content(node))
     assert job["status"] == "ERROR" and 0 < loaded < 20_000

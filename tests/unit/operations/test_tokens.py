@@ -15,6 +15,7 @@ from svc.messages import HeaderBlock, Request
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.writing.commit import wait_committed
 from tests.support.operations import OperationsNode
+from tests.support.prepared import place_token_keys
 
 CREATE = "create_authentication_tokens"
 
@@ -71,6 +72,7 @@ class Caller:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    place_token_keys(tmp_path)
     with OperationsNode(tmp_path) as found:
         found.node.tokens.keys.prepare()
         put(found, ROLE_TABLE, "reader", {"id": "reader", "role": "reader", "permission": {}})

@@ -223,9 +223,7 @@ def test_a_failed_write_of_a_data_page_stops_nothing(store: Store, seats: Table)
 # --- the reserve ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_reserve_is_for_operations_that_free(
-    real_reserve: int, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reserve_is_for_operations_that_free(real_reserve: int, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = seats.database.env
     reserve = environment.path / RESERVE_FILE
     volume = Volume(monkeypatch)
