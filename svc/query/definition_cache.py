@@ -11,7 +11,8 @@ MOST = 512  # entries, after which a cache is cleared
 
 
 class Definitions:
-    """The definitions that a plan for `table` may depend on: its own and, if it has relationships, all of its database."""
+    """The definitions that a plan for `table` may depend on: its own and, if it has relationships, all of its database, with the tables themselves:
+    one that was dropped and made again is another."""
 
     __slots__ = ("_is_related", "_parts", "_table")
 
@@ -28,7 +29,7 @@ class Definitions:
         table = self._table
         if not self._is_related:
             return [table.definition, table.computed]
-        return [part for other in table.database.tables.values() for part in (other.definition, other.computed)]
+        return [part for other in table.database.tables.values() for part in (other, other.definition, other.computed)]
 
 
 class DefinitionCache:
