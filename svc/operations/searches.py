@@ -13,7 +13,7 @@ from svc.operations.call import Call
 from svc.operations.fields import DATABASE, GET_ATTRIBUTES, TABLE, Field, bad_request
 from svc.operations.operation import READ, Operation
 from svc.operations.search_fields import MemberFault, SearchReader
-from svc.operations.searching import narrowed, planned, reader_for, rows_of, table_of
+from svc.operations.searching import narrowed, planned, planned_text, reader_for, rows_of, table_of
 from svc.query import Plan
 from svc.query.convert import typed_value
 from svc.query.nodes import Comparator, Condition, Conversion, Query
@@ -153,8 +153,7 @@ def _search_by_text(call: Call, text: str, began: float) -> PlannedQuery:
     others = [f"'{name}'" for name in NOT_BESIDE_QUERY if call[name] is not None]
     if others:
         raise bad_request(f"'query' cannot be used together with {', '.join(others)}")
-    table = call.table
-    return planned(call, table, call.node.searches.texts.parse(text, call.node.searches.view(table)), began)
+    return planned_text(call, call.table, text, began)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------

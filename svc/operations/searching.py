@@ -16,6 +16,7 @@ from svc.operations.search_fields import SearchReader
 from svc.query import Plan, plan_query
 from svc.query.authorization import narrow_query
 from svc.query.nodes import Query
+from svc.query.shaped_plan import UNRESTRICTED, Reader
 from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.system import RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
@@ -46,25 +47,45 @@ def planned(call: Call, table: Table, query: Query, began: float) -> PlannedQuer
     return rows_of(call, table, plan, visible, began)
 
 
+def planned_text(call: Call, table: Table, text: str, began: float) -> PlannedQuery:
+    """The same for a query in the query language. Raises QueryError."""
+    view, texts = call.node.searches.view(table), call.node.searches.texts
+    query = texts.known(text, view)
+    if query is None:
+        if table.database.name != SYSTEM:
+            reader, visible = _reader(call, table)
+            plan = texts.shapes.maybe_plan(text, table, table.database.snapshot(), reader, True)
+            if plan is not None:
+                return rows_of(call, table, plan, visible, began)
+        query = texts.parse(text, view)
+    return planned(call, table, query, began)
+
+
 def rows_of(call: Call, table: Table, plan: Plan, visible: frozenset[str] | None, began: float) -> PlannedQuery:
     return PlannedQuery(table, plan, visible, call.node.clock.monotonic() - began)
 
 
 def narrowed(call: Call, table: Table, query: Query) -> tuple[Query, frozenset[str] | None]:
-    """The query that the caller may run, and the attributes of whole records that may be shown, None: all. Raises AccessViolation.
+    """The query that the caller may run, and the attributes of whole records that may be shown, None: all. Raises AccessViolation."""
+    reader, visible = _reader(call, table)
+    return query if reader is UNRESTRICTED else narrow_query(query, table, reader), visible
+
+
+def _reader(call: Call, table: Table) -> tuple[Reader, frozenset[str] | None]:
+    """Whose rights narrow a query, and the attributes of whole records that may be shown, None: all.
 
     Full rights on this table say nothing of those that its relationships lead to.
     """
     user, may = call.user, call.rights
     if not call.authorized:
         if table.name != USER_TABLE or table.database.name != SYSTEM:
-            return query, None
+            return UNRESTRICTED, None
         # Its secrets are never shown.
         user = _super_user(call.node)
         may = rights(user, SYSTEM, USER_TABLE)
     if may.all and (call.is_super_user or not _has_relationships(table)):
-        return query, None
-    return narrow_query(query, table, user), _visible(may)
+        return UNRESTRICTED, None
+    return user, _visible(may)
 
 
 def _visible(may: TableRights) -> frozenset[str] | None:

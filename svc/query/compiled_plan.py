@@ -6,6 +6,7 @@ A compiled plan depends on the definitions of its tables, not on a transaction; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from svc.query.definition_cache import DefinitionCache
 from svc.query.functions import Encoded, Filter, filter_of, index_keys_reader, position_bytes, sort_keys, sort_parts, values_reader
@@ -71,7 +72,7 @@ class Compiled:
         if plan.filter is not None:
             self.test = filter_of(plan.filter, table, links)
         if plan.sort:
-            self.sort_keys, more = sort_keys_for(plan.sort, table)
+            self.sort_keys, more = _sort_keys_of(plan)
             all_links.append(more)
         if plan.position is not None:
             assert plan.order is not None
@@ -126,6 +127,9 @@ def sort_keys_for(keys: tuple[SortKey, ...], table: AnyTable) -> tuple[Encoded, 
 def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
     """The function of the selection, and the relationships it goes through; made once for a table, unless the conditions or the sort of
     the query have a say in what related records it shows."""
+    shared: Any = plan.shared
+    if shared is not None and json in shared:
+        return shared[json]  # type: ignore[no-any-return]
     table = plan.table
     where: Predicate | None = None
     sort = tuple([key for key in plan.query.sort if len(key.path) > 1])
@@ -137,7 +141,21 @@ def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
         links = Links()
         return compile_select(select, table, links, json=json, where=where, sort=sort), links
 
-    found: tuple[Shape, Links] = make() if where is not None else _shapes.get(table, (select, sort, json), make)
+    if where is not None:
+        return make()
+    found: tuple[Shape, Links] = _shapes.get(table, (select, sort, json), make)
+    if shared is not None:  # values decide neither whether there are conditions on other tables, nor what is shown without them
+        shared[json] = found
+    return found
+
+
+def _sort_keys_of(plan: Plan) -> tuple[Encoded, Links]:
+    shared: Any = plan.shared
+    if shared is None:
+        return sort_keys_for(plan.sort, plan.table)
+    found: tuple[Encoded, Links] | None = shared.get("sort")
+    if found is None:
+        found = shared["sort"] = sort_keys_for(plan.sort, plan.table)
     return found
 
 

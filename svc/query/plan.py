@@ -224,6 +224,8 @@ class Plan:
     matches. `sort` is what is left to sort in memory, empty if `access` delivers the order. `order` is the order that results from it, None if
     there are no pages; rows up to `position` are left out, None if the access does that.
     Of an aggregate, all this speaks of the records that are counted; `offset` and `limit` are those of its rows.
+
+    Where the plan was made for a shape (`shaped_plan`), the conditions of `query` have slots in place of values, which the predicates have.
     """
 
     table: AnyTable
@@ -237,6 +239,9 @@ class Plan:
     order: Order | None = None
     position: Position | None = None
     compiled: dict[bool, object] = field(default_factory=dict, repr=False, compare=False)  # what the executor made of it, by `json`
+    shared: dict[object, object] | None = field(
+        default=None, repr=False, compare=False
+    )  # ... as far as all plans of one shape have the same
 
     @property
     def select(self) -> Select | None:

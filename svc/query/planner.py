@@ -57,7 +57,7 @@ from svc.query.plan import (
     iter_members,
 )
 from svc.query.refusals import UNINDEXABLE, check_indexed, check_sort, live_refusal
-from svc.query.resolve import resolve_sort_key, resolve_where
+from svc.query.resolve import Test, resolve_sort_key, resolve_where, typed_test
 from svc.query.seek import begins_behind, ordered_behind, range_behind
 from svc.query.select import validate_select
 from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
@@ -116,28 +116,44 @@ class _CachedPlan:
 
 
 def _plan(query: Query, table: AnyTable, allow_full_scan: bool | None, key_prefix: str | None, planner: _Planner) -> Plan:
-    if query.live:
-        raise live_refusal()
-    predicate = None if query.where is None else resolve_where(query.where, table)
+    where = resolve_names(query, table)
     if key_prefix is not None:
         collection = collection_below(table, key_prefix)
-        predicate = collection if predicate is None else AllOf((collection, *iter_members(predicate)))
-    sort = query.sort
+        where = collection if where is None else AllOf((collection, *iter_members(where)))
+    return _plan_resolved(query, where, table, allow_full_scan, planner)
+
+
+def resolve_names(query: Query, table: AnyTable, test: Test = typed_test) -> Predicate | None:
+    """The predicate of the conditions of `query`, whose names are those that `table` declares. Raises QueryError for a name that cannot
+    stand where it stands. `test`: see `resolve_where`."""
+    if query.live:
+        raise live_refusal()
+    where = None if query.where is None else resolve_where(query.where, table, test)
     if query.aggregate is not None:
         check_aggregate(query, table)
-        sort = ()  # of its rows
-    for key in sort:
-        resolve_sort_key(key, table)
+    else:
+        for key in query.sort:
+            resolve_sort_key(key, table)
     if query.select is not None:
         validate_select(query.select, table)
-    if predicate is None:
+    return where
+
+
+def plan_resolved(query: Query, where: Predicate, table: AnyTable, txn: object, allow_full_scan: bool | None) -> Plan:
+    """The plan of a query whose names are resolved, with `where` in the place of its conditions. Raises QueryError, IndexRebuilding."""
+    return _plan_resolved(query, where, table, allow_full_scan, _Planner(table, TableStatistics(table, txn), query.enforce_execution_order))
+
+
+def _plan_resolved(query: Query, where: Predicate | None, table: AnyTable, allow_full_scan: bool | None, planner: _Planner) -> Plan:
+    sort = query.sort if query.aggregate is None else ()  # an aggregate sorts its rows
+    if where is None:
         if query.aggregate is None:
             check_sort(sort, table, allow_full_scan)
         members: tuple[Predicate, ...] = ()
     else:
-        if allow_full_scan is False and not _is_surely_indexed(predicate, table):
-            check_indexed(predicate, table)
-        members = predicate.members if type(predicate) is AllOf else (predicate,)
+        if allow_full_scan is False and not _is_surely_indexed(where, table):
+            check_indexed(where, table)
+        members = where.members if type(where) is AllOf else (where,)
     if query.after is not None:
         return _plan_page(query, table, members, sort, planner)
     end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit

@@ -5,6 +5,7 @@ Raises QueryError: UNKNOWN_ATTRIBUTE, UNUSABLE_OPERATOR, BAD_VALUE or QUERY_SYNT
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from svc.errors import BadValue, QueryError
@@ -24,14 +25,43 @@ _OPEN_RANGES = frozenset(
 _PATH_HINT = "{name} is a relationship, a condition needs an attribute of the related table ({name}.<attribute>)"
 
 
-def resolve_where(node: Filter, table: AnyTable) -> Predicate:
-    """The predicate of a filter of `table`."""
+Test = Callable[[Condition, Attribute, AnyTable], Predicate]
+
+
+def typed_test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
+    """A condition on a value of the record itself: `attribute` of `table`, which its path begins with. Raises QueryError BAD_VALUE."""
+    path, comparator = node.path, node.comparator
+    declared = attribute if len(path) == 1 else _nested_attribute(attribute, path, table.definition)
+    name = ".".join(path)
+    if comparator in CLOSED_RANGES:
+        low, high = typed_pair(node.value, node.conversion, declared, name)
+        if kind_of(low) != kind_of(high) or low is None:
+            return Never(path, comparator)
+        return Comparison(path, comparator, (low, high), attribute)
+    if comparator in _TEXT_COMPARATORS:
+        if node.value is None:
+            return Never(path, comparator)
+        return Comparison(path, comparator, typed_value(node.value, Conversion.TEXT, declared, name), attribute)
+    if comparator is Comparator.PREFIX:
+        if path != (table.primary_key,) or not isinstance(node.value, (list, tuple)):
+            raise QueryError("The prefix comparator needs the primary key and a list", code="UNUSABLE_OPERATOR")
+        return Comparison(path, comparator, tuple(node.value), attribute)
+    value = _key_value(node, table) if path == (table.primary_key,) else None
+    if value is None:
+        value = typed_value(node.value, node.conversion, declared, name)
+    if value is None and comparator in _OPEN_RANGES:
+        return Never(path, comparator)
+    return Comparison(path, comparator, value, attribute)
+
+
+def resolve_where(node: Filter, table: AnyTable, test: Test = typed_test) -> Predicate:
+    """The predicate of a filter of `table`. `test` makes it of each condition whose names are resolved."""
     if isinstance(node, Condition):
         try:
             attribute = required_attribute(table, node.path[0])
             if attribute.relationship is not None:
-                return _related(node, attribute, table)
-            return _test(node, attribute, table)
+                return _related(node, attribute, table, test)
+            return test(node, attribute, table)
         except QueryError as error:
             if error.position is None and node.position >= 0:
                 error.position = node.position
@@ -43,7 +73,7 @@ def resolve_where(node: Filter, table: AnyTable) -> Predicate:
         target = related_table(table, attribute)
         for key in node.query.sort:
             resolve_sort_key(key, target)
-        where = None if node.query.where is None else resolve_where(node.query.where, target)
+        where = None if node.query.where is None else resolve_where(node.query.where, target, test)
         if node.query.limit == 0:
             return Never(node.path, Comparator.EQUALS)
         return Related(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
@@ -54,7 +84,7 @@ def resolve_where(node: Filter, table: AnyTable) -> Predicate:
             f"An '{node.operator}' group needs at least {'two conditions' if node.members else 'one condition'}", code="QUERY_SYNTAX"
         )
     members = _same_record(node.members, table) if node.operator == "and" else node.members
-    resolved = tuple([resolve_where(member, table) for member in members])
+    resolved = tuple([resolve_where(member, table, test) for member in members])
     if len(resolved) == 1:
         return resolved[0]
     if node.operator == "or":
@@ -117,11 +147,11 @@ def _relationship(attribute: Attribute) -> Relationship:
     return attribute.relationship
 
 
-def _related(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
+def _related(node: Condition, attribute: Attribute, table: AnyTable, test: Test) -> Predicate:
     if len(node.path) == 1:
         raise _unusable(_PATH_HINT.format(name=node.path[0]), node.position)
     target = related_table(table, attribute)
-    where = resolve_where(replace(node, path=node.path[1:]), target)
+    where = resolve_where(replace(node, path=node.path[1:]), target, test)
     return Related(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
 
 
@@ -150,31 +180,6 @@ def _same_record(members: tuple[Filter, ...], table: AnyTable) -> tuple[Filter, 
 def _through(name: str, conditions: list[Filter]) -> Filter:
     where = conditions[0] if len(conditions) == 1 else Group("and", tuple(conditions))
     return RelationFilter((name,), Query(where))
-
-
-def _test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
-    path, comparator = node.path, node.comparator
-    declared = attribute if len(path) == 1 else _nested_attribute(attribute, path, table.definition)
-    name = ".".join(path)
-    if comparator in CLOSED_RANGES:
-        low, high = typed_pair(node.value, node.conversion, declared, name)
-        if kind_of(low) != kind_of(high) or low is None:
-            return Never(path, comparator)
-        return Comparison(path, comparator, (low, high), attribute)
-    if comparator in _TEXT_COMPARATORS:
-        if node.value is None:
-            return Never(path, comparator)
-        return Comparison(path, comparator, typed_value(node.value, Conversion.TEXT, declared, name), attribute)
-    if comparator is Comparator.PREFIX:
-        if path != (table.primary_key,) or not isinstance(node.value, (list, tuple)):
-            raise QueryError("The prefix comparator needs the primary key and a list", code="UNUSABLE_OPERATOR")
-        return Comparison(path, comparator, tuple(node.value), attribute)
-    value = _key_value(node, table) if path == (table.primary_key,) else None
-    if value is None:
-        value = typed_value(node.value, node.conversion, declared, name)
-    if value is None and comparator in _OPEN_RANGES:
-        return Never(path, comparator)
-    return Comparison(path, comparator, value, attribute)
 
 
 def _key_value(node: Condition, table: AnyTable) -> object:

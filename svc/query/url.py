@@ -107,6 +107,13 @@ def parse_query(text: str, is_declared: Callable[[str], bool] = _nothing_declare
     return _maybe_parse_tolerantly(text, is_declared) or query
 
 
+def maybe_parse_plainly(text: str, is_declared: Callable[[str], bool]) -> Query | None:
+    """The same for a text that needs no tolerance, else None. Raises QueryError, also for what `parse_query` would tolerate."""
+    parser = _Parser(text, is_declared)
+    query = parser.query()
+    return None if parser.suspect_name else query
+
+
 def _maybe_parse_tolerantly(text: str, is_declared: Callable[[str], bool]) -> Query | None:
     decoded = _TOLERATED.sub(_decode_escape, text)
     if decoded == text:

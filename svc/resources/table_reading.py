@@ -10,12 +10,13 @@ from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import user_of
 from svc.loop import then
 from svc.messages import Request
-from svc.query import plan_query
+from svc.query import Plan, plan_query
 from svc.query.authorization import narrow_query
 from svc.query.explain import explain
 from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
+from svc.query.shaped_plan import UNRESTRICTED
 from svc.resources.resource import PlannedQuery, StoredRecord
 from svc.resources.table_base import TableBase
 from svc.resources.target import RequestTarget
@@ -58,8 +59,24 @@ class TableReading(TableBase):
     @classmethod
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> PlannedQuery:
         began = cls.store.clock.monotonic()
-        query = cls.queries.parse(target.query, cls.table) if target.query else NO_QUERY
+        text, table, queries = target.query, cls.table, cls.queries
+        if not text:
+            return cls._planned(NO_QUERY, target, request, began)
+        query = queries.known(text, table)
+        if query is None:
+            plan = cls._maybe_plan_by_shape(text, target, request)
+            if plan is not None:
+                return PlannedQuery(table, plan, cls.visible(target), cls.store.clock.monotonic() - began)
+            query = queries.parse(text, table)
         return cls._planned(query, target, request, began)
+
+    @classmethod
+    def _maybe_plan_by_shape(cls, text: str, target: RequestTarget, request: Request) -> Plan | None:
+        table = cls.table
+        if target.prefix is not None or table.has_enumerable:
+            return None
+        reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
+        return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), reader, cls.allow_full_scan)
 
     @classmethod
     def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
