@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.machine import describe_python
 from bench.measure import Sample
 from bench.report import TITLES, figure, table
 from bench.rows import Row
@@ -49,8 +50,7 @@ class Checkout(Svc):
         if not (self.path / "svc" / "__main__.py").exists():
             sys.exit(f"there is no checkout of svc in {self.path}")
         git = subprocess.run(["git", "-C", str(self.path), "log", "-1", "--format=%h %s"], capture_output=True, text=True, check=False)
-        version = subprocess.run([self.python, "-V"], capture_output=True, text=True, check=True).stdout
-        return f"{self.name}: {self.path} ({git.stdout.strip()}), {version.strip()}"
+        return f"{self.name}: {self.path} ({git.stdout.strip()}), {describe_python(self.python)}"
 
 
 def compare(other: Path, options: argparse.Namespace, scratch: Path) -> None:

@@ -1,6 +1,6 @@
 """What loaded index caches add to a write: CPU time of a PUT with and without them.
 
-A whole node in this process, on fake sockets, with 100,000 records and 3 indexes (`records.py`). Each PUT replaces a record and changes all three
+A whole node in this process, on fake sockets, with 400,000 records and 3 indexes (`records.py`). Each PUT replaces a record and changes all three
 indexed attributes; 16 of them share a turn and its commit. Blocks of PUTs with all caches loaded alternate with blocks during which they are detached
 from their indexes, so that both find the same memory. The database is
 in memory (/dev/shm), so that no disk disturbs. Not included: sockets, and the counts themselves.

@@ -169,10 +169,10 @@ def write_at_once(server: Server, requests: list[Request], took: list[float]) ->
     return run
 
 
-def latency(server: Server, scratch: Path, beside: Callable[[threading.Event], None] | None = None) -> Sample:
+def latency(server: LargeSvc, scratch: Path, beside: Callable[[threading.Event], None] | None = None) -> Sample:
     """GETs over 8 connections, which leave the server time to spare, with something else going on beside them."""
     file = scratch / "gets"
-    write_requests(file, [server.requests()["get"](n) for n in range(0, records.RECORDS, 7)], "localhost")
+    write_requests(file, [server.requests()["get"](n) for n in range(0, min(server.count, records.RECORDS), 7)], "localhost")
     stop = threading.Event()
     thread = threading.Thread(target=beside, args=(stop,)) if beside is not None else None
     if thread is not None:
@@ -204,7 +204,7 @@ def slow_scan(server: Server) -> Callable[[threading.Event], None]:
     return run
 
 
-def measure_latency(server: Server, scratch: Path, count: int, found: dict[str, str]) -> None:
+def measure_latency(server: LargeSvc, scratch: Path, count: int, found: dict[str, str]) -> None:
     """p99 of GET, alone and beside long work; the worst of them all in brackets."""
     alone = latency(server, scratch)
     found["p99 (worst) of GET, 8 connections, alone"] = f"{alone.p99 / 1000:.2f} ({alone.worst / 1000:.0f}) ms"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-RECORDS = 100_000
+RECORDS = 400_000
 SPARES = 100_000  # for DELETE, which uses them up
-CATEGORIES = 5_000
+CATEGORIES = 20_000
 ROWS = RECORDS // CATEGORIES  # of one category, and in one range of prices: 20
 BRANDS = 1_000
 
@@ -28,7 +28,7 @@ def brand_id(n: int) -> str:
 
 
 def category(n: int) -> str:
-    return f"c{n * _CATEGORY_STEP % CATEGORIES:04}"
+    return f"c{n * _CATEGORY_STEP % CATEGORIES:05}"
 
 
 def item(n: int, revision: int = 0) -> Record:

@@ -25,8 +25,10 @@ TITLES = {
     "post": "POST one record",
     "delete": "DELETE one record",
 }
-NAMES = {"floor": "floor", "svc": "svc", "pocketbase": "PocketBase", "fastapi": "FastAPI"}
+NAMES = {"floor": "floor", "svc": "svc", "pocketbase": "PocketBase", "fastapi": "FastAPI", "datasette": "Datasette"}
+WRITES = ("put", "post", "delete")
 NOTHING = "–"
+IMAGE = "![CPU time of the server per request, of each row and server](cost.png)"  # `bench.plot` draws it
 
 Samples = list[dict[str, float]]
 
@@ -53,17 +55,26 @@ def figure(value: float) -> str:
 def cpu_table(record: dict[str, Any]) -> str:
     samples: dict[str, dict[str, Samples]] = record["samples"]
     floor = samples.get("get", {}).get("floor")
-    peers = [name for name in ("pocketbase", "fastapi") if any(name in by for by in samples.values())]
+    peers = [name for name in NAMES if name not in ("floor", "svc") and any(name in by for by in samples.values())]
     header = [
         "CPU time of the server per request, µs",
         *(NAMES[n] for n in ("floor", "svc", *peers)),
         "svc / floor",
         *(f"{NAMES[p]} / svc" for p in peers),
     ]
+    durability = record["facts"]["durability"]
+
+    def cell(row: str, name: str) -> str:
+        """The figure, and of a write what its answer promises."""
+        found = samples[row].get(name)
+        if found is None:
+            return NOTHING
+        promise = f", {durability[name]}" if row in WRITES else ""
+        return f"{figure(median(found, 'cpu'))} ±{spread(found, 'cpu'):.0%}{promise}"
+
     rows = []
     for row, by in samples.items():
-        cells = [TITLES[row]]
-        cells += [f"{figure(median(by[n], 'cpu'))} ±{spread(by[n], 'cpu'):.0%}" if n in by else NOTHING for n in ("floor", "svc", *peers)]
+        cells = [TITLES[row], *(cell(row, name) for name in ("floor", "svc", *peers))]
         svc = median(by["svc"], "cpu") if "svc" in by else None
         cells.append(f"{svc / median(floor, 'cpu'):.1f}" if svc and floor else NOTHING)
         cells += [f"{median(by[p], 'cpu') / svc:.1f}" if svc and p in by else NOTHING for p in peers]
@@ -102,15 +113,20 @@ def facts(record: dict[str, Any]) -> str:
     given = record["facts"]
     options = given["options"]
     packages = ", ".join(f"{name} {version}" for name, version in given["versions"].items())
+    machine = "; ".join(given["machine"].values())
     return (
+        f"{machine}. "
         f"{options['rounds']} rounds of {options['seconds']} s, {options['connections']} connections, one core for each server. "
-        f"Writing and flushing 4 KiB took {given['flush_ms']:.2f} ms here. {packages}."
+        f"Writing and flushing 4 KiB took {given['flush_ms']:.2f} ms here. {packages or 'No peers'}."
     )
 
 
 # Marker in README.md -> (member of the record without which the section stays as it is, what it holds)
 SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "requests": ("samples", lambda record: "\n\n".join((facts(record), cpu_table(record), speed_table(record), memory_table(record)))),
+    "requests": (
+        "samples",
+        lambda record: "\n\n".join((facts(record), IMAGE, cpu_table(record), speed_table(record), memory_table(record))),
+    ),
     "properties": ("properties", property_table),
 }
 

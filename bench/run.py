@@ -1,7 +1,7 @@
-"""Runs the servers side by side and writes the tables of bench/README.md.
+"""Runs the servers side by side, prints tables and writes a results file, of which `bench.plot` makes bench/README.md.
 
     python -m bench.run                                  everything that is installed; about ten minutes
-    python -m bench.run --rows get,put --servers floor,svc --rounds 1 --seconds 1 --dry
+    python -m bench.run --rows get,put --servers floor,svc --rounds 1 --seconds 1
     python -m bench.run --compare ../before              this checkout and another one, by turns; two minutes
     python -m bench.run --properties                     also memory, start, bulk load, latency beside a scan (svc only)
 
@@ -14,9 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
-import platform
-import statistics
 import sys
 import tempfile
 import time
@@ -27,13 +24,16 @@ from typing import Any
 
 from bench import compare as comparison
 from bench import report
+from bench.machine import describe_machine, flush_cost, warn_of_build, warn_of_load
 from bench.measure import Sample, memory, require
+from bench.peers import PEERS
 from bench.properties import measure_properties
 from bench.rows import ROWS, Row
-from bench.servers import SERVERS, Server
+from bench.servers import Floor, Server, Svc
 
 HERE = Path(__file__).parent
 
+SERVERS: dict[str, type[Server]] = {server.name: server for server in (Floor, Svc, *PEERS)}
 Results = dict[str, dict[str, list[Sample]]]  # row -> server -> a sample per round
 
 
@@ -60,21 +60,8 @@ def measure(servers: list[Server], options: argparse.Namespace, scratch: Path) -
     return results
 
 
-def flush_cost(directory: Path) -> float:
-    """Median milliseconds of writing 4 KiB and flushing it to the disk: what a commit costs at least."""
-    times = []
-    with tempfile.NamedTemporaryFile(dir=directory) as file:
-        for _ in range(50):
-            file.write(b"x" * 4096)
-            file.flush()
-            start = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1000
-
-
 def versions(servers: list[Server]) -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {}
     for package in sorted({name.split("[")[0] for server in servers for name in server.package.split()}):
         found[package] = metadata.version(package)
     return found
@@ -97,7 +84,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, default=HERE / "results" / "data", help="where the servers keep their data: must be on a real disk"
     )
-    parser.add_argument("--dry", action="store_true", help="print the tables, leave README.md alone")
     options = parser.parse_args(arguments)
     rows, rounds, seconds = (ROWS, 5, 3) if options.compare is None else (comparison.ROWS, comparison.ROUNDS, comparison.SECONDS)
     options.rows = list(rows) if options.rows is None else options.rows.split(",") if options.rows else []
@@ -112,6 +98,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     options = parse()
     require("wrk", "wrk")
+    warn_of_build()
+    warn_of_load()
     options.data.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.data) as directory:
         scratch = Path(directory)
@@ -126,8 +114,10 @@ def main() -> None:
                 print(f"{name} is left out; to have it: pip install '.[peers]'", file=sys.stderr)
         facts: dict[str, Any] = {
             "options": {k: str(v) for k, v in vars(options).items()},
+            "machine": describe_machine(),
             "flush_ms": flush_cost(scratch),
             "versions": versions(servers),
+            "durability": {server.name: server.durability for server in servers},
         }
         results: Results = {}
         footprints: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
@@ -154,11 +144,8 @@ def main() -> None:
     path = HERE / "results" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1))
-    text = report.render(record)
-    print(text)
-    if not options.dry:
-        report.insert(HERE / "README.md", record)
-    print(f"samples: {path}")
+    print(report.render(record))
+    print(f"{path}: python -m bench.plot makes the tables and the plot of README.md of it")
 
 
 if __name__ == "__main__":

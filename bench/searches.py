@@ -1,6 +1,6 @@
 """What a search of the operations API costs in the process, beside what its plan, its run and the encoding of its rows cost alone.
 
-100,000 records with 3 indexes (`records.py`), about 20 rows a search. `core`: plan, run and encode, with nodes that are there already. `call`: the
+400,000 records with 3 indexes (`records.py`), about 20 rows a search. `core`: plan, run and encode, with nodes that are there already. `call`: the
 same from a decoded body, with all checks of an operation, fields and rights included. `other` bodies differ from search to search, so that nothing that
 is remembered helps; `same` is one body again and again, for both. Not included: HTTP, login, decoding of the body. Prints the CPU time of the
 fastest of some rounds in microseconds, and the ratios; core and call take turns, so that both meet the same conditions.
