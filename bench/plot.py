@@ -45,7 +45,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
     axes.set_xscale("log")
     axes.margins(x=0.12)
     axes.set_xlabel("CPU time of the server per request, µs (logarithmic; less is better)")
-    axes.legend(loc="upper right")
+    figure.legend(loc="outside upper center", ncols=len(names))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 

@@ -23,7 +23,7 @@ TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by e
 ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", *TYPES, *CODINGS, "put", "post", "delete")
 COUNTS = ("count", "totalItems", "filtered_table_rows_count")  # where svc, PocketBase and Datasette put a count
 FIND_ROWS = ("equality", "range", "sort", "join", "count", *TYPES, *CODINGS)
-VARIETY = 20_000  # different requests of one row; more than any cache of answers should be able to profit from
+VARIETY = records.CATEGORIES  # different requests of one row; more than any cache of answers should be able to profit from
 PASSES = 2  # over the records of `put`, each with other values, so that no PUT finds what it brings
 WARM_UP = 1  # seconds; wrk knows no fractions
 
@@ -75,7 +75,9 @@ def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Requ
     if row == "delete":  # each record only once: every round has its share
         share = records.SPARES // rounds
         return [maker(n) for n in range(round_ * share, (round_ + 1) * share)]
-    numbers = random.Random(row).sample(range(records.RECORDS), VARIETY)
+    dice = random.Random(row)
+    # One record of each category, so that queries for a category are all different too.
+    numbers = [n + dice.randrange(records.ROWS) * records.CATEGORIES for n in dice.sample(range(records.CATEGORIES), VARIETY)]
     if row == "put":
         return [maker(n + pass_ * records.RECORDS) for pass_ in range(PASSES) for n in numbers]
     return [maker(n) for n in numbers]

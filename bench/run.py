@@ -1,6 +1,6 @@
 """Runs the servers side by side, prints tables and writes a results file, of which `bench.plot` makes bench/README.md.
 
-    python -m bench.run                                  everything that is installed; about ten minutes
+    python -m bench.run                                  everything that is installed; about twenty minutes
     python -m bench.run --rows get,put --servers floor,svc --rounds 1 --seconds 1
     python -m bench.run --compare ../before              this checkout and another one, by turns; two minutes
     python -m bench.run --properties                     also memory, start, bulk load, latency beside a scan (svc only)

@@ -1,0 +1,66 @@
+"""What the benchmark promises of its requests, and how it turns samples into figures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import records
+from bench.compare import ratio_table
+from bench.measure import Sample
+from bench.report import cpu_table, insert
+from bench.rows import PASSES, VARIETY, make_requests
+from bench.servers import Svc
+
+SAMPLE = Sample(requests=100, cpu=10.0, rate=1.0, p50=1.0, p99=1.0, worst=1.0, errors=0, utilisation=1.0)
+
+
+@pytest.mark.parametrize("row", ["get", "equality", "range", "sort", "join", "count"])
+def test_every_request_of_a_row_is_another(row: str, tmp_path: Path) -> None:
+    requests = make_requests(row, Svc(tmp_path).requests()[row], 0, 1)
+    assert len({request.target for request in requests}) == len(requests) == VARIETY
+
+
+def test_each_put_changes_an_indexed_value(tmp_path: Path) -> None:
+    requests = make_requests("put", Svc(tmp_path).requests()["put"], 0, 1)
+    assert len(requests) == PASSES * VARIETY
+    stored: dict[str, int] = {}
+    for request in [*requests, *requests[:VARIETY]]:  # the passes, and the first one again
+        record = json.loads(request.body)
+        assert record["rank"] != stored.get(record["id"])
+        stored[record["id"]] = record["rank"]
+    assert all(records.item(int(key.removeprefix("item")))["rank"] != rank for key, rank in stored.items())
+
+
+def test_each_delete_has_a_record_of_its_own(tmp_path: Path) -> None:
+    maker = Svc(tmp_path).requests()["delete"]
+    targets = [request.target for round_ in range(3) for request in make_requests("delete", maker, round_, 3)]
+    assert len(set(targets)) == len(targets) == records.SPARES // 3 * 3
+
+
+def test_a_comparison_tells_the_median_of_neighbours_and_the_minima() -> None:
+    other = [replace(SAMPLE, cpu=cpu) for cpu in (10.0, 40.0, 20.0)]
+    this = [replace(SAMPLE, cpu=cpu) for cpu in (9.0, 20.0, 18.0)]
+    (line,) = ratio_table({"get": [other, this]}).splitlines()[2:]
+    assert line == "| GET one record | 20.0 (10.0) | 18.0 (9.0) | 0.900 | 0.900 |"
+
+
+def test_durability_stands_beside_the_figure_of_a_write() -> None:
+    samples = {row: {name: [{"cpu": cpu}] for name, cpu in (("svc", 10.0), ("pocketbase", 50.0))} for row in ("get", "put")}
+    facts = {"durability": {"svc": "flushed", "pocketbase": "not flushed"}}
+    get, put = cpu_table({"samples": samples, "facts": facts}).splitlines()[2:]
+    assert get == "| GET one record | – | 10.0 ±0% | 50.0 ±0% | – | 5.0 |"
+    assert put == "| PUT one record | – | 10.0 ±0%, flushed | 50.0 ±0%, not flushed | – | 5.0 |"
+
+
+def test_only_measured_sections_are_replaced(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- requests -->\nkept\n<!-- end of requests -->\n<!-- properties -->\nold\n<!-- end of properties -->\n")
+    insert(readme, {"samples": {}, "properties": {"memory": "43 MiB"}})
+    text = readme.read_text()
+    assert "kept" in text
+    assert "| memory | 43 MiB |" in text
+    assert "old" not in text
