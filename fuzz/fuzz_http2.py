@@ -324,6 +324,17 @@ def conversations() -> dict[str, bytes]:
         "put-short": SETTINGS + frame(1, 4, 1, put) + frame(0, 1, 1, b"hell"),
         "too-long": SETTINGS + frame(1, 4, 1, block(method="PUT")) + frame(0, 0, 1, b"x" * 1500) + frame(0, 1, 1, b"x" * 1500),
         "trailers": SETTINGS + frame(1, 4, 1, block(method="PUT")) + frame(0, 0, 1, b"x") + frame(1, 5, 1, literal([("x-sum", "1")])),
+        "trailers-split": SETTINGS + frame(1, 4, 1, put) + frame(0, 0, 1, b"hello") + frame(1, 1, 1, literal([("x-sum", "1")])[:4]) + frame(9, 0, 1)
+        + frame(9, 4, 1, literal([("x-sum", "1")])[4:]) + frame(1, 5, 3, block()),
+        "trailers-padded": SETTINGS + frame(1, 4, 1, block(method="PUT")) + frame(0, 8, 1, b"\2x\0\0") + frame(1, 0x2D, 1, b"\2" + bytes(5)
+        + b"\x40\x01x\x01y\0\0") + frame(1, 5, 3, block() + b"\xbe"),
+        "half-bodies": SETTINGS + b"".join(frame(1, 4, n, put) for n in (1, 3, 5)) + b"".join(frame(0, 0, n, b"he") for n in (5, 3, 1))
+        + b"".join(frame(0, 1, n, b"llo") for n in (3, 5)),
+        "byte-by-byte": SETTINGS + frame(1, 4, 1, put) + b"".join(frame(0, 0, 1, bytes((byte,))) for byte in b"hello") + frame(0, 1, 1),
+        "reset-bodies": SETTINGS + b"".join(frame(1, 4, n, put) + frame(0, 0, n, b"he") + frame(3, 0, n, bytes(4)) for n in (1, 3))
+        + frame(0, 1, 1, b"llo") + frame(1, 5, 3, literal([("x", "y")])) + frame(1, 5, 5, block()),
+        "connect-data": SETTINGS + frame(1, 4, 1, INDEXED[1:] + b"\x42\x07CONNECT" + literal([(":path", "/"), (":protocol", "x")])) + frame(0, 0, 1, b"a")
+        + frame(1, 5, 3, AGAIN) + frame(0, 1, 1),
         "continuation": SETTINGS + frame(1, 1, 1, block()[:9]) + frame(9, 0, 1, block()[9:20]) + frame(9, 4, 1, block()[20:]),
         "padded": SETTINGS + frame(1, 0x2D, 1, b"\x03" + bytes((0, 0, 0, 0, 7)) + block() + bytes(3)) + frame(1, 0x25, 3, bytes(4) + b"\x07" + block()),
         "padded-data": SETTINGS + frame(1, 4, 1, put) + frame(0, 9, 1, b"\x02hello\0\0"),

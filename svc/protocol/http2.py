@@ -6,13 +6,13 @@ h2 knows the frames, the windows, and which frame may follow which; an error tha
 - `http2_fields` codes fields (HPACK) faster, `http2_head` interprets those of a request, `http2_requests` reports it. An error in one request fails
   that request (`RequestFailed`), not the connection, which others may share through a proxy; therefore h2's own checks of fields are off;
 - `http2_responses` takes the answers, which wait in `http2_output` for the peer's windows;
-- the windows for bodies open as these are consumed: a stream that is paused (`pause`) is acknowledged no more, so the peer stops at its window;
+- `http2_bodies` has the bodies of requests and the windows for them;
 - GOAWAY frames are written and read here, since for h2 each is the end of the connection: we announce a drain before it (RFC 9113 §6.8), and a peer
   that announces its own still wants its answers.
 
-As with HTTP/1, requests come in two lanes. The *express lane* takes the request that is complete in one HEADERS frame, as almost all are: nothing can
-follow on its stream but RST_STREAM and WINDOW_UPDATE, so h2 does not see it; for h2 it is a stream that is already closed. The *h2 lane* gets
-everything else. What a peer sees must not depend on the lane, which a fuzz target checks.
+As with HTTP/1, requests come in two lanes. The *express lane* takes the request whose fields are in one HEADERS frame, as almost all are, and its body.
+h2 does not see it; for h2 it is a stream that is already closed, so h2 reports what is wrong on it and ignores the rest. The *h2 lane* gets everything
+else, tunnels among it. What a peer sees must not depend on the lane, which a fuzz target checks.
 
 Priorities are accepted and ignored, which SETTINGS_NO_RFC7540_PRIORITIES announces; answers go out in the order in which they are ready.
 """
@@ -30,16 +30,15 @@ from h2.settings import SettingCodes
 from svc.errors import PeerError
 from svc.protocol.events import Event, PeerClosed, ProtocolFailed
 from svc.protocol.http1 import Limits
+from svc.protocol.http2_bodies import Http2Bodies
 from svc.protocol.http2_fields import DecodedFields, FieldDecoder, FieldEncoder
 from svc.protocol.http2_flood_limits import (
     BUFFER_MAX,
-    EMPTY_DATA,
     HEADER_BLOCK_MAX,
     HEADER_LIST_MAX,
     MAX_STREAMS,
     OUR_RESET,
     WINDOW_UPDATES_PER_FRAME,
-    FrameRateLimiter,
 )
 from svc.protocol.http2_frames import (
     ACK,
@@ -55,7 +54,6 @@ from svc.protocol.http2_frames import (
     HEADERS,
     LARGEST_WINDOW,
     NO_ERROR,
-    PADDED,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
     RST_STREAM,
@@ -63,44 +61,38 @@ from svc.protocol.http2_frames import (
     STREAM_CLOSED,
     UNKNOWN,
     WINDOW_UPDATE,
-    WITH_PRIORITY,
     ConnectionFault,
     Frame,
     FrameReader,
     encode_goaway,
     encode_reset,
 )
-from svc.protocol.http2_requests import RequestReader
-from svc.protocol.http2_responses import Http2Responses
 from svc.protocol.http2_setup import BODY_WINDOW, CONNECTION_WINDOW, STREAM_WINDOW, ServerConnection, first_settings
 from svc.protocol.http2_stream import Stream
 
 _LAST_STREAM_ID = (1 << 31) - 1
 _DRAIN_PING = b"drain-ok"
-_WHOLE = END_STREAM | END_HEADERS
+_CONNECT = (b":method", b"CONNECT")
 
 
-class Http2(Http2Responses):
+class Http2(Http2Bodies):
     """The driver of one connection: bytes in and events out here, answers in `Http2Responses`. `stream_id` is HTTP/2's own."""
 
     __slots__ = (
-        "_block_size", "_decoder", "_express", "_express_first", "_express_last", "_frame_rates", "_initial_window", "_is_draining", "_is_over",
-        "_last_stream_id", "_limits", "_max_streams", "_peer_is_going", "_reader", "_requests", "_saw_settings",
+        "_block_size", "_express", "_express_first", "_express_last", "_initial_window", "_is_draining", "_is_over", "_last_stream_id", "_max_streams",
+        "_peer_is_going", "_reader", "_saw_settings",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
-        self._decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
+        decoder = FieldDecoder(max(HEADER_LIST_MAX, 2 * limits.max_header_size))
         encoder = FieldEncoder()
-        conn = ServerConnection(self._decoder, encoder, max_streams)
-        super().__init__(conn, encoder)
-        self._limits = limits
+        conn = ServerConnection(decoder, encoder, max_streams)
+        super().__init__(conn, decoder, encoder, limits)
         self._express = express
         self._express_first = 0  # all streams from here to the next were requests of the express lane
         self._express_last = -1
         self._max_streams = max_streams
         self._reader = FrameReader()
-        self._frame_rates = FrameRateLimiter()
-        self._requests = RequestReader(limits, self._frame_rates)
         self._block_size = 0  # bytes so far of the header block that comes in several frames; 0: no such block
         self._saw_settings = False
         self._initial_window = STREAM_WINDOW  # for the answer on a new stream
@@ -150,6 +142,9 @@ class Http2(Http2Responses):
         if kind > HEADERS:
             self._on_other_frame(frame)
             if kind in (GOAWAY, UNKNOWN):
+                return
+            if kind == CONTINUATION and self._trailers is not None:
+                self._continue_trailers(frame, self._trailers, events)
                 return
         elif not self._saw_settings:
             raise ConnectionFault(PROTOCOL_ERROR, "The first frame is not SETTINGS")
@@ -206,28 +201,31 @@ class Http2(Http2Responses):
         flags, stream_id = frame.flags, frame.stream_id
         if not flags & END_HEADERS:
             self._block_size = len(frame.raw)
-        known = self._streams.get(stream_id)
-        if known is not None and known.is_ended:
-            raise ConnectionFault(STREAM_CLOSED, "HEADERS after the end of a request")
-        if known is None and stream_id & 1 and self._express_first <= stream_id <= self._express_last:
-            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")  # h2 has never seen it
-        conn = self._conn
-        if not self._express or flags & (_WHOLE | PADDED) != _WHOLE or not stream_id & 1 or stream_id <= conn.highest_inbound_stream_id:
+        known, conn = self._streams.get(stream_id), self._conn
+        if known is not None:
+            if known.is_ended:
+                raise ConnectionFault(STREAM_CLOSED, "HEADERS after the end of a request")
+            if known.window is not None:
+                self._begin_trailers(frame, events)
+                return True
             return False
-        start = HEAD_SIZE
-        if flags & WITH_PRIORITY:
-            start += 5
-            if len(frame.raw) < start or int.from_bytes(frame.raw[HEAD_SIZE : HEAD_SIZE + 4], "big") & _LAST_STREAM_ID == stream_id:
-                return False  # h2 reports the error
-        try:
-            fields = self._decoder.decode(frame.raw[start:])[0][1]
-        except ProtocolError as error:
-            raise ConnectionFault(int(error.error_code), str(error)) from None
+        if stream_id & 1 and self._express_first <= stream_id <= self._express_last and not conn.was_reset(stream_id):
+            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")  # h2 has never seen it
+        if not self._express or not flags & END_HEADERS or not stream_id & 1 or stream_id <= conn.highest_inbound_stream_id:
+            return False
+        block = frame.content
+        if block is None or frame.depends_on_itself:
+            return False  # h2 reports the error
+        fields = self._decode(block)
+        is_ended = bool(flags & END_STREAM)
+        if not is_ended and _CONNECT in fields.pairs:
+            self._decoder.keep(fields)
+            return False
         conn.highest_inbound_stream_id = stream_id
         if stream_id != self._express_last + 2:
             self._express_first = stream_id
         self._express_last = stream_id
-        self._on_head(stream_id, fields, True, self._initial_window, events)
+        self._on_head(stream_id, fields, is_ended, self._initial_window, events)
         return True
 
     def _on_express_frame(self, frame: Frame, stream: Stream, events: list[Event]) -> bool:
@@ -241,11 +239,15 @@ class Http2(Http2Responses):
                 self._lose(stream, FLOW_CONTROL_ERROR, events)
             return True
         if kind == RST_STREAM and frame.size == 4:
+            self._conn.note_reset(stream.id)
             self._cancel(stream, events)
             return True
         if kind == DATA:
+            if not stream.is_ended:
+                return self._on_express_data(frame, stream, events)
             # After the end of the request. h2 resets the stream for it, and acknowledges the bytes.
             self._frame_rates.consume(OUR_RESET)
+            self._conn.note_reset(stream.id)
             self._cancel(stream, events)
         return False
 
@@ -265,6 +267,7 @@ class Http2(Http2Responses):
             self._conn.reset_stream(stream_id, REFUSED_STREAM)
         else:
             self._output.write(encode_reset(stream_id, REFUSED_STREAM))
+            self._conn.note_reset(stream_id)
 
     def _refuses(self, stream_id: int) -> bool:
         """Whether a new request is refused; the peer may retry it, perhaps elsewhere (RFC 9113 §8.7).
@@ -279,15 +282,11 @@ class Http2(Http2Responses):
 
     def _on_data(self, event: H2DataReceived, events: list[Event]) -> None:
         stream = self._streams.get(event.stream_id)
-        if not event.data and event.stream_ended is None:
-            self._frame_rates.consume(EMPTY_DATA)
         if stream is None:
+            self._count_empty(event.data, event.stream_ended is not None)
             self._conn.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             return
-        stream.unacknowledged += event.flow_controlled_length
-        self._acknowledge[stream.id] = stream
-        if event.data:
-            self._requests.on_data(stream, event.data, events)
+        self._on_content(stream, event.data, event.flow_controlled_length, event.stream_ended is not None, events)
 
     def _on_trailers(self, event: TrailersReceived, events: list[Event]) -> None:
         stream = self._streams.get(event.stream_id)
@@ -339,38 +338,6 @@ class Http2(Http2Responses):
     def _on_ping_ack(self, event: PingAckReceived, events: list[Event]) -> None:
         if event.ping_data == _DRAIN_PING and self._is_draining:
             self.finish_drain()
-
-    # --- bodies on their way in ----------------------------------------------------------------------------------------------------
-
-    def pause(self, stream_id: int) -> None:
-        """Stop acknowledging this stream's body: the peer can send no more than its window now allows."""
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            stream.is_paused = True
-
-    def resume(self, stream_id: int) -> None:
-        stream = self._streams.get(stream_id)
-        if stream is not None and stream.is_paused:
-            stream.is_paused = False
-            self._acknowledge[stream_id] = stream
-
-    def is_paused(self, stream_id: int) -> bool:
-        stream = self._streams.get(stream_id)
-        return stream is not None and stream.is_paused
-
-    def _acknowledge_bodies(self) -> None:
-        """Open the windows of bodies that are not paused. Once a turn."""
-        conn = self._conn
-        self._output.from_h2 = True
-        waiting, self._acknowledge = self._acknowledge, {}
-        for stream in waiting.values():
-            if stream.is_paused or not stream.unacknowledged:
-                continue
-            conn.acknowledge_received_data(stream.unacknowledged, stream.id)
-            stream.unacknowledged = 0
-            if not stream.is_wide and stream.received > STREAM_WINDOW // 2 and not stream.is_ended:
-                stream.is_wide = True
-                conn.increment_flow_control_window(BODY_WINDOW - STREAM_WINDOW, stream.id)
 
     # --- output --------------------------------------------------------------------------------------------------------------------
 
@@ -454,7 +421,7 @@ class Http2(Http2Responses):
         assert sum(stream.unacknowledged for stream in streams.values()) <= CONNECTION_WINDOW, self
         for stream in streams.values():
             assert stream.fresh is None and stream.pieces is None, stream
-            assert stream.window is None or stream.is_ended, stream
+            assert stream.intake_window is None or 0 <= stream.intake_window.current_window_size <= BODY_WINDOW, stream
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "draining" if self._is_draining else "open"

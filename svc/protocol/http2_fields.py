@@ -77,10 +77,12 @@ class FieldDecoder(Decoder):
     def __init__(self, max_header_list_size: int) -> None:
         super().__init__(max_header_list_size)
         self._known: dict[bytes, DecodedFields] = {}
+        self._decoded: DecodedFields | None = None
 
     def decode(self, data: bytes, raw: bool = False) -> Any:
         """`[(b"fields", DecodedFields)]`. Raises CompressionFailed or DenialOfServiceError, both the end of the connection."""
-        fields = self._known.get(data)
+        fields = self._decoded or self._known.get(data)
+        self._decoded = None
         if fields is None:
             try:
                 fields = self._decode(data)
@@ -89,6 +91,10 @@ class FieldDecoder(Decoder):
             except HPACKError as error:
                 raise CompressionFailed(str(error)) from None
         return [(b"fields", fields)]
+
+    def keep(self, fields: DecodedFields) -> None:
+        """The next block is the one that has just been decoded to `fields`: a second time it could mean something else."""
+        self._decoded = fields
 
     def _decode(self, data: bytes) -> DecodedFields:
         table = self.header_table

@@ -25,6 +25,7 @@ LARGEST_WINDOW = (1 << 31) - 1
 _HEAD = Struct(">HBBBL")  # length (24 bits in two parts), type, flags, stream
 HEAD_SIZE = 9
 _STREAM_BITS = 0x7FFFFFFF
+_PRIORITY_SIZE = 5
 
 
 class ConnectionFault(Exception):
@@ -46,6 +47,30 @@ class Frame:
     def size(self) -> int:
         """Bytes of its content."""
         return len(self.raw) - HEAD_SIZE
+
+    @property
+    def content(self) -> bytes | None:
+        """Of DATA, HEADERS and CONTINUATION: its data or its piece of a block, without padding and priority. None: these have no room."""
+        raw = self.raw
+        start, end = HEAD_SIZE, len(raw)
+        if self.flags & PADDED and self.type != CONTINUATION:
+            if start == end or raw[start] >= end - start:
+                return None
+            end -= raw[start]
+            start += 1
+        if self.flags & WITH_PRIORITY and self.type == HEADERS:
+            start += _PRIORITY_SIZE
+            if start > len(raw):
+                return None
+        return raw[start:end]
+
+    @property
+    def depends_on_itself(self) -> bool:
+        """Of HEADERS whose content is not None."""
+        if not self.flags & WITH_PRIORITY:
+            return False
+        start = HEAD_SIZE + bool(self.flags & PADDED)
+        return int.from_bytes(self.raw[start : start + 4], "big") & _STREAM_BITS == self.stream_id
 
 
 def encode_frame(type_: int, flags: int, stream_id: int, content: bytes) -> bytes:
@@ -71,6 +96,11 @@ def encode_headers(stream_id: int, block: bytes, is_last: bool) -> bytes:
 
 def encode_reset(stream_id: int, code: int) -> bytes:
     return encode_frame(RST_STREAM, 0, stream_id, code.to_bytes(4, "big"))
+
+
+def encode_window_update(stream_id: int, increment: int) -> bytes:
+    """`stream_id` 0: of the connection."""
+    return encode_frame(WINDOW_UPDATE, 0, stream_id, increment.to_bytes(4, "big"))
 
 
 def encode_settings(values: dict[int, int]) -> bytes:

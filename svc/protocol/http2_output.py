@@ -18,11 +18,12 @@ from svc.protocol.http2_frames import (
     encode_frame,
     encode_headers,
     encode_reset,
+    encode_window_update,
 )
 from svc.protocol.http2_stream import ANSWERED, Stream
 
 if TYPE_CHECKING:
-    from h2.connection import H2Connection
+    from svc.protocol.http2_setup import ServerConnection
 
 OUTPUT_MAX = 256 * 1024  # bytes of bodies framed in one call, so that a small answer does not wait for a large one
 
@@ -34,7 +35,7 @@ class Output:
 
     __slots__ = ("_blocked", "_conn", "_encoder", "_out", "_ready", "buffered", "finished", "from_h2", "full_frames")
 
-    def __init__(self, conn: H2Connection, encoder: FieldEncoder) -> None:
+    def __init__(self, conn: ServerConnection, encoder: FieldEncoder) -> None:
         self._conn = conn
         self._encoder = encoder
         self._out: list[bytes] = []
@@ -78,6 +79,31 @@ class Output:
             self.from_h2 = True
         else:
             self.write(encode_reset(stream.id, code))
+            self._conn.note_reset(stream.id)
+
+    def give_back(self, stream: Stream, size: int, is_over: bool) -> None:
+        """`size` bytes of a request's body are used, padding included: open the connection's window, and the stream's unless it `is_over`.
+
+        A window is announced when half of it is used, as h2 does, so that a small body costs no frame.
+        """
+        if stream.window is None:
+            self._conn.acknowledge_received_data(size, stream.id)
+            self.from_h2 = True
+            return
+        if increment := self._conn.give_back_window(size):
+            self.write(encode_window_update(0, increment))
+        window = stream.intake_window
+        if window is not None and not is_over and not stream.is_ended and (opened := window.process_bytes(size)):
+            self.write(encode_window_update(stream.id, opened))
+
+    def widen(self, stream: Stream, increment: int) -> None:
+        """Make the window for the body of a stream larger."""
+        if stream.window is None:
+            self._conn.increment_flow_control_window(increment, stream.id)
+            self.from_h2 = True
+        elif stream.intake_window is not None:
+            stream.intake_window.window_opened(increment)
+            self.write(encode_window_update(stream.id, increment))
 
     def _room(self, stream: Stream) -> int:
         window = stream.window

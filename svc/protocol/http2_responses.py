@@ -6,13 +6,12 @@ peer, or answered) do nothing.
 
 from __future__ import annotations
 
-from h2.connection import H2Connection
-
 from svc.errors import PeerError
 from svc.messages import HeaderPairs
 from svc.protocol.http2_fields import CONTENT_LENGTH, DATE, FieldEncoder
 from svc.protocol.http2_frames import CANCEL, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR
 from svc.protocol.http2_output import Output
+from svc.protocol.http2_setup import ServerConnection
 from svc.protocol.http2_stream import ANSWERED, ANSWERING, UNANSWERED, Stream
 
 
@@ -24,7 +23,7 @@ class Http2Responses:
 
     __slots__ = ("_acknowledge", "_answers", "_conn", "_encoder", "_output", "_streams", "finished")
 
-    def __init__(self, conn: H2Connection, encoder: FieldEncoder) -> None:
+    def __init__(self, conn: ServerConnection, encoder: FieldEncoder) -> None:
         self._conn = conn
         self._encoder = encoder
         self._output = Output(conn, encoder)
@@ -197,8 +196,7 @@ class Http2Responses:
         """Acknowledge the bytes that the stream had not acknowledged, which opens the connection's window."""
         if stream.unacknowledged:
             self._acknowledge.pop(stream.id, None)
-            self._conn.acknowledge_received_data(stream.unacknowledged, stream.id)
-            self._output.from_h2 = True
+            self._output.give_back(stream, stream.unacknowledged, is_over=True)
             stream.unacknowledged = 0
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, H2Connection
 from h2.settings import SettingCodes, Settings
+from h2.stream import StreamClosedBy
 
 from svc.protocol.http2_fields import FieldDecoder, FieldEncoder
 from svc.protocol.http2_frames import PREFACE, encode_settings
@@ -30,7 +31,7 @@ _CONFIG = H2Configuration(
 class ServerConnection(H2Connection):
     """`decoder` and `encoder` are our own codecs, which h2 uses for the streams that it knows."""
 
-    MAX_CLOSED_STREAMS = 1000  # how closed streams ended; h2 would keep 65,536 of them, 10 MB a connection
+    MAX_CLOSED_STREAMS = 200  # how closed streams ended, twice as many as may be open; h2 would keep 65,536 of them, 10 MB a connection
 
     def __init__(self, decoder: FieldDecoder, encoder: FieldEncoder, max_streams: int) -> None:
         super().__init__(_CONFIG)
@@ -41,6 +42,23 @@ class ServerConnection(H2Connection):
         self.clear_outbound_data_buffer()
         self.receive_data(PREFACE)  # that of the peer is checked by FrameReader
         self.state_machine.process_input(ConnectionInputs.RECV_HEADERS)  # h2 then lets us answer streams that it has not seen
+
+    # For streams that h2 has not seen.
+
+    def consume_window(self, size: int) -> None:
+        """`size` bytes of DATA have come. Raises FlowControlError if the connection's window has no room for them."""
+        self._inbound_flow_control_window_manager.window_consumed(size)
+
+    def give_back_window(self, size: int) -> int:
+        """`size` bytes of DATA are used: the increment to announce now for the connection's window, 0 if that can wait."""
+        return self._inbound_flow_control_window_manager.process_bytes(size) or 0
+
+    def note_reset(self, stream_id: int) -> None:
+        """A stream was reset: for a while, h2 takes fields that come on it now as an error of that stream alone."""
+        self._closed_streams[stream_id] = StreamClosedBy.SEND_RST_STREAM
+
+    def was_reset(self, stream_id: int) -> bool:
+        return self._stream_is_closed_by_reset(stream_id)
 
 
 def first_settings(max_streams: int, max_header_size: int) -> bytes:

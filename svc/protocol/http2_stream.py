@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from h2.windows import WindowManager
+
 from svc.messages import HeaderPairs
 from svc.protocol.events import RequestReceived
 from svc.protocol.http2_frames import NO_ERROR
@@ -15,8 +17,8 @@ class Stream:
     """State of one request and its answer."""
 
     __slots__ = (
-        "answer", "buffered", "chunks", "content_length", "fresh", "has_failed", "id", "is_accepted", "is_ended", "is_head", "is_paused", "is_queued",
-        "is_silent", "is_tunnel", "is_wide", "offset", "pieces", "received", "reset_code", "sent", "to_send", "trailers", "unacknowledged",
+        "answer", "buffered", "chunks", "content_length", "fresh", "has_failed", "id", "intake_window", "is_accepted", "is_ended", "is_head", "is_paused",
+        "is_queued", "is_silent", "is_tunnel", "is_wide", "offset", "pieces", "received", "reset_code", "sent", "to_send", "trailers", "unacknowledged",
         "waits_for_continue", "window",
     )  # fmt: skip
 
@@ -35,6 +37,7 @@ class Stream:
         self.unacknowledged = 0  # ... that the peer's window does not get back yet, padding included
         self.is_paused = False
         self.is_wide = False  # its window for the body has been enlarged
+        self.intake_window: WindowManager | None = None  # that window, in the express lane, once a frame has come that is not the last
         self.fresh: RequestReceived | None = None  # reported by the `receive_data` under way
         self.pieces: list[bytes] | None = None  # of its body, came with it
         # The answer.

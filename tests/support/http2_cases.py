@@ -98,6 +98,21 @@ def _cases() -> Iterator[Case]:
     yield case("8.1 HEAD", frame(HEADERS, WHOLE, 1, head(method="HEAD")), "200")
     yield case("8.1 POST", POST + frame(DATA, END_STREAM, 1, b"hello"), "200")
     yield case("8.1 POST with trailers", POST + frame(DATA, 0, 1, b"hello") + frame(HEADERS, WHOLE, 1, literal(("x-sum", "1"))), "200")
+    trailers = literal(("x-sum", "1"))
+    sent = POST + frame(DATA, 0, 1, b"hello")
+    yield case(
+        "8.1 trailers in several frames",
+        sent + frame(HEADERS, END_STREAM, 1, trailers[:3]) + frame(CONTINUATION, 0, 1) + frame(CONTINUATION, END_HEADERS, 1, trailers[3:]),
+        "200",
+    )
+    yield case("8.1 padded trailers", sent + frame(HEADERS, WHOLE | PADDED, 1, b"\x02" + trailers + bytes(2)), "200")
+    yield case("8.1 trailers with a priority", sent + frame(HEADERS, WHOLE | WITH_PRIORITY, 1, bytes(5) + trailers), "200")
+    yield case(
+        "8.1 a field of the table, put in by trailers",
+        sent + frame(HEADERS, WHOLE, 1, b"\x40\x01x\x01y") + frame(HEADERS, WHOLE, 3, head() + b"\xbe"),
+        "200",
+        stream_id=3,
+    )
     yield case(
         "8.1 POST in several frames", POST + frame(DATA, 0, 1, b"he") + frame(DATA, 0, 1, b"llo") + frame(DATA, END_STREAM, 1), "200"
     )
@@ -259,6 +274,32 @@ def _cases() -> Iterator[Case]:
         + frame(CONTINUATION, END_HEADERS, 1, literal(("a", "b"))),
         "goaway PROTOCOL_ERROR",
     )
+    yield case(
+        "6.10 CONTINUATION on another stream, in trailers",
+        sent + frame(HEADERS, END_HEADERS, 3, head(method="POST")) + frame(HEADERS, END_STREAM, 1) + frame(CONTINUATION, END_HEADERS, 3),
+        "goaway PROTOCOL_ERROR",
+    )
+    yield case(
+        "6.10 DATA in the header block of trailers",
+        sent + frame(HEADERS, END_STREAM, 1, trailers[:3]) + frame(DATA, 0, 1, b"x"),
+        "goaway PROTOCOL_ERROR",
+    )
+    yield case(
+        "6.10 more CONTINUATION in trailers than anybody needs",
+        sent + frame(HEADERS, END_STREAM, 1) + frame(CONTINUATION, 0, 1) * 64,
+        "goaway PROTOCOL_ERROR",
+    )
+    yield case(
+        "6.2 trailers with more padding than there is",
+        sent + frame(HEADERS, WHOLE | PADDED, 1, b"\xff" + trailers),
+        "goaway PROTOCOL_ERROR",
+    )
+    yield case(
+        "5.3.1 trailers that depend on themselves",
+        sent + frame(HEADERS, WHOLE | WITH_PRIORITY, 1, number(1) + b"\xff" + trailers),
+        "goaway PROTOCOL_ERROR",
+    )
+    yield case("RFC 7541 6.1 the index 0 in trailers", sent + frame(HEADERS, WHOLE, 1, b"\x80"), "goaway COMPRESSION_ERROR")
     yield case("6.10 DATA in a header block", frame(HEADERS, 0, 1, head()[:9]) + frame(DATA, END_STREAM, 1, b"x"), "goaway PROTOCOL_ERROR")
     yield case("7 GOAWAY with an unknown code", GET + frame(GOAWAY, 0, 0, number(0) + number(0xFF)), "200")
     yield case("7 RST_STREAM with an unknown code", POST + frame(RST_STREAM, 0, 1, number(0xFF)), "alive")
