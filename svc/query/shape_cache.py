@@ -62,7 +62,7 @@ class ShapeCache:
         if shape is None or shape.template is None:
             return None
         try:
-            plan = _planned(shape, decoded(found[1]), table, txn, reader, allow_full_scan)
+            plan = _planned(shape, decoded(found[1]) if "%" in text else found[1], table, txn, reader, allow_full_scan)
         except Problem:
             return None
         if len(self._strings_once) >= _SEEN:

@@ -4,8 +4,8 @@ A client that fills values into a pattern sends another string each time, but on
 `price=gt=5&lt=7.5&sort(name)` differ in two values. What a shape means is found once, by parsing it with a mark in the place of each value. Whether
 that is right is seen by the result: each mark must be there as the whole value of one condition.
 
-A value is cut out only if it cannot have a say in how the string is read: neither `null`, nor with a type in front of it (`date:`), nor with a wildcard
-or a plus sign; every other value is a part of the shape.
+A value is cut out only if it cannot have a say in how the string is read: neither `null`, nor with a type in front of it (`date:`), nor with a plus
+sign; every other value is a part of the shape. So is a wildcard at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from svc.query.url import maybe_parse_plainly
 
 _MARK = "\0"
 _TYPED = r"null(?![^&|)\]])|(?:number|boolean|string|date):"
-_VALUE = re.compile(rf"([=<>])(?!{_TYPED})([A-Za-z0-9._~:@/,' %-]++)(?![^&|)\]])")
+_VALUE = re.compile(rf"([=<>])(?!{_TYPED})([A-Za-z0-9._~:@/,' %-]++)(?![^&|)\]*])")
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,8 +34,8 @@ class Slot:
 def cut(text: str) -> tuple[str, list[str]] | None:
     """(shape, the raw values that were cut out of `text`); None if there are none. Strings with the same shape differ in these only.
 
-    >>> cut("price=gt=20&name==a*&tags=usb")
-    ('price=gt\\x00=\\x00&name==a*&tags\\x00=\\x00', ['20', 'usb'])
+    >>> cut("price=gt=20&name==a*&tags=null")
+    ('price=gt\\x00=\\x00&name=\\x00=\\x00*&tags=null', ['20', 'a'])
     """
     pieces = _VALUE.split(text)
     if len(pieces) == 1 or _MARK in text:

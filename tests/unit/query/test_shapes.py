@@ -22,7 +22,8 @@ def declares(*names):
         ("id=a/b&at=ge=2024-01-05T20:07:27Z", ["a/b", "2024-01-05T20:07:27Z"]),
         ("a=null&b==1", ["1"]),
         ("a==number:5&b==date:2024-01-05&c==string:x&d==boolean:true&e=1", ["1"]),
-        ("a==x*&b=c+d&e=&f=(g)&h=é&i=1", ["1"]),
+        ("b=c+d&e=&f=(g)&h=é&i=1", ["1"]),
+        ("a==x*&b=eq=null*&c==*", ["x", "null"]),
     ],
 )
 def test_what_is_cut_out(text, values):
@@ -60,6 +61,8 @@ def test_a_template_has_slots_for_values():
     assert template_of("a==1", declares()).where == Condition(("a",), Comparator.EQUALS, Slot(0), Conversion.CONVERTING)
     ends = template_of("a=gt=1&lt=2", declares()).where
     assert (ends.comparator, ends.value) == (Comparator.GTLT, (Slot(0), Slot(1)))
+    wildcard = template_of("a==b*", declares()).where
+    assert (wildcard.comparator, wildcard.value) == (Comparator.STARTS_WITH, Slot(0))
     mixed = template_of("a=ge=number:1&lt=2", declares()).where
     assert mixed.value == (Bound(1, Conversion.FORCED), Bound(Slot(0), Conversion.CONVERTING))
     assert template_of("b[c=1&limit(2)]", declares()).where.query.where.value == Slot(0)
@@ -79,11 +82,15 @@ def test_what_a_name_means_depends_on_the_declaration():
         "a=1&select(a[b=1])",
         "x=a<b",
         "x=a)",
+        "x=a*",
+        "x!=a*",
+        "x==a*b",
         "a=in=1",
         "a=1=2",
         "a%5B=1",
         "lt=1",
-        "a==1&b==%000*",
+        "a==1&b==string:%000",
+        "a==1&b==string:%001",
     ],
 )
 def test_what_has_no_template(text):
