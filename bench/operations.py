@@ -196,6 +196,8 @@ def main() -> None:
         scratch = Path(directory)
         server = OperationsSvc(scratch)
         server.prepare()
+        server.start()  # makes the system database, without which a later start refuses the root
+        server.stop()
         database = server.data / "root" / "database"
         template = scratch / "template"
         shutil.copytree(database, template)
