@@ -6,6 +6,7 @@ the network refuses becomes a `Problem` whose message names the cause and never 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -98,12 +99,18 @@ def put_object(target: S3Object, content: BinaryIO | bytes, rules: HostRules) ->
 def _client(target: S3Object, rules: HostRules) -> Any:
     """A client each of whose requests, repeated and redirected ones too, goes to a permitted host."""
     require_library()
-    import boto3  # type: ignore[import-not-found, import-untyped, unused-ignore]
     from botocore.config import Config  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from botocore.session import Session  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    client = boto3.session.Session(
-        aws_access_key_id=target.aws_access_key_id, aws_secret_access_key=target.aws_secret_access_key, region_name=target.region
-    ).client("s3", config=Config(connect_timeout=TIMEOUT, read_timeout=TIMEOUT, retries={"max_attempts": 3, "mode": "standard"}))
+    session = Session()
+    session.register_component("data_loader", _data_loader())
+    client = session.create_client(
+        "s3",
+        aws_access_key_id=target.aws_access_key_id,
+        aws_secret_access_key=target.aws_secret_access_key,
+        region_name=target.region,
+        config=Config(connect_timeout=TIMEOUT, read_timeout=TIMEOUT, retries={"max_attempts": 3, "mode": "standard"}),
+    )
 
     # Bucket and region are part of the host's name, so what the library makes of them is checked, and not the fields. It resolves the name once more;
     # names below its endpoint are not the caller's.
@@ -113,6 +120,14 @@ def _client(target: S3Object, rules: HostRules) -> Any:
 
     client.meta.events.register("before-send.s3", check)
     return client
+
+
+@functools.cache
+def _data_loader() -> Any:
+    """What reads the library's descriptions of the service, and keeps them: reading takes most of the time that a client takes to make."""
+    from botocore.loaders import create_loader  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    return create_loader()
 
 
 class _translated:
