@@ -418,10 +418,12 @@ class Http2(Http2Bodies):
         streams = self._streams
         self._output.check(streams)
         assert len(streams) <= self._max_streams, self
-        assert sum(stream.unacknowledged for stream in streams.values()) <= CONNECTION_WINDOW, self
+        unacknowledged = 0
         for stream in streams.values():
+            unacknowledged += stream.unacknowledged
             assert stream.fresh is None and stream.pieces is None, stream
             assert stream.intake_window is None or 0 <= stream.intake_window.current_window_size <= BODY_WINDOW, stream
+        assert unacknowledged <= CONNECTION_WINDOW, self
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "draining" if self._is_draining else "open"

@@ -228,9 +228,12 @@ class Output:
 
     def check(self, streams: dict[int, Stream]) -> None:
         """Assert what holds between two calls."""
-        assert self.buffered == sum(stream.buffered for stream in streams.values()), self.buffered
-        assert all(streams.get(stream.id) is stream for stream in self._blocked.values())
+        for stream in self._blocked.values():
+            assert streams.get(stream.id) is stream, stream
         assert not self.finished
+        buffered = 0
         for stream in streams.values():
+            buffered += stream.buffered
             assert stream.buffered == sum(map(len, stream.chunks or ())) - stream.offset, stream
             assert self.is_waiting(stream) or not (stream.buffered or stream.answer == ANSWERED), stream
+        assert self.buffered == buffered, self.buffered

@@ -36,6 +36,8 @@ class Server:
                 self._complete.append(event.stream_id)
 
     def answer(self) -> None:
+        if not self._complete:
+            return
         for stream_id in self._complete:
             self.driver.respond(stream_id, 200, [], b"ok", DATE)
         self._complete.clear()
