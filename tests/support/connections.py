@@ -91,11 +91,10 @@ class World:
 
     def bodies(self) -> list[bytes]:
         """Bodies of the answers sent so far."""
-        found, rest = [], self.sock.sent
-        while rest:
-            head, _, rest = rest.partition(b"\r\n\r\n")
-            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-            length = int(fields[b"content-length"])
-            found.append(rest[:length])
-            rest = rest[length:]
+        found, sent, place = [], self.sock.sent, 0
+        while place < len(sent):
+            begin = sent.index(b"\r\n\r\n", place) + 4
+            fields = dict(line.lower().split(b": ", 1) for line in sent[place : begin - 4].split(b"\r\n")[1:])
+            place = begin + int(fields[b"content-length"])
+            found.append(sent[begin:place])
         return found

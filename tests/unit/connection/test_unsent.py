@@ -23,8 +23,15 @@ def large(world: World) -> None:
     world.application.answer = lambda exchange: Response(exchange.request.target.encode().ljust(SIZE, b"."))
 
 
+def number_of(body: bytes) -> int:
+    """The request that a whole answer is of."""
+    target = body[: body.index(b".")]
+    assert body == target.ljust(SIZE, b".")
+    return int(target[1:])
+
+
 def numbers(world: World) -> list[int]:
-    return [int(body.rstrip(b".")[1:]) for body in world.bodies()]
+    return [number_of(body) for body in world.bodies()]
 
 
 # --- HTTP/1.1 ------------------------------------------------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ def test_requests_wait_while_the_windows_are_closed() -> None:
         world.client.h2.increment_flow_control_window(SIZE)
         world.talk()
         assert world.http2.protocol.buffered <= ANSWERS_MAX + SIZE
-    assert [int(world.client.answers[stream_id].body.rstrip(b".")[1:]) for stream_id in answers] == list(range(100))
+    assert [number_of(world.client.answers[stream_id].body) for stream_id in answers] == list(range(100))
     assert world.connections.held == 0
 
 
