@@ -12,6 +12,7 @@ import svc
 from svc.cli import COMMANDS, Arguments, UsageError, help_text, main, parse_arguments
 from svc.config.document import read_document, write_document
 from svc.interpreter import running_interpreter
+from tests.support.prepared import place_token_keys
 
 
 @pytest.fixture(autouse=True)
@@ -173,6 +174,7 @@ def test_install_makes_everything_and_leaves_it_alone_afterwards(tmp_path: Path,
 def test_a_copied_root_is_checked_and_not_its_original(tmp_path: Path, capsys: pytest.CaptureFixture[str], absolute: bool) -> None:
     """`absolute`: with a configuration whose paths an earlier version, or its owner, has written so."""
     root, copy = tmp_path / "r", tmp_path / "copy"
+    place_token_keys(root)
     assert main(["install", "--ROOTPATH", str(root)]) == 0
     if absolute:
         document = read_document(root / "svc-config.yaml")
@@ -191,6 +193,7 @@ def test_a_copied_root_is_checked_and_not_its_original(tmp_path: Path, capsys: p
 
 def test_a_lost_database_is_made_anew_only_when_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "r"
+    place_token_keys(root)
     options = ["--ROOTPATH", str(root)]
     assert main(["install", *options]) == 0
     before = (root / "initial-admin-password").read_text()
@@ -216,6 +219,7 @@ def test_install_with_a_password_keeps_none(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("SVC_ADMIN_USERNAME", "ann")
     monkeypatch.setenv("NODE_HOSTNAME", "h")
     monkeypatch.setenv("TC_AGREEMENT", "yes")
+    place_token_keys(tmp_path / "r")
     assert main(["install"]) == 0
     assert "SVC_ADMIN_PASSWORD" not in os.environ
     assert not (tmp_path / "r" / "initial-admin-password").exists()
