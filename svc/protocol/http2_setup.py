@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, H2Connection
-from h2.settings import SettingCodes, Settings
+from h2.settings import ChangedSetting, SettingCodes, Settings
 from h2.stream import StreamClosedBy
 
 from svc.protocol.http2_fields import FieldDecoder, FieldEncoder
@@ -28,6 +29,44 @@ _CONFIG = H2Configuration(
 )
 
 
+class PeerSettings(Settings):
+    """The settings of the peer. h2's own take 6 KB of each connection, and keep whatever numbers a peer makes up."""
+
+    def __init__(self) -> None:
+        """As every peer begins."""
+        self._client = True  # whose they are, for `validate_received_setting`
+        self._values = _PEER_DEFAULTS
+        self._received: dict[SettingCodes | int, int] = {}
+
+    def __getitem__(self, key: SettingCodes | int) -> int:
+        return self._values[key]
+
+    def __setitem__(self, key: SettingCodes | int, value: int) -> None:
+        """A validated setting, in force with `acknowledge`. Unknown ones are ignored."""
+        if key in _KNOWN_SETTINGS:
+            self._received[key] = value
+
+    def acknowledge(self) -> dict[SettingCodes | int, ChangedSetting]:
+        received, self._received = self._received, {}
+        changed = {key: ChangedSetting(key, self._values.get(key), value) for key, value in received.items()}
+        if changed:
+            self._values = {**self._values, **received}
+        return changed
+
+    def __delitem__(self, key: SettingCodes | int) -> None:
+        raise NotImplementedError  # a peer cannot take a setting back
+
+    def __iter__(self) -> Iterator[SettingCodes | int]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+_KNOWN_SETTINGS = frozenset(SettingCodes)
+_PEER_DEFAULTS: dict[SettingCodes | int, int] = dict(Settings(client=True))
+
+
 class ServerConnection(H2Connection):
     """`decoder` and `encoder` are our own codecs, which h2 uses for the streams that it knows."""
 
@@ -36,6 +75,7 @@ class ServerConnection(H2Connection):
     def __init__(self, decoder: FieldDecoder, encoder: FieldEncoder, max_streams: int) -> None:
         super().__init__(_CONFIG)
         self.local_settings = _local_settings(max_streams)
+        self.remote_settings = PeerSettings()
         self.decoder = decoder
         self.encoder = encoder  # type: ignore[assignment]
         self.initiate_connection()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from collections.abc import Callable
+
 import hpack
 import pytest
+from h2.settings import SettingCodes, Settings
 
 from svc.errors import PeerError
 from svc.protocol import http2_fields, http2_head
+from svc.protocol.events import RequestReceived
+from svc.protocol.http1 import Limits
+from svc.protocol.http2 import Http2
 from svc.protocol.http2_fields import (
     KNOWN_BLOCK_SIZE_MAX,
     KNOWN_BLOCKS_MAX,
@@ -16,8 +24,11 @@ from svc.protocol.http2_fields import (
     FieldDecoder,
     FieldEncoder,
 )
+from svc.protocol.http2_frames import PREFACE, encode_settings
 from svc.protocol.http2_head import HeadCache, interpret_head
+from svc.protocol.http2_setup import PeerSettings
 from svc.protocol.http2_stream import Stream
+from tests.support.http2 import ClientEnd
 
 HEAD = [(b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/")]
 
@@ -109,6 +120,67 @@ def test_names_of_fields() -> None:
 def test_what_cannot_be_decoded(block: bytes) -> None:
     with pytest.raises(CompressionFailed):
         FieldDecoder(1 << 16).decode(block)
+
+
+def hold(count: int, make: Callable[[], object]) -> float:
+    """Bytes that each of so many objects takes."""
+    make()
+    gc.collect()
+    tracemalloc.start(1)
+    try:
+        made = [make() for _ in range(count)]
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] / len(made)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_connection_between_two_requests() -> None:
+    request = ClientEnd()
+    request.request("GET", "/")
+    data = request.data_to_send()
+
+    def ask() -> Http2:
+        driver = Http2(Limits())
+        (event,) = driver.receive_data(data)
+        assert type(event) is RequestReceived
+        driver.respond(event.stream_id, 200, [("Content-Type", "text/plain")], b"x" * 1000, "Sun, 06 Nov 1994 08:49:37 GMT")
+        driver.data_to_send()
+        driver.finished.clear()
+        return driver
+
+    assert hold(50, ask) < 8000
+
+
+def test_settings_that_a_peer_makes_up() -> None:
+    driver = Http2(Limits())
+    driver.receive_data(PREFACE + encode_settings({}))
+    driver.data_to_send()
+
+    def flood() -> None:
+        for first in range(0x100, 0x10000, 2000):
+            driver.receive_data(encode_settings(dict.fromkeys(range(first, min(first + 2000, 0x10000)), 1)))
+            driver.data_to_send()
+
+    assert hold(1, flood) < 50_000
+    assert not driver.should_close
+
+
+def test_settings_of_the_peer() -> None:
+    settings = PeerSettings()
+    assert dict(settings) == dict(Settings(client=True))
+    assert len(settings) == len(Settings(client=True))
+    settings[SettingCodes.INITIAL_WINDOW_SIZE] = 5
+    settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 7
+    settings[0x1234] = 9
+    assert settings.initial_window_size == 65535, "not in force yet"
+    changed = settings.acknowledge()
+    assert [(change.setting, change.original_value, change.new_value) for change in changed.values()] == [(4, 65535, 5), (3, None, 7)]
+    assert (settings.initial_window_size, settings.max_concurrent_streams, settings.get(0x1234)) == (5, 7, None)
+    assert settings.acknowledge() == {}
+    assert PeerSettings().initial_window_size == 65535, "the defaults are shared, and did not change"
+    with pytest.raises(NotImplementedError):
+        del settings[SettingCodes.INITIAL_WINDOW_SIZE]
 
 
 def test_an_answer_is_taken_in_pieces_of_any_size() -> None:
