@@ -116,7 +116,7 @@ class Maintenance:
     def _build_indexes(self, database: Database) -> bool:
         for table in list(database.tables.values()):
             for index in table.index_list:
-                while not index.ready and index.has_values:
+                while not index.ready and index.has_values and not index.is_deferred:
                     if not self._may_go_on():
                         return True
                     self._build(database, table, index.attribute)

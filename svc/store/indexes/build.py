@@ -35,7 +35,7 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     if index.computed is not None and not done:
         # There may be entries from before a time in which the values were unknown (`computed`).
         txn.drop(index.handle, False)
-    value_of = _value_reader(index)
+    value_of = value_reader(index)
     cursor = txn.cursor(table.primary)
     pairs: list[tuple[bytes, bytes]] = []
     last = done
@@ -54,7 +54,8 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     return False
 
 
-def _value_reader(index: Index) -> Callable[[bytes], Any]:
+def value_reader(index: Index) -> Callable[[bytes], Any]:
+    """The function from an undecoded record to the value that the index has of it."""
     if index.computed is not None:
         return index.computed.reader()
     values_of = projection((index.attribute,), default=None)

@@ -72,7 +72,7 @@ class Index:
     """
 
     __slots__ = (
-        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "multi", "progress", "refused", "shape", "waiting",
+        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "is_deferred", "multi", "progress", "refused", "shape", "waiting",
     )  # fmt: skip
 
     def __init__(self, env: Environment, caches: IndexCaches, attribute: Attribute, store_name: str, handle: Handle) -> None:
@@ -85,6 +85,7 @@ class Index:
         self.computed: ComputedAttribute | None = None  # where the values come from, if they are not in the records
         self.handle = handle
         self.progress: bytes | None = None  # while it is built: the stored primary key up to which it is done; None = ready
+        self.is_deferred = False  # a load of this process leaves it out, and will build it: the background builder waits
         self.cache: IndexCache | None = None
         self.waiting = False  # for its cache to be loaded
         self.refused = 0  # entries it had when it did not fit the memory budget

@@ -22,6 +22,7 @@ from svc.store.writing.write_set import WriteSet, check_order
 if TYPE_CHECKING:
     from svc.store.env import Cursor
     from svc.store.table import Table
+    from svc.store.writing.deferred_indexes import DeferredBatch
 
 
 MANY = 32  # records that are written in one step
@@ -56,8 +57,10 @@ Outcome = tuple[dict[str, Any], dict[str, Any] | None, tuple[str, ...], float | 
 class BatchWriter:
     """Writes items of one table as `rules` say; one use, with nothing else written in between."""
 
-    def __init__(self, write_set: WriteSet, table: Table, rules: BatchRules) -> None:
+    def __init__(self, write_set: WriteSet, table: Table, rules: BatchRules, deferred: DeferredBatch | None = None) -> None:
+        """`deferred`: takes the entries of the indexes that are left out."""
         self._set = write_set
+        self._deferred = deferred
         self._table = table
         self._rules = rules
         self._stamp = table.validator.stamp if table.stamps else None
@@ -79,6 +82,8 @@ class BatchWriter:
     def steps(self, order: list[bytes], items: Mapping[bytes, BatchItem]) -> Iterator[None]:
         """Write the items in the order of their stored keys. In steps of less than 1 ms."""
         txn, table = self._set.txn, self._table
+        if self._deferred is not None:
+            yield from self._deferred.begin()
         cursor = txn.cursor(table.primary)
         is_empty = not txn.stat(table.primary)["entries"]
         for start in range(0, len(order), MANY):
@@ -86,7 +91,12 @@ class BatchWriter:
             self._write_records(cursor, [items[stored] for stored in some], {} if is_empty else dict(cursor.getmulti(some)))
             yield
         for run in self._runs:
-            yield from self._write_entries(run)
+            if self._deferred is not None and self._deferred.leaves_out(run.index):
+                yield from self._deferred.add(run.index, (yield from run.merged()))
+            else:
+                yield from self._write_entries(run)
+        if self._deferred is not None:
+            self._deferred.end()
 
     def _write_records(self, cursor: Cursor, items: list[BatchItem], found: dict[bytes, bytes]) -> None:
         """`found`: the records that are stored under their keys."""
@@ -147,6 +157,8 @@ class BatchWriter:
         if made is None:
             return None
         record, changes = made
+        if self._deferred is not None:
+            self._deferred.replaced(stored)
         if self._stamp is not None:
             self._stamp(record, write_set.version, old if is_live else None)
         expiry = table.expiry.time_for(record, None, write_set.wall_ms)

@@ -15,6 +15,7 @@ from svc.store.log.entries import PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.values.validation import Add
 from svc.store.writing.batch_write import BatchItem, BatchWriter
+from svc.store.writing.deferred_indexes import DeferredBatch, DeferredIndexes
 from svc.store.writing.index_runs import merge_runs
 from svc.store.writing.merge_rules import log_changes, merge
 from svc.store.writing.write_set import Decide, WriteSet
@@ -75,6 +76,8 @@ class BulkBatch:
         self.names: dict[str, None] = {}  # of attributes that a dynamic table does not have
         self.written_bytes = 0
         self.written = 0
+        self.defer: DeferredIndexes | None = None  # indexes that are left out
+        self.deferred: DeferredBatch | None = None  # by the last attempt to write it
         self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
         self._items: dict[bytes, BatchItem] = {}  # by stored key
         self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
@@ -199,7 +202,8 @@ class BulkBatch:
                 self._skipped += (not removed) + len(self._later.get(stored, ()))
                 yield
         else:
-            yield from BatchWriter(write_set, self.table, self).steps(order, items)
+            self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
+            yield from BatchWriter(write_set, self.table, self, self.deferred).steps(order, items)
             self.written_bytes = write_set.written_bytes
 
     def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, BatchItem]]:

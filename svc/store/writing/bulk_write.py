@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from itertools import islice
@@ -35,12 +36,15 @@ from svc.store.log.entries import OPERATIONS, PUT
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, Refused
+from svc.store.writing.deferred_indexes import WORTHWHILE, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.write_set import Decide, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.table import Table
 
+
+logger = logging.getLogger("svc.store")
 
 BATCH = 4096  # records; blocks the loop for about 40 ms: pass a smaller one while requests are served
 LARGEST_BATCH = 1 << 16  # records
@@ -102,8 +106,22 @@ class _BulkWriter:
         self._largest = largest
         self._size = min(BATCH, largest)
         self.result = BulkResult()
+        self._deferred: DeferredIndexes | None = None
 
     async def run(self, records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> BulkResult:
+        try:
+            try:
+                await self._write_all(records)
+            except Exception:
+                await self._build_indexes()
+                raise
+            await self._build_indexes()
+        finally:
+            if self._deferred is not None:
+                self._deferred.close()
+        return self.result
+
+    async def _write_all(self, records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> None:
         writing: asyncio.Task[None] | None = None
         try:
             async with aclosing(self._batches(_lists(records))) as batches:
@@ -123,7 +141,6 @@ class _BulkWriter:
                 writing.cancel()
                 await asyncio.gather(writing, return_exceptions=True)
             raise
-        return self.result
 
     async def _batches(self, lists: AsyncGenerator[list[Record | Refused]]) -> AsyncGenerator[BulkBatch]:
         """Prepared ones."""
@@ -152,11 +169,13 @@ class _BulkWriter:
     async def _write(self, batch: BulkBatch) -> None:
         for blob in batch.unsaved:
             await save(blob, self._database.blobs, self._store.helper)
+        batch.defer = self._deferred
         for tries_left in reversed(range(TRIES)):
             if not self._is_there:
                 raise NotFound(f"Table '{self._database.name}.{self._table.name}' does not exist")
             if batch.definition is not self._table.definition and not self._table.definition.dynamic:
                 batch = await self._slices.result(batch.again())
+                batch.defer = self._deferred
             if batch.names:
                 self._database.learn_attributes(self._table, batch.names)
                 batch.names = {}
@@ -171,11 +190,27 @@ class _BulkWriter:
                 if not tries_left or (self._is_there and batch.definition is self._table.definition):
                     raise
         batch.count(self.result)
+        if batch.deferred is not None:
+            batch.deferred.keep()
         records = self._table.entry_count(self._database.snapshot())
+        self._defer_indexes(records)
         self._size = min(next_size(records, batch.written_bytes // (batch.written or 1)), self._largest)
         batch.discard(self._slices)
         if self._on_batch is not None:
             await self._on_batch(self.result)
+
+    def _defer_indexes(self, records: int) -> None:
+        """From here on leave indexes out, if the load is large, and most of the table's `records` are its own."""
+        if self._deferred is not None or self._mode not in ("insert", "upsert") or self.result.written < max(WORTHWHILE, records // 2):
+            return
+        try:
+            self._deferred = DeferredIndexes(self._table)
+        except OSError as error:
+            logger.warning("indexes of %s are maintained during a load: %s", self._table.name, error)
+
+    async def _build_indexes(self) -> None:
+        if self._deferred is not None and self._is_there:
+            await self._deferred.build(self._user)
 
     @property
     def _is_there(self) -> bool:

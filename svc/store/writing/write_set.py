@@ -339,9 +339,13 @@ class WriteSet:
         if index.has_values:
             return True
         if index not in self._outdated:
-            self._outdated[index] = None
-            self.txn.put(build_key(table.number, index.attribute), b"", True, True, False, self.database.definitions)
+            self.leave_out(table, index)
         return False
+
+    def leave_out(self, table: Table, index: Index) -> None:
+        """Note that the index is one to be built from the beginning: entries of records will be missing."""
+        self._outdated[index] = None
+        self.txn.put(build_key(table.number, index.attribute), b"", True, True, False, self.database.definitions)
 
     def _remove(self, table: Table, kind: int, key: bytes, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
         txn = self.txn

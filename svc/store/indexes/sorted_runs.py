@@ -1,0 +1,101 @@
+"""Sorting more index entries than memory should hold: sorted runs in a file, and their merge.
+
+An entry is one bytes object, as in `cache.IndexCache`. A run is written in blocks of a few entries, and the merge holds one block of each run: what
+it needs of memory grows with the number of runs, not with that of the entries.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import msgspec
+
+BLOCK = 512  # entries
+_WRITTEN = 8  # blocks that are written at once
+
+Run = list[tuple[int, int]]
+"""(place in the file, bytes) of each block."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[bytes]).decode
+
+
+class RunFile:
+    """A file without a name in `directory`: it is gone when it is closed, or with the process. All raise OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115
+        self._size = 0
+
+    def write(self, entries: list[bytes], run: Run) -> Iterator[None]:
+        """Write sorted entries, and add where they are to `run`. In short steps."""
+        for start in range(0, len(entries), BLOCK * _WRITTEN):
+            blocks = [_encode(entries[at : at + BLOCK]) for at in range(start, min(start + BLOCK * _WRITTEN, len(entries)), BLOCK)]
+            data = b"".join(blocks)
+            written = os.pwrite(self._file.fileno(), data, self._size)
+            if written < len(data):
+                raise OSError(f"{written} of {len(data)} bytes were written")
+            for block in blocks:
+                run.append((self._size, len(block)))
+                self._size += len(block)
+            yield
+
+    def read(self, place: int, size: int) -> list[bytes]:
+        return _decode(os.pread(self._file.fileno(), size, place))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Reader:
+    """Where the merge is in one run: `entries` from `start` on, then the blocks from `following` on."""
+
+    __slots__ = ("entries", "following", "run", "start")
+
+    def __init__(self, run: Run, following: int = 0, entries: list[bytes] | None = None, start: int = 0) -> None:
+        self.run = run
+        self.following = following
+        self.entries = entries or []
+        self.start = start
+
+    def fill(self, file: RunFile) -> bool:
+        """Read the next block if that is due; False at the end of the run."""
+        if self.start == len(self.entries):
+            if self.following == len(self.run):
+                return False
+            self.entries, self.start = file.read(*self.run[self.following]), 0
+            self.following += 1
+        return True
+
+
+class Merge:
+    """The entries of some runs in order."""
+
+    def __init__(self, file: RunFile, readers: list[_Reader]) -> None:
+        self._file = file
+        self._readers = readers
+
+    @classmethod
+    def of(cls, file: RunFile, runs: list[Run]) -> Merge:
+        return cls(file, [_Reader(run) for run in runs])
+
+    def copy(self) -> Merge:
+        """Another one that goes on from here."""
+        return Merge(self._file, [_Reader(reader.run, reader.following, reader.entries, reader.start) for reader in self._readers])
+
+    def take(self) -> list[bytes]:
+        """The next entries: up to the end of the block that ends first, so a block on average, and at most one of each run. [] at the end."""
+        self._readers = [reader for reader in self._readers if reader.fill(self._file)]
+        found: list[bytes] = []
+        if self._readers:
+            last = min([reader.entries[-1] for reader in self._readers])
+            for reader in self._readers:
+                end = bisect_right(reader.entries, last, reader.start)
+                found += reader.entries[reader.start : end]
+                reader.start = end
+            found.sort()
+        return found
