@@ -22,7 +22,8 @@ from typing import Any
 
 from tests.integration.conftest import PASSWORD
 from tests.support import forks
-from tests.support.forks import context, run_command
+from tests.support.forked import run_command
+from tests.support.forks import context
 
 context.set_forkserver_preload([forks.__name__, __name__, "pytest"])  # which the modules of tests import
 

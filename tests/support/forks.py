@@ -1,4 +1,6 @@
-"""Processes that are forked from one which has imported svc already: a start of Python and its imports take most of a second of processor time."""
+"""Where the children of crash tests are forked: a process that has imported svc already. A start of Python and its imports take most of a second of
+processor time.
+"""
 
 from __future__ import annotations
 
