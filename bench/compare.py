@@ -3,8 +3,8 @@
     python -m bench.run --compare CHECKOUT [--rows get,put,...] [--rounds N] [--seconds N]
 
 Each checkout runs with its own source, with the Python of its .venv if it has one, and with its own data, loaded through its own API. Of each row
-the two take turns in the order A B, B A, A B, ...; the ratio is the median of the ratios of neighbours, which hardly depends on what else the
-machine does.
+the two take turns in the order A B, B A, A B, ...; the ratio is the median of the ratios of neighbours. What disturbs for long meets both; short
+disturbances need more rounds.
 """
 
 from __future__ import annotations
