@@ -104,12 +104,28 @@ def no_garbage_collection() -> Iterator[None]:
 
 @pytest.fixture
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    yield from filled_node(tmp_path_factory, count=50)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """For tests that change no more than a value of one record."""
+    yield from filled_node(tmp_path_factory, count=50)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One that answers with more than a turn brings, for tests that change nothing."""
+    yield from filled_node(tmp_path_factory, count=1550, repeats=50)
+
+
+def filled_node(tmp_path_factory: pytest.TempPathFactory, count: int, repeats: int = 1) -> Iterator[Node]:
+    """One with so many products, whose names are as long as `repeats` short ones."""
     node = Node(tmp_path_factory.mktemp("node"))
     wire = node.connect()
     brands = [{"id": f"b{number}", "name": f"n{number}"} for number in range(5)]
-    products = [
-        {"id": str(number), "name": f"p{number}", "price": number, "stock": number, "brandId": f"b{number % 5}", "tags": ["a", "b"]}
-        for number in range(50)
+    products: list[dict[str, Any]] = [
+        {"id": str(n), "name": f"p{n}" * repeats, "price": n, "stock": n, "brandId": f"b{n % 5}", "tags": ["a", "b"]} for n in range(count)
     ]
     assert wire.ask("POST", "/Brand/", json.dumps(brands).encode())[0] == 201
     assert wire.ask("POST", "/Product/", json.dumps(products).encode())[0] == 201
@@ -178,16 +194,14 @@ def subscribed(node: Node, target: str) -> None:
         "/Brand/?select(name,products{name,brand{name}})",
     ],
 )
-def test_slots_of_clients_that_went_away(node: Node, no_garbage_collection: None, target: str) -> None:
-    rows = [{"name": f"p{number}" * 50, "price": number, "stock": number, "brandId": f"b{number % 5}"} for number in range(1500)]
-    assert node.connect().ask("POST", "/Product/", json.dumps(rows).encode())[0] == 201
-    abandoned(node, target)
+def test_slots_of_clients_that_went_away(large: Node, no_garbage_collection: None, target: str) -> None:
+    abandoned(large, target)
     gc.collect()
-    before = reader_slots(data(node).env)
+    before = reader_slots(data(large).env)
     for _ in range(20):
-        abandoned(node, target)
-    assert reader_slots(data(node).env) <= before
-    assert len(node.store.snapshots) == 0
+        abandoned(large, target)
+    assert reader_slots(data(large).env) <= before
+    assert len(large.store.snapshots) == 0
 
 
 @pytest.mark.parametrize(
@@ -202,13 +216,13 @@ def test_slots_of_clients_that_went_away(node: Node, no_garbage_collection: None
         "/Product/?live()&group(brand.name;count)&price=lt=400",
     ],
 )
-def test_slots_of_subscribers(node: Node, no_garbage_collection: None, target: str) -> None:
-    subscribed(node, target)
+def test_slots_of_subscribers(shared: Node, no_garbage_collection: None, target: str) -> None:
+    subscribed(shared, target)
     gc.collect()
-    before = reader_slots(data(node).env)
+    before = reader_slots(data(shared).env)
     for _ in range(20):
-        subscribed(node, target)
-    assert reader_slots(data(node).env) <= before
+        subscribed(shared, target)
+    assert reader_slots(data(shared).env) <= before
 
 
 SEARCHES: tuple[tuple[str, dict[str, Any]], ...] = (
