@@ -1,8 +1,10 @@
 """A store with users, and passwords that cost nothing."""
 
+import functools
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, ignore_patterns
 from typing import Any
 
 import pytest
@@ -32,6 +34,11 @@ class World:
     def __init__(self, path: Path) -> None:
         self.clock = FakeClock()
         self.store = Store(path, clock=self.clock)
+        if "data" not in self.store.databases:
+            self._fill()
+        self.directory = UserDirectory(self.store)
+
+    def _fill(self) -> None:
         ensure_system(self.store)
         self.store.open_database("data").define_table(
             TableDefinition(
@@ -48,7 +55,6 @@ class World:
         self.role("gardener", GARDENER)
         self.user("admin", "super_user")
         self.user("ann", "gardener")
-        self.directory = UserDirectory(self.store)
 
     def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """The result of what is awaited, on a loop that commits at the end of each turn."""
@@ -110,8 +116,17 @@ def plain_passwords(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequ
     monkeypatch.setattr("svc.auth.verifier.verify_password", plain_verify)
 
 
+@functools.cache
+def prepared_world() -> Path:
+    """The store of a world, made once and copied."""
+    path = Path(tempfile.mkdtemp(prefix="world-")) / "store"
+    World(path).store.close()
+    return path
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
+    copytree(prepared_world(), tmp_path / "store", ignore=ignore_patterns("lock.mdb"))
     found = World(tmp_path / "store")
     yield found
     found.store.close()
