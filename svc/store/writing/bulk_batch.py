@@ -94,7 +94,7 @@ class BulkBatch:
         # What inserts of complete records need is written out: they are many, and a call of `_add` costs each a tenth.
         is_plain = self.mode == "insert" and not self.definition.dynamic
         table, items, source = self.table, self._items, self.source
-        check, primary_key = table.validator.record, table.primary_key
+        check, primary_key, has_sequence = table.validator.record, table.primary_key, table.has_sequence
         for start in range(0, len(records), _PREPARED):
             for place, record in enumerate(records[start : start + _PREPARED], number + start):
                 try:
@@ -103,11 +103,15 @@ class BulkBatch:
                         if BlobDescription.alive:
                             _refuse_descriptions(record)
                         key = record.get(primary_key)
-                        if key is not None:
-                            encoded = encode_primary(key)
-                            if len(encoded) < MAX_STORED and encoded not in items:
-                                items[encoded] = BatchItem(encoded, encoded, record, place)
+                        if key is None:
+                            if has_sequence:
+                                self._keyless.append(BatchItem(b"", b"", record, place))
                                 continue
+                            record[primary_key] = key = table.new_key()
+                        encoded = encode_primary(key)
+                        if len(encoded) < MAX_STORED and encoded not in items:
+                            items[encoded] = BatchItem(encoded, encoded, record, place)
+                            continue
                     self._add(record, place)
                 except ClientError as error:
                     self._failures_early.append((place, error.message))

@@ -14,6 +14,7 @@ from svc.store.env import WriterBusy
 from svc.store.log.entries import KINDS, OPERATIONS
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+from svc.store.values.validation import Validator
 from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
 from svc.store.writing.bulk_batch import BulkResult, Refused
 from tests.support.fakes import HeldBack, TickingClock
@@ -187,6 +188,23 @@ def test_records_without_a_key(turns: Turns, store: Store) -> None:
     }  # fmt: skip
     write(turns, table, ({"n": number} for number in range(500)), largest=64)
     assert len(content(table)) == 506
+
+
+@pytest.mark.parametrize("kind", ["ID", "Int"])
+def test_each_record_is_checked_once(turns: Turns, store: Store, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Also those without a key: it is the larger part of preparing them."""
+    attributes = (Attribute("id", kind, primary_key=True), Attribute("n", "Int"))
+    table = store.open_database("data").define_table(TableDefinition("T", attributes=attributes))
+    checked = []
+    check = Validator.record
+
+    def counted(self: Validator, record: dict[str, Any], *, source: str = "json") -> dict[str, Any]:
+        checked.append(record)
+        return check(self, record, source=source)
+
+    monkeypatch.setattr(Validator, "record", counted)
+    assert counts(write(turns, table, [{"n": number} for number in range(20)])) == (20, 0, 0)
+    assert len(checked) == 20
 
 
 def test_a_dynamic_table_learns(turns: Turns, store: Store) -> None:
