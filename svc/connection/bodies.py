@@ -118,7 +118,6 @@ class AwaitedBody:
                 if chunk:
                     exchange.body_bytes += len(chunk)
                     connection.send_body(exchange, chunk)
-                    connection.touch()
             connection.end_body(exchange)
         except Exception as error:
             connection.defect(error)
@@ -170,7 +169,6 @@ class PushedBody:
             self._has_written = True
             exchange.body_bytes += len(data)
             exchange.connection.send_body(exchange, data)
-            exchange.connection.touch()
 
     def end(self) -> None:
         if not self._is_over:

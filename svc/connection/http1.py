@@ -291,6 +291,9 @@ class Http1Connection(SocketConnection):
         if piece:
             self._out.append(piece)
             self._pending += len(piece)
+            if not self._flush_queued:
+                self._flush_queued = True
+                self._shared.to_flush.append(self)
 
     def end_body(self, exchange: Exchange) -> None:
         if self._current is exchange:

@@ -169,6 +169,7 @@ class Http2Exchange(Exchange):
 
     def send_body(self, exchange: Exchange, data: bytes) -> None:
         self._http2.protocol.send_body(self.stream_id, data)
+        self._http2.touch()
 
     def end_body(self, exchange: Exchange) -> None:
         if not self.abandoned:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from svc.realtime.event import EndReason, Event, EventSource
 
 HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which no more events are taken
-MAX_BATCH = 64  # events taken at a time; their sizes are not known beforehand, so it begins with one and doubles
+MAX_BATCH = 64  # events taken at a time; their sizes are not known beforehand, so it begins with two and doubles
 
 
 class EventSink(Protocol):
@@ -60,7 +60,7 @@ class EventPump:
             return
         self.is_waiting = False
         write, key = self._write, self._key
-        batch = 1
+        batch = 2  # one more than usually waits
         try:
             room = HIGH_WATER - sink.pending
             while room > 0:
@@ -74,10 +74,10 @@ class EventPump:
                     data = (memo.get(key) if memo else None) or self._encode(event)
                     write(data)
                     room -= len(data)
+                if self._source is None or (len(events) < batch and getattr(source, "waiting", False)):  # ended from within, or empty
+                    return
                 if batch < MAX_BATCH:
                     batch *= 2
-                if self._source is None:  # ended from within
-                    return
             self.is_waiting = True
         except Exception as error:  # of one event or one source: other streams go on
             self._report(error)

@@ -1,4 +1,4 @@
-"""The chunked transfer coding, on its way in (RFC 9112 §7.1): a buffer of bytes -> the data in it.
+"""The chunked transfer coding (RFC 9112 §7.1): `encode_chunk` for its way out, and for its way in a buffer of bytes -> the data in it.
 
     chunk           size in hexadecimal [; extension] CRLF, so many bytes, CRLF
     last chunk      size 0 [; extension] CRLF
@@ -18,12 +18,30 @@ import re
 
 from svc.errors import PeerError
 
+KEPT_MAX = 64 * 1024  # bytes of data whose chunk is kept
 LINE_MAX = 1024  # bytes of a size line, and of the trailer section, with their line ends
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?[\t ]*\r\n")
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _MORE_THAN_64_BITS = re.compile(rb"[0-9A-Fa-f]{17}")
 _EXTENSION = re.compile(rb"[0-9A-Fa-f]+;")
+
+
+_last = b"", b""  # data, and its chunk
+
+
+def encode_chunk(data: bytes) -> bytes:
+    """`data`, not empty, as one chunk. The last one is kept: an event goes out on many connections, one after the other.
+
+    >>> encode_chunk(b"hello")
+    b'5\\r\\nhello\\r\\n'
+    """
+    global _last
+    known, chunk = _last
+    if known is not data:
+        chunk = b"%x\r\n%b\r\n" % (len(data), data)
+        _last = (data, chunk) if len(data) <= KEPT_MAX else (b"", b"")
+    return chunk
 
 
 class ChunkedReader:

@@ -22,7 +22,7 @@ import h11
 
 from svc.errors import PeerError
 from svc.messages import HeaderBlock, HeaderPairs
-from svc.protocol.chunked import ChunkedReader
+from svc.protocol.chunked import ChunkedReader, encode_chunk
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.express import recognise
 from svc.protocol.http1_states import NEXT, Http1Input, Http1State
@@ -355,7 +355,7 @@ class Http1:
         if not data or self._is_silent:
             return b""
         if self._writes_chunks:
-            return b"%x\r\n%b\r\n" % (len(data), data)
+            return encode_chunk(data)
         if self._to_send is not None:
             if len(data) > self._to_send:
                 raise ValueError(f"{len(data) - self._to_send} bytes more than the announced Content-Length")

@@ -39,7 +39,7 @@ class EventSource(Protocol):
     """A subscription or a live query, as seen by the protocol that sends its events to a client.
 
     The consumer takes events while it has room. Events wait in the source, where their number is bounded. An empty list means that `on_ready` is
-    called when there are more.
+    called when there are more. A source may have an attribute `waiting` and set it in `take`, which means the same with the last events already.
     """
 
     on_ready: Callable[[], None]  # set by the consumer before its first `take`; called on the loop, never inside `take`

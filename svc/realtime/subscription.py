@@ -93,6 +93,8 @@ class Subscription(DeliveryQueue):
             events = list(queue)
             queue.clear()
             self.weight = 0
+            if len(events) < limit and not self.stages and self.ended is None:
+                self.waiting = True
         else:
             events = [queue.popleft() for _ in range(limit)]
             for event in events:

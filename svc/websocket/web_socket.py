@@ -190,7 +190,8 @@ class WebSocket:
         self.send_frame(self._driver.encode(message))
 
     def send_frame(self, frame: bytes) -> None:
-        if not self._driver.can_send:
+        driver = self._driver
+        if driver.state is not WebSocketState.OPEN and not driver.can_send:
             return
         tunnel = self._tunnel
         if tunnel.pending > MAX_PENDING:
@@ -327,7 +328,13 @@ class WebSocket:
             self._wake()
             self._shared.wake()  # this may be the end of a turn
         if self._on_sent is not None:
-            self._call(self._on_sent)
+            try:
+                result = self._on_sent()
+            except Exception as error:
+                self._log(error)
+                return
+            if result is not None:
+                self._await(result)
 
     def on_closed(self) -> None:
         orderly = self._driver.state is WebSocketState.ENDING and self._is_orderly
@@ -551,7 +558,12 @@ class WebSocket:
         except Exception as error:
             self._log(error)
             return
-        if result is not None and inspect.isawaitable(result):
+        if result is not None:
+            self._await(result)
+
+    def _await(self, result: Any) -> None:
+        """Let what a callback has returned run on, if it is awaitable."""
+        if inspect.isawaitable(result):
             self._shared.spawn(self._awaited(result))
 
     async def _awaited(self, result: Awaitable[Any]) -> None:

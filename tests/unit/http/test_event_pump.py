@@ -68,15 +68,26 @@ def test_no_events_are_taken_for_a_client_that_does_not_read() -> None:
     assert consumer.seen == list(range(501))
 
 
-def test_batches_begin_with_one() -> None:
+def test_batches_begin_with_two() -> None:
     """Their sizes are not known: of large events no more than a few are in memory for one client."""
     source = FakeSource(*events(*range(1000)))
     consumer = Consumer(source)
-    assert source.asked[:4] == [1, 2, 4, 8] and max(source.asked) <= MAX_BATCH
+    assert source.asked[:4] == [2, 4, 8, 16] and max(source.asked) <= MAX_BATCH
     source.asked.clear()
     consumer.writer.pending = 0
     consumer.pump.run()
-    assert source.asked[0] == 1
+    assert source.asked[0] == 2
+
+
+def test_a_source_that_waits_is_not_asked_again() -> None:
+    source = FakeSource()
+    consumer = Consumer(source)
+    source.asked.clear()
+    source.waiting = True
+    source.push(*events(1))
+    assert (consumer.seen, source.asked) == ([1], [2])
+    source.push(*events(2, 3))
+    assert (consumer.seen, source.asked) == ([1, 2, 3], [2, 2, 4]), "two may not be all"
 
 
 @pytest.mark.parametrize("why", list(EndReason))

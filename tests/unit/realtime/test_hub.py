@@ -78,12 +78,18 @@ def test_on_ready_is_called_once_for_each_turn(scene: Scene) -> None:
     assert calls == [1]
     scene.put("more")
     assert calls == [1], "it has not taken yet"
-    assert len(source.take(4)) == 4 and len(source.take(4)) == 2
+    assert len(source.take(4)) == 4 and not source.waiting
     scene.put("again")
-    assert calls == [1]
+    assert calls == [1], "it has not taken all"
+    assert len(source.take(4)) == 3 and source.waiting, "it has, and need not ask again"
+    scene.put("once more")
+    assert calls == [1, 1]
+    assert len(source.take(1)) == 1 and not source.waiting
+    scene.put("and more")
+    assert calls == [1, 1]
     assert len(source.take(4)) == 1 and source.take(4) == []
     scene.put("last")
-    assert calls == [1, 1]
+    assert calls == [1, 1, 1]
 
 
 # -- options
