@@ -62,14 +62,15 @@ class _Reader:
         self.entries = entries or []
         self.start = start
 
-    def fill(self, file: RunFile) -> bool:
-        """Read the next block if that is due; False at the end of the run."""
-        if self.start == len(self.entries):
-            if self.following == len(self.run):
-                return False
+    @property
+    def is_empty(self) -> bool:
+        return self.start == len(self.entries)
+
+    def read(self, file: RunFile) -> None:
+        """The next block, if there is one."""
+        if self.following < len(self.run):
             self.entries, self.start = file.read(*self.run[self.following]), 0
             self.following += 1
-        return True
 
 
 class Merge:
@@ -87,9 +88,16 @@ class Merge:
         """Another one that goes on from here."""
         return Merge(self._file, [_Reader(reader.run, reader.following, reader.entries, reader.start) for reader in self._readers])
 
+    def fill(self) -> Iterator[None]:
+        """Read what `take` needs. In short steps: at the beginning that is a block of each run."""
+        for reader in self._readers:
+            if reader.is_empty:
+                reader.read(self._file)
+                yield
+        self._readers = [reader for reader in self._readers if not reader.is_empty]
+
     def take(self) -> list[bytes]:
-        """The next entries: up to the end of the block that ends first, so a block on average, and at most one of each run. [] at the end."""
-        self._readers = [reader for reader in self._readers if reader.fill(self._file)]
+        """The next entries, after `fill`: up to the end of the block that ends first, so a block on average, and at most one of each run. [] at the end."""
         found: list[bytes] = []
         if self._readers:
             last = min([reader.entries[-1] for reader in self._readers])

@@ -168,6 +168,7 @@ class _Part:
         changed = self.changed
         count = 0
         while count < CHUNK:
+            yield from self.merge.fill()
             entries = self.merge.take()
             if not entries:
                 self.is_last = True
