@@ -14,6 +14,8 @@ What a connection may rely on, as with a socket:
 
 Ciphertext of TLS itself (alerts, answers to KeyUpdate) goes out with the next `recv` or `send`. A peer that causes it and does not read it is
 disconnected beyond MAX_UNASKED. Renegotiation is switched off in the context (`svc.tls.contexts`).
+
+`_outgoing` never becomes smaller, so it gets one record at a time: an idle connection keeps no more, however large its answers were.
 """
 
 from __future__ import annotations
@@ -166,13 +168,16 @@ class TlsSocket:
             sent, self._piece = self._piece, 0
         assert sent <= size, "what was offered before is not offered again"
         most = min(size, MOST_AT_ONCE)
-        write = self.session.write
+        write, read = self.session.write, self._outgoing.read
         view = memoryview(data)
         while sent < most:
             end = min(sent + PIECE, most)
             offset = sent
+            records: list[bytes] = []
             while offset < end:
-                offset += write(view[offset:end])  # a record each
+                offset += write(view[offset : min(offset + RECORD, end)])
+                records.append(read())
+            self._held = b"".join(records)
             if not self.flush():
                 self._piece = end - sent
                 break

@@ -188,6 +188,34 @@ def test_nothing_counts_as_sent_before_its_ciphertext_is_out() -> None:
     assert ends.client.received == b"x" * 1000 + b"more"
 
 
+class WatchedBuffer:
+    """A MemoryBIO that knows the most it has held."""
+
+    def __init__(self, buffer: ssl.MemoryBIO) -> None:
+        self._buffer = buffer
+        self.most = 0
+
+    @property
+    def pending(self) -> int:
+        return self._buffer.pending
+
+    def read(self, size: int = -1) -> bytes:
+        self.most = max(self.most, self.pending)
+        return self._buffer.read(size)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_buffer_that_never_becomes_smaller_holds_one_record(version: ssl.TLSVersion) -> None:
+    ends = Ends(version)
+    outgoing = WatchedBuffer(ends.tls._outgoing)
+    ends.tls._outgoing = outgoing  # type: ignore[assignment]
+    sent = bytes(range(256)) * 1000
+    assert ends.tls.send(sent) == len(sent)
+    ends.deliver()
+    assert ends.client.received == sent
+    assert RECORD < outgoing.most <= RECORD + OVERHEAD
+
+
 def test_a_large_answer_is_taken_in_shares() -> None:
     ends = Ends()
     data = b"x" * (MOST_AT_ONCE + 5)
