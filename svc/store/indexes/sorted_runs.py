@@ -16,6 +16,7 @@ import msgspec
 
 BLOCK = 512  # entries
 _WRITTEN = 8  # blocks that are written at once
+TAKEN = 4096  # entries that are merged at once, at most
 
 Run = list[tuple[int, int]]
 """(place in the file, bytes) of each block."""
@@ -97,10 +98,11 @@ class Merge:
         self._readers = [reader for reader in self._readers if not reader.is_empty]
 
     def take(self) -> list[bytes]:
-        """The next entries, after `fill`: up to the end of the block that ends first, so a block on average, and at most one of each run. [] at the end."""
+        """The next entries, after `fill`: TAKEN of them at most, or one of each run. [] at the end."""
         found: list[bytes] = []
         if self._readers:
-            last = min([reader.entries[-1] for reader in self._readers])
+            ahead = max(TAKEN // len(self._readers), 1)
+            last = min([reader.entries[min(reader.start + ahead, len(reader.entries)) - 1] for reader in self._readers])
             for reader in self._readers:
                 end = bisect_right(reader.entries, last, reader.start)
                 found += reader.entries[reader.start : end]

@@ -64,12 +64,16 @@ def test_a_merge_has_all_entries_in_order(directory: Path, lists: list[list[byte
         file.close()
 
 
-def test_it_takes_no_more_than_a_block_of_each_run(file: RunFile) -> None:
-    merge = Merge.of(file, [written(file, [bytes((low + step,)) for step in range(0, 60, 2)]) for low in (0, 1)])
-    taken = []
+@pytest.mark.parametrize(("taken", "most"), [(1, 2), (4, 4), (1000, 6)])
+def test_a_step_is_short(file: RunFile, monkeypatch: pytest.MonkeyPatch, taken: int, most: int) -> None:
+    monkeypatch.setattr(sorted_runs, "TAKEN", taken)
+    entries = [bytes((number,)) for number in range(60)]
+    merge = Merge.of(file, [written(file, entries[::2]), written(file, entries[1::2])])
+    steps = []
     while some := take(merge):
-        taken.append(len(some))
-    assert max(taken) <= 6 and len(taken) <= 20, "as many steps as blocks at most"
+        steps.append(some)
+    assert [entry for step in steps for entry in step] == entries
+    assert max(map(len, steps)) <= most
 
 
 def test_no_file_is_left(file: RunFile, directory: Path) -> None:
