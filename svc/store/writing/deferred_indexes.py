@@ -61,7 +61,11 @@ class DeferredIndexes:
         """What is not built is left to the background builder."""
         for index in self.indexes:
             index.is_deferred = False
-        self.file.close()
+        try:
+            # To free the pages of a large file takes many milliseconds.
+            self.table.database.store.helper.run(self.file.close, lambda result, error: None)
+        except RuntimeError:  # its threads have ended
+            self.file.close()
 
     async def build(self, user: str | None) -> None:
         """Build the indexes; those that cannot be are left to the background builder, and the log says why. No batch may be under way."""
