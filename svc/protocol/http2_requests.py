@@ -93,6 +93,7 @@ class RequestReader:
                 events.append(DataReceived(stream.id, data))
 
     def on_trailers(self, stream: Stream, fields: DecodedFields, events: list[Event]) -> None:
+        stream.is_ended = True
         if stream.has_failed:
             return
         try:
@@ -100,7 +101,6 @@ class RequestReader:
                 raise PeerError(f"The trailers are longer than {self._limits.max_header_size} bytes", 431)
             trailers = interpret_trailers(fields.pairs)
         except PeerError as error:
-            stream.is_ended = True
             self.fail(stream, error, events)
             return
         self.on_end(stream, trailers, events)

@@ -222,6 +222,15 @@ def test_the_rest_of_a_request_that_is_over(server: Server, how: str, after: str
         assert event.block.fields.get("x") == ("y" if more else None)
 
 
+def test_trailers_end_a_request_that_has_failed(server: Server) -> None:
+    (event,) = server.receive(post(1, ("content-length", str(1 << 40))))
+    assert type(event) is RequestFailed and event.error.status_code == 413
+    trailers = encode_frame(HEADERS, END_HEADERS | END_STREAM, 1, TRAILERS)
+    assert server.receive(trailers) == [], "it is not answered yet"
+    assert [type(event) for event in server.receive(trailers)] == [ProtocolFailed]
+    assert server.goodbye() == STREAM_CLOSED
+
+
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_trailers_cut_by_the_answer(server: Server, is_answered: bool) -> None:
     server.receive(post(1), data(1, b"x"), encode_frame(HEADERS, END_STREAM, 1, TRAILERS[:3]))
