@@ -47,19 +47,6 @@ def copy_file(source: Path, target: Path, watch: Watch) -> tuple[int, str]:
     return written
 
 
-def forget_cached(path: Path) -> None:
-    """Take a file that is on the disk, and not open, out of the page cache: it is cached again as it is read. Raises OSError.
-
-    For a data file that was written in large pieces, and will be written to page by page: the kernel caches a piece as one large folio, and on ext4
-    each write of a page then looks at all pages of its folio. With folios of 1 MiB a PUT takes one and a half times as long, a DELETE twice.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
 def hash_file(path: Path, watch: Watch) -> str:
     digest = sha256()
     for piece in read_pieces(path):

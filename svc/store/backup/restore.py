@@ -20,7 +20,7 @@ from secrets import token_hex
 import lmdb
 
 from svc.errors import Problem
-from svc.store.backup.files import copy_file, forget_cached, make_directory, sync_directory, sync_levels, write_file
+from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
 from svc.store.backup.identity import change_identity
 from svc.store.backup.managed import BackupInfo, Backups, InUse
 from svc.store.backup.manifest import BLOBS, DATA_NAME, BadBackup, Manifest
@@ -30,6 +30,7 @@ from svc.store.backup.watch import Watch
 from svc.store.definitions import check_database_name
 from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
+from svc.store.disk.page_cache import forget_cached
 from svc.store.disk.restore_mark import MARK, interrupted_restore
 
 _STAGED = ".restore-"

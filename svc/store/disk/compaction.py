@@ -14,11 +14,12 @@ from pathlib import Path
 import lmdb
 
 from svc.clock import Clock
-from svc.store.backup.files import forget_cached, sync_directory
+from svc.store.backup.files import sync_directory
 from svc.store.backup.source import DATA_FILE, compact
 from svc.store.backup.watch import Watch
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
+from svc.store.disk.page_cache import forget_cached
 from svc.store.disk.restore_mark import interrupted_restore
 from svc.store.values.records import iso_text
 

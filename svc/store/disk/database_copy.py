@@ -10,7 +10,7 @@ writes no others in place but the two meta pages. Those are read when the transa
     page 0, page 1   the meta page of the transaction, under its own number and, with the id before it, under the other
     page 2 ...       up to the last page that the transaction knows; pages that it cannot reach may be torn, and are free in the copy
 
-It leaves nothing in the page cache that makes later writes dear: see `files.forget_cached`.
+It leaves nothing in the page cache that makes later writes dear: see `page_cache`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import lmdb
+
+from svc.store.disk.page_cache import cache_single_pages
 
 if TYPE_CHECKING:
     Txn = lmdb.Transaction[bytes]
@@ -101,8 +103,7 @@ class RawCopy:
         self._page_size = page_size
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            # Without readahead the kernel caches what is read page by page. Pieces are large, so that it takes no longer.
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            cache_single_pages(self._descriptor)  # pieces are large, so that it takes no longer
             self._metas, self._pages = self._read_metas(txn.id())
         except BaseException:
             os.close(self._descriptor)
