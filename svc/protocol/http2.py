@@ -179,6 +179,8 @@ class Http2(Http2Bodies):
         elif kind == RST_STREAM:
             if frame.stream_id > self._conn.highest_inbound_stream_id:
                 raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for an idle stream")
+        elif kind == WINDOW_UPDATE:
+            frame.clear_reserved_bit()
         elif kind == SETTINGS:
             if frame.flags & ACK and frame.size:
                 raise ConnectionFault(FRAME_SIZE_ERROR, "An acknowledgement of settings with settings")

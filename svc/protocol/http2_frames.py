@@ -64,6 +64,12 @@ class Frame:
                 return None
         return raw[start:end]
 
+    def clear_reserved_bit(self) -> None:
+        """Of WINDOW_UPDATE: the receiver has to ignore the bit (RFC 9113 §6.9), and h2 takes it for a part of the increment."""
+        raw = self.raw
+        if len(raw) > HEAD_SIZE and raw[HEAD_SIZE] & 0x80:
+            self.raw = raw[:HEAD_SIZE] + bytes((raw[HEAD_SIZE] & 0x7F,)) + raw[HEAD_SIZE + 1 :]
+
     @property
     def depends_on_itself(self) -> bool:
         """Of HEADERS whose content is not None."""

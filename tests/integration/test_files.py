@@ -163,23 +163,32 @@ def test_who_may_not_write_need_not_send_the_body(server: Process, login: str | 
 
 def test_others_are_served_while_many_files_go_up(server: Process, client: httpx.Client) -> None:
     statuses: list[int] = []
+    under_way, go_on = threading.Barrier(7), threading.Event()
+
+    def content() -> Iterator[bytes]:
+        first, *rest = blocks(8)
+        yield first
+        under_way.wait(WAIT_LIMIT)
+        assert go_on.wait(WAIT_LIMIT)
+        yield from rest
 
     def send(number: int) -> None:
         with server.client() as own:
             headers = {"Content-Type": "video/mp4", "Content-Length": str(8 * MIB)}
-            statuses.append(own.put(f"/Film/many{number}/video", content=blocks(8), headers=headers).status_code)
+            statuses.append(own.put(f"/Film/many{number}/video", content=content(), headers=headers).status_code)
 
     senders = [threading.Thread(target=send, args=(number,)) for number in range(6)]
     for sender in senders:
         sender.start()
-    answered = 0
+    under_way.wait(WAIT_LIMIT)
+    for _ in range(6):
+        assert client.get("/Film/?title==none").status_code == 200
+    go_on.set()
     while any(sender.is_alive() for sender in senders):
         assert client.get("/Film/?title==none").status_code == 200
-        answered += 1
     for sender in senders:
         sender.join()
     assert statuses == [204] * 6
-    assert answered > 6
     for number in range(6):
         assert client.head(f"/Film/many{number}/video").headers["content-length"] == str(8 * MIB)
 

@@ -248,6 +248,8 @@ def _cases() -> Iterator[Case]:
     yield case("6.9 WINDOW_UPDATE 0", frame(WINDOW_UPDATE, 0, 0, number(0)), "goaway PROTOCOL_ERROR")
     yield broken("6.9 WINDOW_UPDATE 0 of a stream", POST + frame(WINDOW_UPDATE, 0, 1, number(0)), "PROTOCOL_ERROR")
     yield broken("6.9 WINDOW_UPDATE 0 of an ended stream", GET + frame(WINDOW_UPDATE, 0, 1, number(0)), "PROTOCOL_ERROR")
+    yield case("6.9 WINDOW_UPDATE with the reserved bit", frame(WINDOW_UPDATE, 0, 0, number(1 << 31 | 100)) + GET, "200")
+    yield case("6.9 WINDOW_UPDATE of a stream with the reserved bit", GET + frame(WINDOW_UPDATE, 0, 1, number(1 << 31 | 100)), "200")
     yield case("6.9 WINDOW_UPDATE of three bytes", frame(WINDOW_UPDATE, 0, 0, b"\0\0\1"), "goaway FRAME_SIZE_ERROR")
     most = number((1 << 31) - 1)
     yield case("6.9.1 a window of more than 2^31-1", frame(WINDOW_UPDATE, 0, 0, most) * 2, "goaway FLOW_CONTROL_ERROR")
