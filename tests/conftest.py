@@ -126,7 +126,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         _directory = None
 
 
-# -- order
+# -- workers and order
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores, because some tests wait for timeouts and polling intervals of real servers."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
