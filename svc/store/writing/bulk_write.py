@@ -36,7 +36,7 @@ from svc.store.log.entries import OPERATIONS, PUT
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, Refused
-from svc.store.writing.deferred_indexes import WORTHWHILE, DeferredIndexes
+from svc.store.writing.deferred_indexes import FEW, WORTHWHILE, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.write_set import Decide, WriteSet
 
@@ -107,6 +107,7 @@ class _BulkWriter:
         self._size = min(BATCH, largest)
         self.result = BulkResult()
         self._deferred: DeferredIndexes | None = None
+        self._may_defer = mode in ("insert", "upsert") and self._record_count() <= FEW
 
     async def run(self, records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> BulkResult:
         try:
@@ -192,7 +193,7 @@ class _BulkWriter:
         batch.count(self.result)
         if batch.deferred is not None:
             batch.deferred.keep()
-        records = self._table.entry_count(self._database.snapshot())
+        records = self._record_count()
         self._defer_indexes(records)
         self._size = min(next_size(records, batch.written_bytes // (batch.written or 1)), self._largest)
         batch.discard(self._slices)
@@ -200,8 +201,11 @@ class _BulkWriter:
             await self._on_batch(self.result)
 
     def _defer_indexes(self, records: int) -> None:
-        """From here on leave indexes out, if the load is large, and most of the table's `records` are its own."""
-        if self._deferred is not None or self._mode not in ("insert", "upsert") or self.result.written < max(WORTHWHILE, records // 2):
+        """From here on leave indexes out, if the load is large, and all but a few of the table's `records` are its own."""
+        if not self._may_defer or self.result.written < WORTHWHILE:
+            return
+        self._may_defer = False  # it is decided once
+        if records > self.result.written + FEW:
             return
         try:
             self._deferred = DeferredIndexes(self._table)
@@ -211,6 +215,9 @@ class _BulkWriter:
     async def _build_indexes(self) -> None:
         if self._deferred is not None and self._is_there:
             await self._deferred.build(self._user)
+
+    def _record_count(self) -> int:
+        return self._table.entry_count(self._database.snapshot())
 
     @property
     def _is_there(self) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.store")
 
 WORTHWHILE = 16_384  # records that a load has written when it begins to leave indexes out
+FEW = 1024  # records of others that the table may have: more are a table that an application queries
 MAX_CHANGED = 100_000  # records
 CHUNK = 1 << 18  # entries of an index that are entered in one transaction: other writers wait for it
 _LOOKED_AT = 64  # log entries or records in one step

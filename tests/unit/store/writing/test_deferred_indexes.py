@@ -36,6 +36,7 @@ def store(open_store: Callable[..., Store]) -> Store:
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_write, "WORTHWHILE", 2 * BATCH)
+    monkeypatch.setattr(bulk_write, "FEW", BATCH)
     monkeypatch.setattr(deferred_indexes, "CHUNK", 2 * BATCH)
     monkeypatch.setattr(sorted_runs, "BLOCK", 4)
 
@@ -87,10 +88,34 @@ def test_a_large_load_builds_them_at_its_end(turns: Turns, store: Store, seats: 
     check_built(store, seats)
 
 
-def test_a_table_that_has_records_keeps_its_indexes(turns: Turns, store: Store, seats: Table) -> None:
-    for number in range(400):
+@pytest.mark.parametrize("before", [BATCH + 1, 400])
+def test_a_table_that_has_records_keeps_its_indexes(turns: Turns, store: Store, seats: Table, before: int) -> None:
+    """Its application queries them while the load is under way."""
+    for number in range(before):
         put(store, seats, f"mine {number}", price=number)
     task = start(turns, seats)
+    while not task.done():
+        turns.turn()
+        assert are_ready(seats)
+    store.check()
+
+
+def test_a_table_that_is_loaded_again_keeps_its_indexes(turns: Turns, store: Store, seats: Table) -> None:
+    turns.until(start(turns, seats).done)
+    task = turns.start(bulk_write.bulk_write(seats, rows(8 * BATCH), mode="upsert", largest=BATCH))
+    while not task.done():
+        turns.turn()
+        assert are_ready(seats)
+    assert task.result().written == 8 * BATCH
+    store.check()
+
+
+def test_a_table_that_others_fill_as_well_keeps_its_indexes(turns: Turns, store: Store, seats: Table) -> None:
+    async def on_batch(result: BulkResult) -> None:
+        for number in range(BATCH + 1):
+            put(store, seats, f"theirs {result.written} {number}", price=number)
+
+    task = start(turns, seats, on_batch=on_batch)
     while not task.done():
         turns.turn()
         assert are_ready(seats)
