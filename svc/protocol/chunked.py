@@ -40,7 +40,8 @@ def encode_chunk(data: bytes) -> bytes:
     known, chunk = _last
     if known is not data:
         chunk = b"%x\r\n%b\r\n" % (len(data), data)
-        _last = (data, chunk) if len(data) <= KEPT_MAX else (b"", b"")
+        is_kept = type(data) is bytes and len(data) <= KEPT_MAX  # other buffers may change
+        _last = (data, chunk) if is_kept else (b"", b"")
     return chunk
 
 

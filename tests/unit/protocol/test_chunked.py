@@ -20,6 +20,14 @@ def test_a_large_chunk_is_not_kept() -> None:
     assert chunked._last == (b"", b"")
 
 
+def test_a_buffer_that_changes_is_encoded_again() -> None:
+    """An application may fill one bytearray for each piece of its body."""
+    buffer = bytearray(b"abc")
+    assert encode_chunk(buffer) == b"3\r\nabc\r\n"
+    buffer[:] = b"xyz"
+    assert encode_chunk(buffer) == b"3\r\nxyz\r\n"
+
+
 def test_what_is_encoded_can_be_read() -> None:
     for data in (b"x", b"\r\n", b"0\r\n\r\n", bytes(5000)):
         buffer = bytearray(encode_chunk(data) + b"0\r\n\r\n")
