@@ -78,7 +78,7 @@ def read_target(value: Mapping[str, Any], *, extensions: tuple[str, ...] = EXTEN
 
 def require_library() -> None:
     """Raise 501 unless the client library is installed. Does not import it."""
-    if find_spec("boto3") is None:
+    if find_spec("botocore") is None:
         raise ServerError("S3 support is not installed", 501)
 
 

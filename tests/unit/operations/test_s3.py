@@ -66,7 +66,7 @@ def test_objects_are_read_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.asked == [{"Bucket": "b", "Key": "rows.csv"}, {"Bucket": "b", "Key": "rows.csv", "Body": b"[]"}]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("boto3") is None, reason="the extra is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("botocore") is None, reason="the extra is not installed")
 def test_faults_of_the_library_name_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     from botocore.exceptions import ClientError, EndpointConnectionError  # type: ignore[import-untyped, unused-ignore]
 
@@ -87,7 +87,7 @@ def test_faults_of_the_library_name_the_cause(monkeypatch: pytest.MonkeyPatch) -
         s3.get_object(target, ANYWHERE)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("boto3") is None, reason="the extra is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("botocore") is None, reason="the extra is not installed")
 @pytest.mark.parametrize("operation", ["get", "put"])
 def test_hosts_that_may_be_asked(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
     """What the library makes of bucket and region is checked before it connects; a permitted one is connected to."""
