@@ -74,7 +74,7 @@ class EventPump:
                     data = (memo.get(key) if memo else None) or self._encode(event)
                     write(data)
                     room -= len(data)
-                if self._source is None or (len(events) < batch and getattr(source, "waiting", False)):  # ended from within, or empty
+                if self._source is None or (len(events) < batch and source.waiting):  # ended from within, or empty
                     return
                 if batch < MAX_BATCH:
                     batch *= 2

@@ -22,20 +22,20 @@ def _no_consumer() -> None:
 class ApplicationEvents:
     """An `event.EventSource` of items. It ends by `end` or when its consumer goes. For application code: `send`, `on`, `end`, and iteration."""
 
-    __slots__ = ("_callbacks", "_items", "_next", "_waiting", "ended", "on_ready")
+    __slots__ = ("_callbacks", "_items", "_next", "ended", "on_ready", "waiting")
 
     def __init__(self) -> None:
         self.on_ready: Callable[[], None] = _no_consumer
         self.ended: EndReason | None = None
         self._items: deque[Any] = deque()
-        self._waiting = False  # the last `take` returned nothing
+        self.waiting = False  # the last `take` returned nothing
         self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
         self._next: asyncio.Future[None] | None = None
 
     def take(self, limit: int) -> list[Any]:
         items = self._items
         found = [items.popleft() for _ in range(min(limit, len(items)))]
-        self._waiting = not found
+        self.waiting = not found
         return found
 
     def send(self, item: Any) -> None:
@@ -91,8 +91,8 @@ class ApplicationEvents:
             self._call("close", why)
 
     def _notify(self) -> None:
-        if self._waiting:
-            self._waiting = False
+        if self.waiting:
+            self.waiting = False
             self.on_ready()
         future, self._next = self._next, None
         if future is not None and not future.done():

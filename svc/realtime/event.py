@@ -38,12 +38,12 @@ class EndReason(Enum):
 class EventSource(Protocol):
     """A subscription or a live query, as seen by the protocol that sends its events to a client.
 
-    The consumer takes events while it has room. Events wait in the source, where their number is bounded. An empty list means that `on_ready` is
-    called when there are more. A source may have an attribute `waiting` and set it in `take`, which means the same with the last events already.
+    The consumer takes events while it has room. Events wait in the source, where their number is bounded.
     """
 
     on_ready: Callable[[], None]  # set by the consumer before its first `take`; called on the loop, never inside `take`
     ended: EndReason | None  # set: no more come once `take` has returned an empty list
+    waiting: bool  # the last `take` has returned all there were: `on_ready` is called when there are more
 
     def take(self, limit: int) -> list[Event]:
         """The next events, at most `limit`, in order. Works for a few milliseconds at most."""

@@ -34,6 +34,7 @@ class FakeSource:
     def __init__(self, *events: Any) -> None:
         self.on_ready: Any = None
         self.ended: EndReason | None = None
+        self.waiting = False  # it has to be asked again, unless the test says otherwise
         self.events = list(events)
         self.asked: list[int] = []
         self.closed = 0

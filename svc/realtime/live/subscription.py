@@ -68,7 +68,6 @@ class LiveSubscription:
     __slots__ = (
         "_bytes",
         "_call_next_turn",
-        "_is_waiting",
         "_on_end",
         "_queue",
         "_resets",
@@ -89,6 +88,7 @@ class LiveSubscription:
         "state",
         "table",
         "user",
+        "waiting",
     )
 
     def __init__(
@@ -126,7 +126,7 @@ class LiveSubscription:
         self._bytes = 0
         self._resets = 0
         self._snapshot: Snapshot | None = None
-        self._is_waiting = False  # the last `take` returned nothing
+        self.waiting = False  # the last `take` returned nothing
 
     def __repr__(self) -> str:
         return f"<LiveSubscription {self.table!r} {self.state}>"
@@ -136,6 +136,7 @@ class LiveSubscription:
     def take(self, limit: int) -> list[LiveEvent]:
         """The next events, at most `limit`. [] means that `on_ready` is called when there are more, or that it has `ended`."""
         found: list[LiveEvent] = []
+        self.waiting = False
         if self.result is not None and self.checks_rights and self.rights_generation != self.result.owner.rights_generation:
             self.result.owner.check_rights(self)  # before it gets commits that came after the change of rights
         if self.ended is not None or limit <= 0:
@@ -153,8 +154,7 @@ class LiveSubscription:
             self._take_snapshot(found, limit)
         if self.state == FOLLOWING and len(found) < limit:
             self._take_queued(found, limit)
-        if not found and self.ended is None:
-            self._is_waiting = True
+        self.waiting = not found and self.ended is None
         return found
 
     def close(self) -> None:
@@ -207,13 +207,13 @@ class LiveSubscription:
         self._bytes += size
         if len(self._queue) > MAX_QUEUED or self._bytes > MAX_QUEUED_BYTES:
             self._compact()
-        if self._is_waiting:
+        if self.waiting:
             self.wake()
 
     def wake(self) -> None:
         """Notify the consumer that there may be something to take."""
-        if self._is_waiting:
-            self._is_waiting = False
+        if self.waiting:
+            self.waiting = False
             try:
                 self.on_ready()
             except Exception:
