@@ -204,7 +204,7 @@ class Index:
             cache = self._cache_for(txn)
             if cache is not None:
                 return cache.count(low, high), True
-        return self._count_stored(txn, low, high, most)
+        return self.count_stored(txn, low, high, most)
 
     def scan_built(
         self,
@@ -235,11 +235,8 @@ class Index:
         except LmdbError as error:
             raise store_problem(error, self.env.path) from error
 
-    def count_stored(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int:
-        """`count` from LMDB: one step for each value in the range."""
-        return self._count_stored(txn, low, high, COUNT_CAP)[0]
-
-    def _count_stored(self, txn: Txn, low: bytes | None, high: bytes | None, most: int) -> tuple[int, bool]:
+    def count_stored(self, txn: Txn, low: bytes | None, high: bytes | None, most: int = COUNT_CAP) -> tuple[int, bool]:
+        """(entries in the range, whether these are all), without the cache: one step of LMDB for each value in the range. `most`: counted entries."""
         try:
             cursor = txn.cursor(self.handle)
             found = cursor.first() if low is None else cursor.set_range(low)
