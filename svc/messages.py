@@ -246,13 +246,83 @@ class RequestSessions(Protocol):
     async def login(self, request: Request, username: str, password: str) -> object: ...
 
 
-class Request:
+class CallState:
+    """What application code knows of the call it runs in, besides the request: the members of a context (spec: applications §5). Most calls set none of
+    them, so the defaults are those of the class."""
+
+    transaction: Any = None  # api.Transaction, while one is open
+    timestamp: float | None = None  # ms: when the call began, the same in all of it
+    expires_at: float | None = None  # ms: when what is written next expires
+    new_location: str | None = None  # of a record that was created: the answer is 201 with `Location`
+    created_resource: bool = False
+    loaded_from_source: bool | None = None  # of a caching table: whether the source was asked
+    response: Any = None  # Response whose status and header fields apply to plain data
+    if_version: float | None = None  # the version that the next write expects
+    authorize: bool = False  # calls of code are checked as those of a protocol
+    source: Any = None
+    originating_operation: str | None = None
+    only_if_cached: bool | None = None
+    no_cache: bool | None = None
+    no_cache_store: bool | None = None
+    stale_if_error: bool | None = None
+    must_revalidate: bool | None = None
+    max_age: float | None = None
+    replicate_to: Any = None
+    replicated_confirmation: int | None = None
+    replicate_from: bool | None = None
+
+
+def _member(name: str) -> property:
+    """A member of `CallState` as one of the context itself."""
+
+    def get(self: ContextMembers) -> Any:
+        return getattr(self.state, name)
+
+    def set_(self: ContextMembers, value: Any) -> None:
+        setattr(self.state, name, value)
+
+    return property(get, set_)
+
+
+class ContextMembers:
+    """The members that every context has, a request or one of code that runs without a request."""
+
+    __slots__ = ()
+
+    @property
+    def state(self) -> CallState:
+        raise NotImplementedError
+
+    transaction = _member("transaction")
+    timestamp = _member("timestamp")
+    expires_at = _member("expires_at")
+    new_location = _member("new_location")
+    created_resource = _member("created_resource")
+    loaded_from_source = _member("loaded_from_source")
+    response = _member("response")
+    if_version = _member("if_version")
+    authorize = _member("authorize")
+    source = _member("source")
+    originating_operation = _member("originating_operation")
+    only_if_cached = _member("only_if_cached")
+    no_cache = _member("no_cache")
+    no_cache_store = _member("no_cache_store")
+    stale_if_error = _member("stale_if_error")
+    must_revalidate = _member("must_revalidate")
+    max_age = _member("max_age")
+    replicate_to = _member("replicate_to")
+    replicated_confirmation = _member("replicated_confirmation")
+    replicate_from = _member("replicate_from")
+
+
+class Request(ContextMembers):
     """One request, of whatever protocol, and the context its handler runs in (architecture §11)."""
 
     __slots__ = (
         "_data",
         "_headers",
         "_session",
+        "_state",
         "added_headers",
         "answered",
         "arrived",
@@ -270,6 +340,7 @@ class Request:
         "pathname",
         "peer",
         "peer_certificate",
+        "pending_commit",
         "precondition",
         "query",
         "refresh_token",
@@ -277,7 +348,6 @@ class Request:
         "scheme",
         "sessions",
         "target",
-        "transaction",
         "upgraded",
         "upload",
         "user",
@@ -305,7 +375,7 @@ class Request:
         self.user: Caller | None = None  # set by auth.Identifier; None = anonymous
         self.sessions: RequestSessions | None = None  # None: sessions are switched off
         self.refresh_token: str | None = None  # a valid one sent as `Bearer`; it does not identify a user
-        self.transaction: AppliedWrites | None = None  # applied by the handler: the answer waits for the turn's commit
+        self.pending_commit: AppliedWrites | None = None  # applied by the handler: the answer waits for the turn's commit
         self.precondition: WritePrecondition | None = None  # of the next write to the addressed record (`If-Match` and the like)
         self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
@@ -315,7 +385,14 @@ class Request:
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None
         self._session: Any = None
+        self._state: CallState | None = None
         self._data: Any = _UNDECODED
+
+    @property
+    def state(self) -> CallState:
+        if self._state is None:
+            self._state = CallState()
+        return self._state
 
     @property
     def url(self) -> str:

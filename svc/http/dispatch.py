@@ -202,9 +202,9 @@ class Dispatcher:
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """The response to an exception. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
         if isinstance(error, Abort):
-            if request is not None and request.transaction is not None:
-                request.transaction.abort()
-                request.transaction = None
+            if request is not None and request.pending_commit is not None:
+                request.pending_commit.abort()
+                request.pending_commit = None
             return error.response if request is None else self._finished(request, error.response)
         if request is not None and request.foreign is not None:
             error = explained(error, request)
@@ -222,9 +222,9 @@ class Dispatcher:
                 response = challenge(request, response, self._identifier.login_path)
         if request is None or isinstance(error, PeerError):
             return response
-        if request.transaction is not None:
-            request.transaction.abort()
-            request.transaction = None
+        if request.pending_commit is not None:
+            request.pending_commit.abort()
+            request.pending_commit = None
         return self._finished(request, response)
 
     def decode_content(self, request: Request) -> Any:
@@ -258,7 +258,7 @@ class Dispatcher:
         if type(result) is not Response:
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
-        if request.transaction is not None:
+        if request.pending_commit is not None:
             self._hold(exchange, result)
             return None
         return self._finished(request, result)
@@ -268,10 +268,10 @@ class Dispatcher:
 
         def committed(problem: Problem | None) -> None:
             request = exchange.request
-            request.transaction = None
+            request.pending_commit = None
             exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
 
-        transaction = exchange.request.transaction
+        transaction = exchange.request.pending_commit
         assert transaction is not None
         if transaction.outcome is None:
             transaction.on_done = committed
@@ -290,7 +290,7 @@ class Dispatcher:
         except Exception as error:
             exchange.respond(self.error_response(error, request))
             return
-        if request.transaction is None:
+        if request.pending_commit is None:
             exchange.respond(self._finished(request, response))
         else:
             self._hold(exchange, response)

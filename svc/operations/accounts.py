@@ -48,7 +48,7 @@ def _change(call: Call, operation: int, work: Work) -> Any:
     transaction = call.begin(operation)
     answer = work(transaction, system.env.writer())
     transaction.apply(wait=False)
-    call.transaction = transaction
+    call.pending_commit = transaction
     return answer()
 
 
@@ -141,8 +141,8 @@ async def forgetting_initial_password(call: Call, passwords: Mapping[str, str | 
     if inspect.isawaitable(answer):
         answer = await answer
     if is_forgotten:
-        if call.transaction is not None:
-            await wait_committed(call.transaction)
+        if call.pending_commit is not None:
+            await wait_committed(call.pending_commit)
         root: Path = call.node.config.root
         await call.on_helper(lambda: remove_initial_password(root))
     return answer

@@ -29,7 +29,18 @@ class Call:
     """
 
     __slots__ = (
-        "_database", "_table", "arguments", "authorized", "body", "caller", "name", "node", "operation", "request", "rights", "transaction",
+        "_database",
+        "_table",
+        "arguments",
+        "authorized",
+        "body",
+        "caller",
+        "name",
+        "node",
+        "operation",
+        "pending_commit",
+        "request",
+        "rights",
         "user",
     )  # fmt: skip
 
@@ -56,7 +67,7 @@ class Call:
         self.request = request
         self.authorized = authorized
         self.rights: TableRights = ALL_RIGHTS
-        self.transaction: AppliedWrites | None = None  # the response waits for their commit
+        self.pending_commit: AppliedWrites | None = None  # the response waits for their commit
         self._database: Database | None = None
         self._table: Table | None = None
 

@@ -165,8 +165,8 @@ class OperationsEndpoint:
 
     def _respond(self, request: Request, call: Call, result: Any) -> Any:
         """The response, or an awaitable of it; the dispatcher holds it back until the writes of the call are on disk."""
-        if call.transaction is not None:
-            request.transaction = call.transaction
+        if call.pending_commit is not None:
+            request.pending_commit = call.pending_commit
         response = self._responses.answer(request, _TARGET, {} if result is None else result)
         return then(response, _closing) if call.operation.closes else response
 

@@ -106,8 +106,8 @@ class Operations:
             result = await result
         if isinstance(result, PlannedQuery):
             return await values_of(result, self.node)
-        if call.transaction is not None:
-            await wait_committed(call.transaction)
+        if call.pending_commit is not None:
+            await wait_committed(call.pending_commit)
         return result
 
 

@@ -108,8 +108,8 @@ class OperationsNode:
         result = self.operations.run(call)
         if inspect.isawaitable(result):
             result = await result
-        if call.transaction is not None:
-            await wait_committed(call.transaction)
+        if call.pending_commit is not None:
+            await wait_committed(call.pending_commit)
         if isinstance(result, PlannedQuery):
             run = execute(result.plan, result.table.database.snapshot(), json=True)
             found: list[Any] = []

@@ -1,6 +1,6 @@
 """Committing the transaction of one request: applied at once, committed with the turn, answered after that (spec: schema-and-store §8).
 
-A request's handler calls `commit`. Usually the writes are then applied, and `holder.transaction` is set: the response is held back until the commit at
+A request's handler calls `commit`. Usually the writes are then applied, and `holder.pending_commit` is set: the response is held back until the commit at
 the end of the turn. What takes too long for a turn is awaited: new blobs are saved to files first, a long write runs in slices with a commit of its own,
 and behind a long write the transaction waits in the queue of its database.
 """
@@ -20,15 +20,15 @@ LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long
 
 
 class TransactionHolder(Protocol):
-    """A request, or a call of an operation. `transaction`: applied and not committed yet; the response waits for its commit."""
+    """A request, or a call of an operation. `pending_commit`: applied and not committed yet; the response waits for its commit."""
 
-    transaction: AppliedWrites | None
+    pending_commit: AppliedWrites | None
 
 
 def commit(transaction: Transaction, holder: TransactionHolder, content_length: int = 0) -> Awaitable[None] | None:
     """Apply the writes. Returns None if they are applied, else an awaitable that applies them. Raises the Problem that prevents it.
 
-    Sets `holder.transaction` when they are applied; not after a long write, which is on disk already. `content_length`: bytes of the request's body.
+    Sets `holder.pending_commit` when they are applied; not after a long write, which is on disk already. `content_length`: bytes of the request's body.
     """
     if transaction.unsaved:
         return _save_and_commit(transaction, holder, content_length)
@@ -38,7 +38,7 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
         transaction.apply(wait=False)
     except WriterBusy:
         return _apply_in_turn(transaction, holder)
-    holder.transaction = transaction
+    holder.pending_commit = transaction
     return None
 
 
@@ -51,7 +51,7 @@ async def _save_and_commit(transaction: Transaction, holder: TransactionHolder, 
 
 async def _apply_in_turn(transaction: Transaction, holder: TransactionHolder) -> None:
     await transaction.apply_in_turn()
-    holder.transaction = transaction
+    holder.pending_commit = transaction
 
 
 async def wait_committed(transaction: AppliedWrites) -> None:

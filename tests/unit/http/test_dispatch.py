@@ -169,7 +169,7 @@ def test_abort_answers_and_undoes(world: World) -> None:
     transaction = FakeTransaction()
 
     def run(request: Request) -> Response:
-        request.transaction = transaction
+        request.pending_commit = transaction
         raise Abort(Response(b"no", 422))
 
     _, response = world.ask(run)
@@ -181,7 +181,7 @@ def test_the_answer_to_a_write_waits_for_its_commit(world: World) -> None:
     transaction = FakeTransaction()
 
     def run(request: Request) -> Response:
-        request.transaction = transaction
+        request.pending_commit = transaction
         return Response(status=204)
 
     exchange, response = world.ask(run)
@@ -199,7 +199,7 @@ def test_an_answer_that_takes_longer_to_make_than_the_commit(world: World, probl
     transaction = FakeTransaction()
 
     async def slow(request: Request) -> Response:
-        request.transaction = transaction
+        request.pending_commit = transaction
         await asyncio.sleep(0)
         transaction.outcome = (problem,)  # and nobody has asked to be told
         return Response(status=204)

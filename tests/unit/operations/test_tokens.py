@@ -57,8 +57,8 @@ class Caller:
             call = self.node.operations.prepare({"operation": operation, **body}, request.user, request)
             result = self.node.operations.run(call)
             result = await result if inspect.isawaitable(result) else result
-            if call.transaction is not None:
-                await wait_committed(call.transaction)
+            if call.pending_commit is not None:
+                await wait_committed(call.pending_commit)
             return result
 
         try:

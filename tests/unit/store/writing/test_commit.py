@@ -25,7 +25,7 @@ def clock() -> FakeClock:
 
 
 class Holder:
-    transaction: Any = None
+    pending_commit: Any = None
 
 
 async def finish(store: Store, waiting: Awaitable[None] | None) -> None:
@@ -42,7 +42,7 @@ def test_a_short_transaction_is_applied_and_held(store: Store, seats: Table) -> 
     transaction, holder = store.begin(), Holder()
     transaction.put(seats, "A1", {"price": 1})
     assert commit(transaction, holder) is None
-    assert holder.transaction is transaction and transaction.outcome is None and seats.get_raw("A1") is None
+    assert holder.pending_commit is transaction and transaction.outcome is None and seats.get_raw("A1") is None
     store.commit_turn()
     assert transaction.outcome == (None,) and seats.get_raw("A1") is not None
 
@@ -55,7 +55,7 @@ def test_what_prevents_it_is_raised_and_nothing_is_held(store: Store, seats: Tab
     second.create(seats, "A1", {})
     with pytest.raises(RecordExists):
         commit(second, holder)
-    assert holder.transaction is None
+    assert holder.pending_commit is None
 
 
 @pytest.mark.parametrize(("writes", "length"), [(LONG_WRITES + 1, 0), (1, LONG_CONTENT + 1)])
@@ -66,14 +66,14 @@ def test_a_long_transaction_is_awaited_and_on_disk_then(store: Store, seats: Tab
             transaction.put(seats, f"s{number}", {"price": number})
         waiting = commit(transaction, holder, length)
         await finish(store, waiting)
-        assert holder.transaction is None and seats.record_count() == writes
+        assert holder.pending_commit is None and seats.record_count() == writes
 
     asyncio.run(play())
 
 
 def test_a_long_body_without_writes_is_committed_with_the_turn(store: Store) -> None:
     transaction, holder = store.begin(), Holder()
-    assert commit(transaction, holder, LONG_CONTENT + 1) is None and holder.transaction is transaction
+    assert commit(transaction, holder, LONG_CONTENT + 1) is None and holder.pending_commit is transaction
 
 
 def test_new_blobs_are_saved_first(store: Store) -> None:
@@ -82,9 +82,9 @@ def test_new_blobs_are_saved_first(store: Store) -> None:
         transaction, holder = store.begin(), Holder()
         transaction.put(photos, "a", {"image": create_blob(b"x" * 50_000)})
         waiting = commit(transaction, holder)
-        assert waiting is not None and holder.transaction is None
+        assert waiting is not None and holder.pending_commit is None
         await waiting
-        assert holder.transaction is transaction
+        assert holder.pending_commit is transaction
         store.commit_turn()
         assert photos.get_raw("a") is not None
 
@@ -103,10 +103,10 @@ def test_behind_a_long_write_it_waits_in_the_queue(store: Store, seats: Table) -
         transaction, holder = store.begin(), Holder()
         transaction.patch(seats, "s007", {"place": "late"})
         waiting = commit(transaction, holder)
-        assert waiting is not None and holder.transaction is None
+        assert waiting is not None and holder.pending_commit is None
         await finish(store, waiting)
         await writing
-        assert holder.transaction is transaction
+        assert holder.pending_commit is transaction
         store.commit_turn()
         assert seats.record_count() == 500
 
