@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from svc.mounted.messages import ClientDisconnected, body_of, is_of_disconnection, pairs_of
 
 
@@ -17,7 +19,7 @@ def test_fields_may_come_from_any_iterable() -> None:
 
 
 def chained(*errors: BaseException) -> BaseException:
-    for outer, inner in zip(errors, errors[1:], strict=False):
+    for outer, inner in pairwise(errors):
         outer.__context__ = inner
     return errors[0]
 
