@@ -164,7 +164,7 @@ def test_messages_out_of_order_are_errors_of_the_application(case: Case) -> None
             with pytest.raises(RuntimeError):
                 await send(message)
         await send(COMPLETE)
-        with pytest.raises(RuntimeError, match="'lifespan[.]startup[.]complete' is not expected here"):
+        with pytest.raises(RuntimeError, match=r"'lifespan[.]startup[.]complete' is not expected here"):
             await send(COMPLETE)
         await receive()
         await receive()

@@ -93,7 +93,7 @@ def test_messages_both_ways(serve: Make) -> None:
         assert scope["type"] == "websocket" and scope["path"] == "/app/chat" and scope["root_path"] == "/app"
         got.append(await receive())
         await send(ACCEPT)
-        got += [await receive(), await receive()]
+        got.extend([await receive(), await receive()])
         await send({"type": "websocket.send", "text": "é"})
         await send({"type": "websocket.send", "bytes": b"\x00", "text": None})
         got.append(await receive())
