@@ -253,6 +253,7 @@ class CallState:
     transaction: Any = None  # api.Transaction, while one is open
     timestamp: float | None = None  # ms: when the call began, the same in all of it
     expires_at: float | None = None  # ms: when what is written next expires
+    owner: Any = None  # the store's table of the resource that is addressed
     new_location: str | None = None  # of a record that was created: the answer is 201 with `Location`
     created_resource: bool = False
     loaded_from_source: bool | None = None  # of a caching table: whether the source was asked

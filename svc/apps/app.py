@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from svc.apps.modules import ApplicationModules, ModuleFault, exports, register
 from svc.apps.roles_file import DEFAULT_FILE, apply_roles, read_roles
 from svc.apps.schema_files import load_schema_files
 from svc.errors import SchemaError
@@ -21,11 +22,19 @@ from svc.store import Store
 from svc.store.schema import TableDefinition
 
 if TYPE_CHECKING:
+    from svc.api.interface import Interface
     from svc.realtime.realtime import Realtime
 
 # Without a config.yaml (spec: configuration §9.1).
-DEFAULT_CONFIG: Mapping[str, Any] = {"rest": True, "graphqlSchema": {"files": "*.graphql"}, "roles": {"files": DEFAULT_FILE}}
+DEFAULT_CONFIG: Mapping[str, Any] = {
+    "rest": True,
+    "graphqlSchema": {"files": "*.graphql"},
+    "roles": {"files": DEFAULT_FILE},
+    "resources": {"files": "resources.py"},
+}
+_ALIASES = {"jsResource": "resources"}
 
+_ORDER = {"roles": 1, "resources": 2}
 _SERVED = frozenset(("rest", "login"))  # entries that the server reads itself
 
 
@@ -55,6 +64,7 @@ class App:
     config: Mapping[str, Any]
     entries: dict[str, EntryStatus] = field(default_factory=dict)
     definitions: list[TableDefinition] = field(default_factory=list)
+    modules: ApplicationModules | None = None
 
     @property
     def status(self) -> str:
@@ -71,11 +81,13 @@ def load_app(
     *,
     operations: Mapping[str, bool] | None = None,
     realtime: Realtime | None = None,
+    interface: Interface | None = None,
 ) -> App:
     """Read the application in `directory`, define its tables, register its resources, bring its roles.
 
     `known`: database -> type name -> definition of the applications loaded before (spec: schema-and-store §1.5). `operations`: each
     operation and group -> whether the list of a role may hold it, None: it may hold anything. `realtime`: the source of the events of its tables.
+    `interface`: what its Python modules see; None: they are not loaded.
     """
     app = App(directory.resolve().name, directory, {})
     status = app.entries["config"] = EntryStatus()
@@ -84,15 +96,19 @@ def load_app(
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         status.fail(f"config.yaml: {error}")
         return app
-    # Roles refer to tables, so they come after the schema, in any order of the file.
-    for key, entry in sorted(app.config.items(), key=lambda item: item[0] == "roles"):
+    # Roles and Python code refer to tables, so they come after the schema, in any order of the file.
+    for name, entry in sorted(app.config.items(), key=lambda item: _ORDER.get(_ALIASES.get(item[0], item[0]), 0)):
+        key = _ALIASES.get(name, name)
         if not entry or key in _SERVED:
             continue
-        status = app.entries[key] = EntryStatus()
+        status = app.entries[name] = EntryStatus()
         if key == "graphqlSchema":
             _load_schema(app, entry, status, store, resources, queries, known, realtime)
         elif key == "roles":
             _load_roles(app, entry, status, store, operations)
+        elif key == "resources":
+            if interface is not None:
+                _load_modules(app, entry, status, interface)
         else:
             status.warn(f"'{key}' is not available in this version of svc and was skipped")
     return app
@@ -147,6 +163,34 @@ def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operati
             continue
         for fault in apply_roles(roles, store, operations):
             status.fail(f"{name}: {fault}")
+
+
+def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interface) -> None:
+    pattern = entry.get("files", "resources.py") if isinstance(entry, dict) else entry if isinstance(entry, str) else "resources.py"
+    try:
+        files = matching_files(app.directory, pattern)
+    except ValueError as error:
+        status.fail(str(error))
+        return
+    if not files and app.config is not DEFAULT_CONFIG:
+        status.warn(f"no file matches {pattern!r}")
+    if not files:
+        return
+    modules = app.modules = ApplicationModules(interface, app.name, app.directory, app.config)
+    rest = app.config.get("rest")
+    options = rest if isinstance(rest, dict) else {}
+    protocols = {"ws": False} if options.get("webSocket") is False else {}
+    for name, path in files:
+        try:
+            module = modules.load(path)
+            found = list(exports(module, name[: name.rfind("/") + 1]))
+        except ModuleFault as fault:
+            status.fail(f"{name}: {fault}")
+            continue
+        for exported in found:
+            fault_of_address = register(interface, exported, protocols)
+            if fault_of_address:
+                status.fail(f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}")
 
 
 def _load_schema(

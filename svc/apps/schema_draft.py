@@ -16,12 +16,11 @@ from svc.apps.schema_directives import (
 )
 from svc.apps.schema_syntax import FieldDeclaration, SourcePosition, TypeDeclaration
 from svc.errors import SchemaError
-from svc.store.schema import SCALAR_TYPES, Attribute, Embed, Export, Relationship, TableDefinition, VectorIndex
+from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, Embed, Export, Relationship, TableDefinition, VectorIndex
 from svc.store.values.computed import fault_of
 from svc.store.values.conversion import printable
 from svc.store.values.expression import Expression, compile_expression
 
-DEFAULT_DATABASE = "data"
 SYSTEM_DATABASE = "system"
 
 _IN_STRUCTURES = frozenset(("hidden", "enumerable", "allow"))  # directives that also mean something for members of nested objects

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.roles import Role
 from svc.errors import Overloaded, PreconditionFailed, Problem
-from svc.messages import Request
+from svc.messages import Caller
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.env import Txn
 from svc.store.log.entries import PATCH
@@ -70,7 +70,12 @@ class User:
         return {"username": self.username, "active": self.active, "role": None if self.role is None else self.role.as_record()}
 
 
-def user_of(request: Request) -> User | None:
+class HasUser(Protocol):
+    @property
+    def user(self) -> Caller | None: ...
+
+
+def user_of(request: HasUser) -> User | None:
     """The user of a request, None = anonymous. `Request.user` itself has the narrower type that all layers know."""
     user = request.user
     assert user is None or type(user) is User

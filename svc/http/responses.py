@@ -12,10 +12,12 @@ import inspect
 from typing import Any
 
 from svc.content.content_type import ContentType
+from svc.content.handler_type import HandlerType
 from svc.content.values import is_blob
 from svc.errors import NotFound
 from svc.http.compression import choice_of
 from svc.http.conditional import matched_tag
+from svc.http.item_stream import gather_items, item_stream
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
@@ -24,6 +26,7 @@ from svc.http.row_responses import RowResponses
 from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord
+from svc.resources.resource import StreamedItems
 from svc.store.entity_tags import etag_of_version
 
 
@@ -53,6 +56,8 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self._created(request, result, preferences)
         if isinstance(result, bytes) or is_blob(result):
             return self._raw(request, result, [])
+        if kind is StreamedItems:
+            return self._items(request, self.writer(preferences, target), result)
         return self._data(request, self.writer(preferences, target), result)
 
     def _handlers_response(self, request: Request, target: RequestTarget, response: Response, preferences: Preferences) -> Response:
@@ -70,6 +75,26 @@ class ResponseBuilder(RecordResponses, RowResponses):
             if unchanged is not None:
                 return unchanged
         return self._compression.apply(request, response, True)
+
+    def _items(self, request: Request, writer: ContentType, streamed: StreamedItems) -> Any:
+        """The items of an iterator, sent while they are made."""
+        pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
+        if request.user is not None:
+            pairs.append(PRIVATE)
+        if isinstance(writer, HandlerType):
+            if not writer.streams:
+                return self._gathered_items(request, writer, streamed, pairs)
+            stream = writer.encode_stream(streamed.items)
+        elif writer.needs_count:
+            return self._gathered_items(request, writer, streamed, pairs)
+        else:
+            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report)
+        return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
+
+    async def _gathered_items(self, request: Request, writer: ContentType, streamed: StreamedItems, pairs: HeaderPairs) -> Any:
+        body = writer.encode(await gather_items(streamed.items))
+        response = self._respond(request, writer, await body if inspect.isawaitable(body) else body, 200, pairs)
+        return await response if inspect.isawaitable(response) else response
 
     def _created(self, request: Request, created: Created, preferences: Preferences) -> Any:
         """201 with the new record, or the keys of new records, and `Location`."""

@@ -22,6 +22,7 @@ from svc.messages import Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
 from svc.resources import PlannedQuery
+from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.records import decode, decode_json
 
@@ -52,6 +53,7 @@ class QueryExecution:
         "_held",
         "_is_costly",
         "_is_counted",
+        "_is_kept_by_caller",
         "_native",
         "_now",
         "_reader",
@@ -71,10 +73,19 @@ class QueryExecution:
     )
 
     def __init__(
-        self, rows: PlannedQuery, *, native: bool, whole: bool, now: Callable[[], float], wall_ms: float, reader: Request | str = "a result"
+        self,
+        rows: PlannedQuery,
+        *,
+        native: bool,
+        whole: bool,
+        now: Callable[[], float],
+        wall_ms: float,
+        reader: Request | str = "a result",
+        txn: Txn | None = None,
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        `reader`: named in the log if its snapshot has to be released. An invalid query raises here."""
+        `reader`: named in the log if its snapshot has to be released. `txn`: a snapshot of the caller's, which stays open until the execution is closed; then
+        `keep` is not needed. An invalid query raises here."""
         self._rows = rows
         self._reader = reader
         self._generation = -1  # of the definitions, when the snapshot was kept
@@ -86,7 +97,8 @@ class QueryExecution:
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
         self.is_streaming = False  # of its only row
-        self.run = execute(rows.plan, rows.table.database.snapshot(), json=not native)
+        self._is_kept_by_caller = txn is not None
+        self.run = execute(rows.plan, rows.table.database.snapshot() if txn is None else txn, json=not native)
         self.shaped = rows.plan.is_shaped
         self.joins = self.run.joins
         self._is_costly = self.run.is_costly
@@ -134,7 +146,7 @@ class QueryExecution:
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
-        if self._held is None:
+        if self._held is None and not self._is_kept_by_caller:
             self._hold()
 
     def _hold(self, *, fresh: bool = False) -> HeldSnapshot:

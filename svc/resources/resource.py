@@ -6,7 +6,7 @@ future. Only a handler that has to wait returns an awaitable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,6 +54,13 @@ class Created:
 
     value: Any
     location: str = ""
+
+
+@dataclass(slots=True)
+class StreamedItems:
+    """Items that are made while they are sent: an array, or a line for each."""
+
+    items: AsyncIterator[Any]
 
 
 class Resource:

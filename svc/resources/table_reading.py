@@ -61,14 +61,14 @@ class TableReading(TableBase):
         began = cls.store.clock.monotonic()
         text, table, queries = target.query, cls.table, cls.queries
         if not text:
-            return cls._planned(NO_QUERY, target, request, began)
+            return cls.planned(NO_QUERY, target, request, began)
         query = queries.known(text, table)
         if query is None:
             plan = cls._maybe_plan_by_shape(text, target, request)
             if plan is not None:
                 return PlannedQuery(table, plan, cls.visible(target), cls.store.clock.monotonic() - began)
             query = queries.parse(text, table)
-        return cls._planned(query, target, request, began)
+        return cls.planned(query, target, request, began)
 
     @classmethod
     def _maybe_plan_by_shape(cls, text: str, target: RequestTarget, request: Request) -> Plan | None:
@@ -82,18 +82,22 @@ class TableReading(TableBase):
     def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         """The records that a query object finds, or its plan, if it asks for that (spec: query §9)."""
         began = cls.store.clock.monotonic()
-        rows = cls._planned(query_from_mapping(data), target, request, began)
+        rows = cls.planned(query_from_mapping(data), target, request, began)
         return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
 
     @classmethod
-    def _planned(cls, query: Query, target: RequestTarget, request: Request, began: float) -> PlannedQuery:
+    def planned(
+        cls, query: Query, target: RequestTarget, request: Request, began: float, allow_full_scan: bool | None = None
+    ) -> PlannedQuery:
+        """Plan a query by `target.rights`."""
         table = cls.table
         visible = cls.visible(target)
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
             query = replace(query, select=enumerable_select(table))
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
             query = narrow_query(query, table, user_of(request))
-        plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=cls.allow_full_scan, key_prefix=target.prefix)
+        scans = cls.allow_full_scan if allow_full_scan is None else allow_full_scan
+        plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
         return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from svc.auth.roles import TableRights
 from svc.auth.users import User, user_of
 from svc.content.unchanged import Restore, restore_json, restore_row
 from svc.errors import BadBody, ClientError
 from svc.loop import then
-from svc.messages import Request, Response
+from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
@@ -28,6 +28,17 @@ from svc.store.writing.write_set import Decide, Found
 
 DELETE_STEP = 64  # records found by a DELETE between two polls of the clock
 DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed
+
+
+class WriteContext(Protocol):
+    """What a write has to know of its request. `user`, `restore`, `native_body`, `precondition`: as of a `Request`."""
+
+    restore: Any
+    native_body: bool
+    precondition: WritePrecondition | None
+
+    @property
+    def user(self) -> Caller | None: ...
 
 
 class TableWriting(TableReading):
@@ -67,7 +78,7 @@ class TableWriting(TableReading):
     def on_put(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
         transaction = cls.begin(request)
         if target.id is not None:
-            cls._put(transaction, target.id, data if type(data) is dict else _one_record(data), target, request)
+            cls.put_in(transaction, target.id, data if type(data) is dict else _one_record(data), target, request)
             return commit(transaction, request, len(request.content))
         if target.prefix is not None:
             raise ClientError("PUT needs the address of a record or of the whole collection")
@@ -75,7 +86,7 @@ class TableWriting(TableReading):
             record = _one_record(data)
             if record.get(cls.table.primary_key, "") in EMPTY_KEYS:
                 raise ClientError(f"The body has no {cls.table.primary_key}")
-            cls._put(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
+            cls.put_in(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
             return commit(transaction, request, len(request.content))
         return cls._commit_all(cls._put_each(transaction, data, target, request), data, transaction, request)
 
@@ -87,11 +98,12 @@ class TableWriting(TableReading):
                 raise BadBody(f"Element {number} of the body is not an object")
             if record.get(primary_key, "") in EMPTY_KEYS:
                 raise ClientError(f"Element {number} has no {primary_key}")
-            cls._put(transaction, check_key(definition, record[primary_key]), record, target, request)
+            cls.put_in(transaction, check_key(definition, record[primary_key]), record, target, request)
             yield
 
     @classmethod
-    def _put(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: Request) -> None:
+    def put_in(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: WriteContext) -> None:
+        """Collect the write of a whole record, by `target.rights`. The record belongs to the transaction from now on."""
         may: TableRights = target.rights
         restore: Restore = request.restore or restore_json
         columns = getattr(record, "columns", None)
@@ -125,6 +137,12 @@ class TableWriting(TableReading):
     @classmethod
     def _patch(cls, target: RequestTarget, changes: dict[str, Any], request: Request) -> Awaitable[None] | None:
         transaction = cls.begin(request)
+        cls.patch_in(transaction, target, changes, request)
+        return commit(transaction, request, len(request.content))
+
+    @classmethod
+    def patch_in(cls, transaction: Transaction, target: RequestTarget, changes: dict[str, Any], request: WriteContext) -> None:
+        """Collect the change of a record, by `target.rights`."""
         may: TableRights = target.rights
         restore: Restore = request.restore or restore_json
         decide = restore if may.writes_all else cls._patch_decision(may, restore, user_of(request))
@@ -132,7 +150,6 @@ class TableWriting(TableReading):
         precondition = request.precondition
         assert precondition is None or type(precondition) is Precondition
         transaction.patch(cls.table, target.id, changes, precondition, decide=decide)
-        return commit(transaction, request, len(request.content))
 
     @staticmethod
     def _patch_decision(may: TableRights, restore: Restore, user: User | None) -> Decide:
@@ -169,7 +186,7 @@ class TableWriting(TableReading):
         if isinstance(data, list):
             waiting = cls._commit_all(cls._create_each(transaction, data, keys, target, request), data, transaction, request)
         else:
-            keys.append(cls._create(transaction, _one_record(data), target, request))
+            keys.append(cls.create_in(transaction, _one_record(data), target, request))
             waiting = commit(transaction, request, len(request.content))
         if waiting is not None:
             return then(waiting, lambda _: cls._created(transaction, keys, isinstance(data, list)))
@@ -191,7 +208,7 @@ class TableWriting(TableReading):
                 raise BadBody(f"Element {number} of the body is not an object")
             if check is not None:
                 check(record)
-            keys.append(cls._create(transaction, record, target, request))
+            keys.append(cls.create_in(transaction, record, target, request))
             yield
 
     @classmethod
@@ -203,7 +220,8 @@ class TableWriting(TableReading):
         return lambda record: may.check_write(record, insert=True, user=user_of(request))
 
     @classmethod
-    def _create(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: Request) -> Any:
+    def create_in(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: WriteContext) -> Any:
+        """Collect the write of a new record; returns its key, None if it is assigned when it is written."""
         table = cls.table
         key = record.get(table.primary_key)
         if key in EMPTY_KEYS:  # there would be no address for it (spec: http §1.3)
@@ -246,13 +264,13 @@ class TableWriting(TableReading):
         cls.store.queue_of(database).check()
         snapshot = database.snapshot()
         found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
-        steps = cls._delete_each(transaction, execute(rows.plan, snapshot), found)
+        steps = cls.delete_each(transaction, execute(rows.plan, snapshot), found)
         if not cls.store.slices.run(steps):
             return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
         return then(commit(transaction, request, len(request.content)), lambda _: _deleted(transaction))
 
     @classmethod
-    def _delete_each(cls, transaction: Transaction, run: AnyRows, found: Found) -> Iterator[None]:
+    def delete_each(cls, transaction: Transaction, run: AnyRows, found: Found) -> Iterator[None]:
         """Delete the records that a query finds, in steps; only their stored keys are kept."""
         table = cls.table
         try:
@@ -286,6 +304,6 @@ def _deleted(transaction: Transaction) -> Response:
     return Response(None, 204, pairs=[(DELETED_COUNT, str(transaction.deleted))])
 
 
-def source_of(request: Request) -> str:
+def source_of(request: WriteContext) -> str:
     """The `source` argument of the validator for the body of a request."""
     return "native" if request.native_body else "json"

@@ -222,7 +222,7 @@ class Rest:
         preferences = self._responses.preferences(request)
         if preferences.writer is None:
             raise NotAcceptable(preferences.refusal)
-        if target.id_text is not None and issubclass(resource, TableResource):
+        if target.id_text is not None and "POST" in resource.methods_missing(target):
             raise resource.not_allowed("post", target=target)
         return self._with_body("post", request, resource, target)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
+from svc.api.interface import Interface
 from svc.apps import App, load_app
 from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
@@ -117,6 +118,7 @@ def load_apps(
     queries: QueryCache,
     realtime: Realtime,
     logs: Logs,
+    interface: Interface,
 ) -> list[App]:
     """Load the applications in `componentsRoot`, then `extra`. Their faults are logged."""
     if os.environ.get("SVC_SAFE_MODE"):
@@ -127,7 +129,7 @@ def load_apps(
     apps: list[App] = []
     known: dict[str, dict[str, TableDefinition]] = {}
     for directory in [*directories, *extra]:
-        app = load_app(directory, store, resources, queries, known, operations=known_entries(), realtime=realtime)
+        app = load_app(directory, store, resources, queries, known, operations=known_entries(), realtime=realtime, interface=interface)
         apps.append(app)
         for definition in app.definitions:
             known.setdefault(definition.database, {})[definition.type_name] = definition

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from svc import __version__
 from svc.analytics import Analytics
+from svc.api.interface import Interface
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
 from svc.auth.identify import Identifier
@@ -20,6 +21,7 @@ from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
+from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
@@ -105,7 +107,11 @@ class Server:
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
         self.realtime = Realtime(self.store, self.loop, clock, self.directory)
-        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs)
+        self.types = ContentTypes.built_in()
+        self.interface = Interface(
+            self.store, self.resources, self.queries, self.realtime, self.loop, self.logs.get_logger("application"), self.types
+        )
+        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
         self.analytics = Analytics(
             self.store,
             config.analytics.aggregate_period,
@@ -161,6 +167,7 @@ class Server:
             loop=self.loop,
             log_error=self._log_error,
             has_login=has_login,
+            types=self.types,
         )
         dispatcher = make_application_dispatcher(
             self.config,
@@ -344,6 +351,7 @@ class Server:
         for each in ports:
             each.connections.close_all()
         self.realtime.close()
+        self.interface.close()
         self.loop.run_until_complete(self.node.jobs.stop())  # they report how they ended
         self.loop.run_until_complete(self._end_tasks())
         self.analytics.close()

@@ -14,6 +14,7 @@ from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.clock import Clock
 from svc.config import Config
+from svc.content.registry import ContentTypes
 from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
 from svc.http.decoding import RequestDecoder
@@ -39,6 +40,7 @@ def make_rest(
     loop: asyncio.AbstractEventLoop,
     log_error: LogError,
     has_login: bool,
+    types: ContentTypes,
 ) -> Rest:
     """The REST interface to the resources. `has_login`: some application has a login page."""
     return Rest(
@@ -50,6 +52,7 @@ def make_rest(
         decoder=_decoder(config),
         login=has_login,
         loop=loop,
+        types=types,
     )
 
 

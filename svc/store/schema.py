@@ -15,6 +15,9 @@ SCALAR_TYPES = ("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Da
 _KEY_KINDS = {"ID": "text", "String": "text", "Int": "number", "Long": "number", "Float": "number", "BigInt": "number", "Any": "any"}
 
 
+DEFAULT_DATABASE = "data"  # of tables that name none
+
+
 @dataclass(frozen=True, slots=True)
 class Relationship:
     """`from_` / `to`: names of the foreign key attribute in this table / in the other one (spec: schema-and-store §4). `table` is the target."""

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from svc.analytics import Recorder
+from svc.api.interface import Interface
 from svc.apps import load_app, schema_files
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
 from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
+from svc.content.registry import ContentTypes
 from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
 from svc.protocol.http1 import Limits
@@ -46,7 +48,10 @@ class Node:
         self._loop = asyncio.new_event_loop()
         users = UserDirectory(self.store)
         self.realtime = Realtime(self.store, self._loop, self.clock, users)
-        self.app = load_app(app, self.store, self.resources, QueryCache(), {}, realtime=self.realtime)
+        queries = QueryCache()
+        self.types = ContentTypes.built_in()
+        self.interface = Interface(self.store, self.resources, queries, self.realtime, self._loop, content_types=self.types)
+        self.app = load_app(app, self.store, self.resources, queries, {}, realtime=self.realtime, interface=self.interface)
         self.errors: list[tuple[str, BaseException | None]] = []
         self._executor = ThreadPoolExecutor(1)
 
@@ -59,9 +64,8 @@ class Node:
             log_error("stream", error)
 
         self.recorder = Recorder()
-        rest = Rest(self.resources, self.clock, report, loop=self._loop)
+        rest = Rest(self.resources, self.clock, report, loop=self._loop, types=self.types)
         self.rest = rest
-        self.types = rest.types
         self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error)
         upgrades = UpgradeListeners(WsListeners(self.sockets))
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
@@ -117,6 +121,9 @@ class Node:
         self.settle()
         self.check_that_nothing_is_left()
         self.realtime.close()
+        self.interface.close()
+        if self.app.modules is not None:
+            self.app.modules.unload()
         self.store.close()
         self._executor.shutdown()
         self._loop.close()

@@ -32,6 +32,7 @@ from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.env import Txn
     from svc.store.schema import TableDefinition
     from svc.store.table import Table
     from svc.store.turn import Turn
@@ -231,9 +232,9 @@ class Transaction:
 
     # -- reading
 
-    def get_raw(self, table: Table, key: Key) -> bytes | None:
-        """The record as this transaction would leave it: as of the turn's snapshot, with what was collected so far."""
-        raw = table.get_raw(key)
+    def get_raw(self, table: Table, key: Key, txn: Txn | None = None) -> bytes | None:
+        """The record as this transaction would leave it: as of the snapshot `txn`, default the turn's, with what was collected so far."""
+        raw = table.get_raw(key, txn)
         if not self._writes:
             return raw
         self._save_blobs_now()

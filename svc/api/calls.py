@@ -1,0 +1,151 @@
+"""What class-level methods return: a call that is made when it is awaited (spec: applications §1)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from types import CodeType
+from typing import Any
+
+logger = logging.getLogger("svc.applications")
+
+
+class Call(Coroutine[Any, Any, Any]):
+    """A call that has not been made yet. It is made once: when it is awaited, or when a handler returns it.
+
+    It is a coroutine, so it may also be handed to `asyncio.create_task` and `asyncio.gather`. One that is never made is reported in the log, with the place in
+    the application that asked for it.
+    """
+
+    __slots__ = ("__weakref__", "_arguments", "_code", "_function", "_instruction", "_running")
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], depth: int = 2) -> None:
+        """`depth`: frames between here and the code of the application."""
+        self._function: Callable[..., Any] | None = function
+        self._arguments = arguments
+        self._running: Generator[Any, Any, Any] | None = None
+        frame = sys._getframe(depth)
+        self._code: CodeType = frame.f_code
+        self._instruction = frame.f_lasti
+
+    def run(self) -> Any:
+        """Make the call: its result, or an awaitable of it."""
+        function = self._function
+        if function is None:
+            raise RuntimeError("this call has been made already: a call is awaited once")
+        self._function = None
+        return function(*self._arguments)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        value = settled(self.run())
+        if is_waiting(value):
+            value = settled((yield from _awaited(value).__await__()))
+        return value
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for item in each(await self):
+            yield item
+
+    def send(self, value: Any) -> Any:
+        if self._running is None:
+            self._running = self.__await__()
+        return self._running.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._running is None:
+            self._running = self.__await__()
+        return self._running.throw(*error)
+
+    def close(self) -> None:
+        self._function = None
+        if self._running is not None:
+            self._running.close()
+
+    @property
+    def place(self) -> str:
+        """Where the application asked for it: `resources.py:12, in post`."""
+        return f"{self._code.co_filename}:{line_of(self._code, self._instruction)}, in {self._code.co_name}"
+
+    def __del__(self) -> None:
+        if self._function is not None:
+            name = getattr(self._function, "__qualname__", "a call")
+            logger.error("%s was never awaited, so it was not made: %s", name, self.place)
+
+
+class AlreadyThere:
+    """Base of what may be awaited and need not be: awaiting it does not wait."""
+
+    __slots__ = ()
+
+
+class Ready(AlreadyThere):
+    """A result that is there already, for callers that may await it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.value
+        yield
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+async def each(source: Any) -> AsyncIterator[Any]:
+    """The items of an iterable of either kind. What is left early is closed."""
+    if hasattr(source, "__aiter__"):
+        iterator = aiter(source)
+        try:
+            async for item in iterator:
+                yield item
+        finally:
+            close = getattr(iterator, "aclose", None)
+            if close is not None:
+                await close()
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
+        for item in source:
+            yield item
+    else:
+        raise TypeError(f"{type(source).__name__} is not iterable")
+
+
+def settled(value: Any) -> Any:
+    """`value` with a call made that has not been made yet, and without the wrapper of one that is there already."""
+    while True:
+        kind = type(value)
+        if kind is Call:
+            value = value.run()
+        elif kind is Ready:
+            value = value.value
+        else:
+            return value
+
+
+def is_waiting(value: Any) -> bool:
+    """Whether a settled value has to be awaited."""
+    return inspect.isawaitable(value) and not isinstance(value, AlreadyThere)
+
+
+def then(value: Any, go_on: Callable[[Any], Any]) -> Any:
+    """`go_on` applied to the settled value, or to what an awaitable results in. Returns what `go_on` returns, or an awaitable of it."""
+    value = settled(value)
+    return _then(value, go_on) if is_waiting(value) else go_on(value)
+
+
+async def _then(value: Any, go_on: Callable[[Any], Any]) -> Any:
+    result = settled(go_on(settled(await value)))
+    return await result if is_waiting(result) else result
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """The line of an instruction of `code`."""
+    for number, (line, *_) in enumerate(code.co_positions()):
+        if number * 2 >= instruction and line is not None:
+            return line
+    return code.co_firstlineno

@@ -1,0 +1,99 @@
+"""The context of a call: who asks, and what the call has done so far (spec: applications §5).
+
+The context of an HTTP call is its `Request`; code that runs without one has a `Context` with the same members. It is held in a context variable, so calls
+inside a handler, and tasks that it starts, find it without being told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from svc.auth.users import User
+from svc.messages import AppliedWrites, Caller, CallState, ContextMembers, Headers, Request, Response, WritePrecondition
+
+
+class Context(ContextMembers):
+    """A context without a request: of `transaction()` outside of one, of a source of a caching table, of a subscription."""
+
+    __slots__ = ("_added_headers", "_state", "last_modified", "native_body", "pending_commit", "precondition", "restore", "user")
+
+    def __init__(self, user: Caller | None = None) -> None:
+        self.user = user
+        self.last_modified: float | None = None
+        self.pending_commit: AppliedWrites | None = None
+        self.precondition: WritePrecondition | None = None
+        self.native_body = True
+        self.restore: Any = None
+        self._added_headers: Headers | None = None
+        self._state = CallState()
+
+    @property
+    def state(self) -> CallState:
+        return self._state
+
+    method = ""  # it is of no protocol
+
+    @property
+    def response_headers(self) -> Headers:
+        if self._added_headers is None:
+            self._added_headers = Headers()
+        return self._added_headers
+
+
+AnyContext = Request | Context
+
+_current: ContextVar[AnyContext | None] = ContextVar("svc_context", default=None)
+
+current_context = _current.get
+enter = _current.set
+leave = _current.reset
+
+
+def get_context() -> Any:
+    """The context of the running call: its request, or a `Context` for code that runs without one; None outside of any call."""
+    return _current.get()
+
+
+def get_user() -> Any:
+    """The user that the running call is made for; None: anonymous, or outside of any call."""
+    context = _current.get()
+    return None if context is None else context.user
+
+
+def get_response() -> Any:
+    """The response of the running call: its `status` and `headers` apply to plain data that the handler returns. None outside of any call."""
+    context = _current.get()
+    if context is None:
+        return None
+    state = context.state
+    if state.response is None:
+        state.response = Response()
+    return state.response
+
+
+@contextmanager
+def entered(context: AnyContext) -> Iterator[None]:
+    """Run the block in `context`."""
+    token = enter(context)
+    try:
+        yield
+    finally:
+        leave(token)
+
+
+def context_of(given: Any) -> AnyContext | None:
+    """The context that a `context=` argument means: a context, a request, an instance of a resource, or `{"user": ...}`. Raises TypeError."""
+    if given is None or isinstance(given, Request | Context):
+        return given
+    own = getattr(given, "_context", None)
+    if isinstance(own, Request | Context):
+        return own
+    if isinstance(given, dict):
+        user = given.get("user")
+        if user is not None and not isinstance(user, User):
+            raise TypeError("context: 'user' must be a user object, as from server.get_user")
+        return Context(user)
+    raise TypeError(f"context must be a context, a request or an instance of a resource, not {type(given).__name__}")

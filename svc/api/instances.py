@@ -1,0 +1,308 @@
+"""Records that can be changed: what `update` returns, and what handlers are bound to (spec: applications §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from svc.api.calls import AlreadyThere, Ready
+from svc.api.context import AnyContext, current_context
+from svc.api.frozen import thaw
+from svc.api.records import missing
+from svc.api.tracked import plain, track
+from svc.api.transactions import Transaction, open_transaction, run_in_transaction
+from svc.errors import ClientError
+from svc.store.values.conversion import check_key
+from svc.store.values.records import decode, expiry_of, version_of
+from svc.store.values.validation import Add
+from svc.store.writing.merge_rules import merge
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+    from svc.store import Table
+
+NOT_LOADED: Any = object()
+
+
+class Instance(AlreadyThere):
+    """A resource bound to what is addressed: a record, a collection, or nothing (`load_as_instance = False`).
+
+    Attributes of the record are read and written as `self.price`, `self["price"]`, or by `get_property` and `set`; those whose names are taken by methods by
+    `[]` only. Names that begin with an underscore are ordinary Python attributes. What is written is stored when `update()` has been called before, else it
+    only changes the answer.
+    """
+
+    _table: ClassVar[Table | None] = None
+    _interface: ClassVar[Interface | None] = None
+
+    def __init__(self, id: Any = None, context: AnyContext | None = None) -> None:
+        own = self.__dict__
+        own["_id"] = id
+        own["_context"] = context
+        own["_raw"] = NOT_LOADED
+        own["_values"] = None
+        own["_changes"] = None
+        own["_is_saving"] = False
+        own["_target"] = None
+
+    # --- what it is bound to -----------------------------------------------------------------------------------------------------------
+
+    def get_id(self) -> Any:
+        """The primary key of the record; None for a collection."""
+        return self._id
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether it is bound to a collection, not to a record."""
+        target = self._target
+        return self._id is None if target is None else target.id is None
+
+    def get_context(self) -> Any:
+        """The request, or the context of code that runs without one."""
+        return self._context if self._context is not None else current_context()
+
+    def get_current_user(self) -> Any:
+        """The user that the call is made for; None: anonymous."""
+        context = self.get_context()
+        return None if context is None else context.user
+
+    def does_exist(self) -> bool:
+        """Whether the record exists."""
+        return self._stored() is not None
+
+    def was_loaded_from_source(self) -> bool | None:
+        """Whether reading the record has asked the source of a caching table; None without one."""
+        target = self._target
+        return None if target is None else target.loaded_from_source
+
+    def _stored(self) -> bytes | None:
+        raw = self._raw
+        if raw is NOT_LOADED:
+            table = self._table
+            if table is None or self._id is None:
+                raw = None
+            else:
+                transaction = open_transaction(self.get_context())
+                raw = table.get_raw(self._id) if transaction is None else transaction.get_raw(table, self._id)
+            self.__dict__["_raw"] = raw
+        return raw  # type: ignore[no-any-return]
+
+    def _current(self) -> dict[str, Any]:
+        """The properties, with all changes."""
+        values: dict[str, Any] | None = self._values
+        if values is None:
+            raw = self._stored()
+            values = {} if raw is None else decode(raw)
+            self.__dict__["_values"] = values
+        return values
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def get_property(self, name: str) -> Any:
+        """The value of an attribute. A declared one without a value is None. Raises KeyError."""
+        values = self._current()
+        if name in values:
+            value = values[name]
+            if type(value) is dict or type(value) is list:
+                value = values[name] = track(value, lambda: self._mark(name))
+            return value
+        if self._table is None:
+            raise KeyError(name)
+        return missing(self._table, name, values, self.get_context())
+
+    __getitem__ = get_property
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or self._table is None:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        try:
+            return self.get_property(name)
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}") from None
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """`await self.update()` is the instance."""
+        return self
+        yield
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._current()
+
+    def keys(self) -> list[str]:
+        """The names of the properties: `{**self}` is a copy of the record."""
+        return list(self._current())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def get_updated_time(self) -> float | None:
+        """The version of the stored record, ms since the epoch; None: there is none."""
+        raw = self._stored()
+        return None if raw is None else version_of(raw)
+
+    def get_expires_at(self) -> float | None:
+        """When the record expires, ms since the epoch; None if it stays."""
+        raw = self._stored()
+        return None if raw is None else expiry_of(raw)
+
+    # --- changing --------------------------------------------------------------------------------------------------------------------
+
+    def set(self, name: str, value: Any) -> None:
+        """Change a property."""
+        if self._table is None:
+            raise TypeError(f"{type(self).__name__} has no table whose records could be changed")
+        self._current()[name] = value
+        self._changed()[name] = value
+
+    __setitem__ = set
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or self._table is None:
+            object.__setattr__(self, name, value)
+            return
+        of_class = getattr(type(self), name, None)
+        if hasattr(of_class, "__set__"):
+            object.__setattr__(self, name, value)
+        elif of_class is not None and name not in self._table.attributes:
+            raise AttributeError(f"{name!r} is a name of the class: an attribute of the record is set as self[{name!r}]")
+        else:
+            self.set(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name.startswith("_") or self._table is None:
+            object.__delattr__(self, name)
+        else:
+            self.delete_property(name)
+
+    def delete_property(self, name: str) -> None:
+        """Remove a property from the record."""
+        self._current().pop(name, None)
+        self._changed()[name] = REMOVED
+
+    __delitem__ = delete_property
+
+    def add_to(self, name: str, amount: int | float) -> None:
+        """Add to a number. Increments of concurrent transactions all count."""
+        if isinstance(amount, bool) or not isinstance(amount, int | float):
+            raise ClientError(f"{name}: {amount!r} is not a number", code="VALIDATION")
+        values, changes = self._current(), self._changed()
+        before = changes.get(name)
+        added = Add(amount).applied_to(values.get(name))
+        if type(before) is Add:
+            changes[name] = Add(before.value + amount)
+        else:
+            changes[name] = added if name in changes else Add(amount)
+        values[name] = added
+
+    def subtract_from(self, name: str, amount: int | float) -> None:
+        """Subtract from a number; see `add_to`."""
+        self.add_to(name, -amount)
+
+    def _changed(self) -> dict[str, Any]:
+        changes: dict[str, Any] | None = self._changes
+        if changes is None:
+            changes = self.__dict__["_changes"] = {}
+        if self._is_saving and not changes:
+            self._save_later()
+        return changes
+
+    def _mark(self, name: str) -> None:
+        """The object or list in a property is about to change."""
+        self._changed()[name] = self._current()[name]
+
+    def _start_saving(self) -> None:
+        """From now on changes are saved. Those made before only change the answer."""
+        if self._table is None:
+            raise TypeError(f"{type(self).__name__} has no table whose records could be updated")
+        if not self._is_saving:
+            self.__dict__["_is_saving"] = True
+            self.__dict__["_changes"] = None
+
+    def _save_later(self) -> None:
+        transaction = open_transaction(self.get_context())
+        if transaction is not None:
+            transaction.save_later((self._table, self._id), self)
+
+    def save(self) -> Ready | Any:
+        """Save the changes now: in the open transaction, or without one in one of their own. What it returns need not be awaited."""
+        self._start_saving()
+        if not self._changes:
+            return Ready(self)
+        result = run_in_transaction(self._own_interface().store, self.get_context(), self.collect)
+        return result if hasattr(result, "__await__") else Ready(self)
+
+    def collect(self, transaction: Transaction) -> Any:
+        """Add the changes to the transaction."""
+        table, changes = self._table, self._changes
+        if table is None or not changes:
+            return None
+        self.__dict__["_changes"] = None
+        removed = [name for name, value in changes.items() if value is REMOVED]
+        given = {name: plain(value) for name, value in changes.items() if value is not REMOVED}
+        self._check_changes(given)
+        checked = table.validator.changes(given, source="native")
+        key = self._id
+        if not removed:
+            transaction.writes.patch(table, key, checked, transaction.precondition())
+            return None
+
+        def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            kept = {name: value for name, value in (stored or {}).items() if name not in removed}
+            result = merge(kept, checked)
+            result[table.primary_key] = record[table.primary_key]
+            table.validator.require_all(result)
+            table.validator.merged(result, [name for name, value in checked.items() if type(value) is Add])
+            return result
+
+        transaction.writes.put(table, key, {}, transaction.precondition(), decide=decide)
+        return None
+
+    def _check_changes(self, changes: dict[str, Any]) -> None:
+        """For rules of subclasses."""
+
+    # --- the answer ------------------------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> dict[str, Any]:
+        """The properties with all changes, for the client."""
+        values = self._current()
+        return {name: thaw(value) for name, value in values.items()}
+
+    @property
+    def _is_unchanged(self) -> bool:
+        """Whether what is stored is what it holds."""
+        return not self._changes and not self._is_saving
+
+    def _own_interface(self) -> Interface:
+        interface = self._interface
+        if interface is None:
+            from svc.api.interface import current
+
+            return current()
+        return interface
+
+    def _key(self, given: Any) -> Any:
+        assert self._table is not None
+        return check_key(self._table.definition, given)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'collection' if self._id is None else repr(self._id)}>"
+
+    getId = get_id
+    getContext = get_context
+    getCurrentUser = get_current_user
+    doesExist = does_exist
+    wasLoadedFromSource = was_loaded_from_source
+    getProperty = get_property
+    deleteProperty = delete_property
+    getUpdatedTime = get_updated_time
+    getExpiresAt = get_expires_at
+    addTo = add_to
+    subtractFrom = subtract_from
+
+
+class _Removed:
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED = _Removed()

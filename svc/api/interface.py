@@ -1,0 +1,206 @@
+"""The in-process interface of one server instance: the objects that its applications see as globals (spec: applications §1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from svc.api.resource import Resource
+from svc.api.table import Table
+from svc.api.transactions import TransactionFunction
+from svc.content.registry import ContentTypes
+from svc.query import QueryCache
+from svc.resources import Resources, table_resource
+from svc.store import Database, Store
+from svc.store import Table as StoredTable
+from svc.store.schema import DEFAULT_DATABASE
+
+if TYPE_CHECKING:
+    from svc.logs import Logger
+    from svc.realtime.realtime import Realtime
+
+
+class Tables(Mapping[str, type[Table]]):
+    """The tables of one database: `tables.Product` or `tables["Product"]` is the class of a table."""
+
+    def __init__(self, interface: Interface, database: str) -> None:
+        self._interface = interface
+        self._database = database
+        self._classes: dict[str, type[Table]] = {}
+
+    def _find(self) -> Database | None:
+        return self._interface.store.find_database(self._database)
+
+    def __getitem__(self, name: str) -> type[Table]:
+        database = self._find()
+        table = None if database is None else database.tables.get(name)
+        if table is None:
+            self._classes.pop(name, None)
+            raise KeyError(name)
+        known = self._classes.get(name)
+        if known is None or known._table is not table:
+            known = self._classes[name] = self._interface.make_table_class(table)
+        return known
+
+    def __getattr__(self, name: str) -> type[Table]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the database {self._database} has no table {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        database = self._find()
+        return iter(()) if database is None else iter(sorted(database.tables))
+
+    def __len__(self) -> int:
+        database = self._find()
+        return 0 if database is None else len(database.tables)
+
+    def __dir__(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<tables of {self._database}: {', '.join(self)}>"
+
+
+class Databases(Mapping[str, Tables]):
+    """All databases: `databases.shop.Product`, `databases["shop"]["Product"]`."""
+
+    def __init__(self, interface: Interface) -> None:
+        self._interface = interface
+        self._tables: dict[str, Tables] = {}
+
+    def __getitem__(self, name: str) -> Tables:
+        if self._interface.store.find_database(name) is None and name != DEFAULT_DATABASE:
+            raise KeyError(name)
+        return self.of(name)
+
+    def of(self, name: str) -> Tables:
+        """The tables of a database, whether it is there or not yet."""
+        tables = self._tables.get(name)
+        if tables is None:
+            tables = self._tables[name] = Tables(self._interface, name)
+        return tables
+
+    def __getattr__(self, name: str) -> Tables:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no database {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        self._interface.store.refresh()
+        return iter(sorted(self._interface.store.databases))
+
+    def __len__(self) -> int:
+        return len(self._interface.store.databases)
+
+    def __dir__(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<databases: {', '.join(self)}>"
+
+
+class Interface:
+    """The objects of one server instance. `server`: set by whoever builds the instance."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Resources,
+        queries: QueryCache,
+        realtime: Realtime | None,
+        loop: asyncio.AbstractEventLoop,
+        logger: Logger | None = None,
+        content_types: ContentTypes | None = None,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.queries = queries
+        self.realtime = realtime
+        self.loop = loop
+        self.logger: Any = logger
+        self.content_types = content_types
+        self.server: Any = None
+        self.auth: Any = None
+        self.Resource = Resource
+        self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
+        self.databases = Databases(self)
+        self.tables = self.databases.of(DEFAULT_DATABASE)
+
+    def make_table_class(self, table: StoredTable) -> type[Table]:
+        """The class of a table."""
+        served = table_resource(table, self.store, self.queries, realtime=self.realtime)
+        members = {
+            "_table": table,
+            "_served": served,
+            "_interface": self,
+            "__module__": "svc.tables",
+            "__doc__": table.definition.description,
+        }
+        return type(table.name, (Table,), members)
+
+    def global_of(self, name: str, module: str) -> Any:
+        """The object that `from svc import name` gives to a module."""
+        if name == "config":
+            return self.app_config(module)
+        if name == "resources":
+            return self.registry if self.server is None else self.server.resources
+        return getattr(self, "content_types" if name == "contentTypes" else name)
+
+    def app_config(self, module: str) -> Mapping[str, Any]:
+        """The configuration of the application that a module belongs to."""
+        found = next(
+            (config for package, config in self.app_configs.items() if module == package or module.startswith(f"{package}.")), None
+        )
+        return {} if found is None else found
+
+    def module_globals(self) -> dict[str, Any]:
+        """The names that a module of an application finds without importing them."""
+        return {
+            "tables": self.tables,
+            "databases": self.databases,
+            "Resource": self.Resource,
+            "auth": self.auth,
+            "logger": self.logger,
+            "server": self.server,
+            "content_types": self.content_types,
+            "contentTypes": self.content_types,
+        }
+
+    def make_current(self) -> None:
+        """From now on code that belongs to no instance in particular works on this one."""
+        global _current
+        _current = self
+
+    def close(self) -> None:
+        """The instance has ended."""
+        global _current
+        if _current is self:
+            _current = None
+
+
+_current: Interface | None = None
+
+
+def current() -> Interface:
+    """The instance whose code is being loaded or run. Raises RuntimeError without one."""
+    if _current is None:
+        raise RuntimeError("no svc instance runs in this process: its tables are there while one does")
+    return _current
+
+
+def global_of(name: str, module: str) -> Any:
+    """The object that `from svc import name` gives to a module. Raises ImportError without an instance."""
+    if _current is None:
+        raise ImportError(f"svc.{name} belongs to a running svc instance, and none runs in this process")
+    return _current.global_of(name, module)
+
+
+transaction = TransactionFunction(current)

@@ -1,0 +1,55 @@
+"""Related records of a record that was read: `await seat.show`, `async for seat in show.seats` (spec: applications §4)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Mapping
+from typing import Any
+
+from svc.api.context import AnyContext
+from svc.api.results import Items, Results
+from svc.query import plan_query
+from svc.query.nodes import Comparator, Condition, Filter, Group, Query
+from svc.query.resolve import is_many, related_table
+from svc.resources import PlannedQuery
+from svc.store import Table
+from svc.store.schema import Attribute
+
+
+class RelatedRecord(Items):
+    """The one record that a relationship leads to: awaited, it is that record or None."""
+
+    def __init__(self, found: Results | None) -> None:
+        super().__init__(())
+        self._found = found
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._first().__await__()
+
+    async def _first(self) -> Any:
+        return None if self._found is None else await self._found.first()
+
+    async def _iterate(self) -> AsyncIterator[Any]:
+        record = await self._first()
+        if record is not None:
+            yield record
+
+
+def related(table: Table, attribute: Attribute, values: Mapping[str, Any], context: AnyContext | None) -> Any:
+    """What the relationship `attribute` of a record with these values leads to: awaitable if that is one record, else iterable."""
+    relationship = attribute.relationship
+    assert relationship is not None
+    target: Any = related_table(table, attribute)
+    start = values.get(relationship.from_ or table.primary_key)
+    end = (relationship.to or target.primary_key,)
+    many = is_many(attribute, table)
+    starts = start if isinstance(start, list) else [start]
+    conditions: list[Filter] = [Condition(end, Comparator.EQUALS, value) for value in starts if value is not None]
+    if not conditions:
+        return Items(()) if many else RelatedRecord(None)
+    where = conditions[0] if len(conditions) == 1 else Group("or", tuple(conditions))
+
+    def plan() -> PlannedQuery:
+        return PlannedQuery(target, plan_query(Query(where), target, target.database.snapshot(), allow_full_scan=True))
+
+    results = Results(plan, context)
+    return results if many else RelatedRecord(results)

@@ -1,0 +1,225 @@
+"""`Resource`: the base class of everything that an application serves (spec: applications §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from svc.api.calls import Ready, then
+from svc.api.context import AnyContext
+from svc.api.instances import Instance
+from svc.api.target import RequestTarget
+from svc.api.transactions import open_transaction
+from svc.api.verbs import BUILT_IN, VERBS, Verb, own_verb
+from svc.errors import AccessViolation, MethodNotAllowed
+from svc.realtime.application_events import ApplicationEvents
+from svc.resources.resource import VERBS as METHODS
+
+if TYPE_CHECKING:
+    from svc.store import Store
+
+ALLOW = ("allow_read", "allow_update", "allow_create", "allow_delete")
+_READING = frozenset(("get", "search", "query", "subscribe", "connect"))
+
+
+class Resource(Instance):
+    """Something with an address, or a source of data. Subclasses write verbs (`get`, `put`, `post`, ...) as methods, plain or async.
+
+    `load_as_instance = False`: handlers get the target as their first argument and are bound to nothing. Access: super users only, unless `allow_read`,
+    `allow_update`, `allow_create`, `allow_delete` say otherwise.
+    """
+
+    load_as_instance: ClassVar[bool] = True
+
+    _verbs: ClassVar[Mapping[str, Verb]] = {}
+    _direct_calls: ClassVar[Mapping[str, Any]] = {}
+    _own_verbs: ClassVar[frozenset[str]] = frozenset()  # written by an application
+    _own_rights: ClassVar[frozenset[str]] = frozenset()  # of ALLOW, written by an application
+    _served: ClassVar[Any] = None  # of a table: its resource without application code
+
+    # The verbs, put in place below and by subclasses. What they are called with differs by style, so they have no type of their own.
+    get: ClassVar[Any]
+    search: ClassVar[Any]
+    put: ClassVar[Any]
+    patch: ClassVar[Any]
+    post: ClassVar[Any]
+    delete: ClassVar[Any]
+    create: ClassVar[Any]
+    update: ClassVar[Any]
+    publish: ClassVar[Any]
+    subscribe: ClassVar[Any]
+    connect: ClassVar[Any]
+    invalidate: ClassVar[Any]
+    query: ClassVar[Any]
+    copy: ClassVar[Any]
+    move: ClassVar[Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        built_in = bool(cls.__dict__.get("_is_built_in"))
+        for name in VERBS:
+            member = cls.__dict__.get(name)
+            if member is not None and not isinstance(member, Verb):
+                setattr(cls, name, Verb(name, member, BUILT_IN) if built_in else own_verb(name, member, cls.load_as_instance))
+        _take_stock(cls)
+
+    # --- binding ---------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _bind(cls, target: RequestTarget, context: AnyContext | None) -> Resource:
+        """The instance for a target: within a transaction the same one for the same record, with its changes."""
+        key = target.id
+        transaction = open_transaction(context) if key is not None and cls._table is not None else None
+        if transaction is None:
+            instance = cls(key, context)
+        else:
+            if transaction.instances is None:
+                transaction.instances = {}
+            at = (cls, key)
+            known: Resource | None = transaction.instances.get(at)
+            instance = transaction.instances[at] = cls(key, context) if known is None else known
+        instance.__dict__["_target"] = target
+        return instance
+
+    def _load_first(self, verb: str) -> Any:
+        """An awaitable if the record has to be loaded before the handler of `verb` runs, else None."""
+        return None
+
+    @classmethod
+    def _store(cls) -> Store:
+        interface = cls._interface
+        if interface is None:
+            from svc.api.interface import current
+
+            return current().store
+        return interface.store
+
+    # --- permission ------------------------------------------------------------------------------------------------------------------
+
+    def allow_read(self, user: Any, target: Any) -> Any:
+        """Whether `user` (None: anonymous) may read here: asked once for each request of a protocol, before the handler. May return an awaitable."""
+        return self._allow_by_default("get", user, None, target)
+
+    def allow_update(self, user: Any, data: Any, target: Any) -> Any:
+        """Whether `user` may change the record that is addressed."""
+        return self._allow_by_default("patch", user, data, target)
+
+    def allow_create(self, user: Any, data: Any, target: Any) -> Any:
+        """Whether `user` may add a record, or send a message."""
+        return self._allow_by_default("post", user, data, target)
+
+    def allow_delete(self, user: Any, target: Any) -> Any:
+        """Whether `user` may delete here."""
+        return self._allow_by_default("delete", user, None, target)
+
+    def _allow_by_default(self, verb: str, user: Any, data: Any, target: Any) -> bool:
+        return user is not None and user.super_user
+
+    @classmethod
+    def _right_for(cls, verb: str, target: RequestTarget, instance: Any) -> str:
+        """The `allow_` method that a verb asks."""
+        if verb in _READING:
+            return "allow_read"
+        if verb == "delete":
+            return "allow_delete"
+        if verb == "publish" or verb == "create" or (verb in ("post", "copy", "move") and target.id is None):
+            return "allow_create"
+        if verb in ("put", "patch", "update") and cls._table is not None and target.id is not None and not instance.does_exist():
+            return "allow_create"
+        return "allow_update"
+
+    @classmethod
+    def _check_permission(cls, verb: Verb, target: RequestTarget, data: Any, context: AnyContext) -> Any:
+        """Ask whether the context's user may do it; an awaitable if the answer has to be awaited. Raises AccessViolation."""
+        instance = cls._bind(target, context) if cls.load_as_instance else cls(target.id, context)
+        right = cls._right_for(verb.name, target, instance)
+        user = context.user
+        if right not in cls._own_rights:
+            cls._check_default(verb.name, target, data, context)
+            return None
+        if right in ("allow_read", "allow_delete"):
+            allowed = getattr(instance, right)(user, target)
+        else:
+            allowed = getattr(instance, right)(user, data, target)
+        return then(allowed, lambda answer: _require(answer, user))
+
+    @classmethod
+    def _check_default(cls, verb: str, target: RequestTarget, data: Any, context: AnyContext) -> None:
+        if context.user is None or not context.user.super_user:
+            raise AccessViolation(context.user)
+
+    # --- verbs that every resource has -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _refuse(cls, verb: str) -> NoReturn:
+        allow = tuple(METHODS[name] for name in METHODS if name in cls._own_verbs)
+        method = METHODS.get(verb, verb.upper())
+        raise MethodNotAllowed(
+            f"The {cls.__name__} does not have a {verb} method implemented to handle HTTP method {method}", (*allow, "OPTIONS")
+        )
+
+    @classmethod
+    def parse_query(cls, text: str, target: RequestTarget | None = None) -> RequestTarget:
+        """The target of a URL query, without its question mark. Raises ClientError 400 that names the position of a fault."""
+        found = RequestTarget() if target is None else target
+        found.query = text.removeprefix("?")
+        found.is_collection = found.id is None
+        found.query_for(cls._table)
+        return found
+
+
+def _require(answer: Any, user: Any) -> None:
+    if not answer:
+        raise AccessViolation(user)
+
+
+def _missing(name: str) -> Verb:
+    def refuse(self: Resource, *arguments: Any) -> NoReturn:
+        self._refuse(name)
+
+    refuse.__name__ = name
+    return Verb(name, refuse, BUILT_IN)
+
+
+def _get(self: Resource, target: Any = None) -> Any:
+    """Without a `get` of its own, a collection is what `search` finds."""
+    if "search" in self._own_verbs and (target is None or target.id is None):
+        return self.search(target)
+    return self._refuse("get")
+
+
+def _update(self: Resource, *arguments: Any) -> Any:
+    """For records of tables only."""
+    raise TypeError(f"{type(self).__name__} has no table whose records could be updated")
+
+
+def _subscribe(self: Resource, target: Any = None) -> Any:
+    """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
+    return ApplicationEvents()
+
+
+def _connect(self: Resource, *arguments: Any) -> Any:
+    """The subscription; messages of the client are ignored."""
+    return Ready(self.subscribe(self._target if self._target is not None else arguments[0]))
+
+
+def _take_stock(cls: type[Resource]) -> None:
+    verbs = {name: verb for name in VERBS if isinstance(verb := _find(cls, name), Verb)}
+    cls._verbs = verbs
+    cls._own_verbs = frozenset(name for name, verb in verbs.items() if verb.is_own)
+    cls._own_rights = frozenset(name for name in ALLOW if not getattr(_find(cls, name), "_is_default", False))
+
+
+def _find(cls: type, name: str) -> Any:
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+
+
+for _name in VERBS:
+    setattr(Resource, _name, _missing(_name))
+Resource.get = Verb("get", _get, BUILT_IN)
+Resource.update = Verb("update", _update, BUILT_IN)
+Resource.subscribe = Verb("subscribe", _subscribe, BUILT_IN)
+Resource.connect = Verb("connect", _connect, BUILT_IN)
+for _name in ALLOW:
+    getattr(Resource, _name)._is_default = True
+_take_stock(Resource)

@@ -1,0 +1,232 @@
+"""The result of a search: awaited, or iterated (spec: applications §7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from svc.api.calls import AlreadyThere, each, is_waiting, settled
+from svc.api.context import AnyContext
+from svc.api.frozen import freeze
+from svc.api.records import Record
+from svc.api.transactions import open_transaction
+from svc.http.row_stream import QueryExecution
+from svc.query.execution import result_columns
+from svc.query.explain import explain
+
+if TYPE_CHECKING:
+    from svc.resources import PlannedQuery
+
+Source = AsyncIterable[Any] | Iterable[Any]
+
+
+class Items(AlreadyThere):
+    """Items that are made while they are iterated. What `map`, `filter` and the others return are new ones; nothing runs before the first step.
+
+    Leaving an `async for` early closes it, and what it is made of.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._running: AsyncIterator[Any] | None = None
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        iterator = self._iterate()
+        self._running = iterator
+        return iterator
+
+    async def __anext__(self) -> Any:
+        if self._running is None:
+            self._running = self._iterate()
+        return await self._running.__anext__()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self
+        yield
+
+    async def _iterate(self) -> AsyncIterator[Any]:
+        async for item in each(self._source):
+            yield item
+
+    async def aclose(self) -> None:
+        """End the iteration, and what it holds."""
+        running, self._running = self._running, None
+        close = getattr(running, "aclose", None)
+        if close is not None:
+            await close()
+
+    # --- derived -----------------------------------------------------------------------------------------------------------------------
+
+    def map(self, function: Callable[[Any], Any]) -> Items:
+        """`function(item)` in place of each item."""
+
+        async def mapped() -> AsyncIterator[Any]:
+            async for item in self:
+                yield await _value(function(item))
+
+        return Items(_again(mapped))
+
+    def filter(self, function: Callable[[Any], Any]) -> Items:
+        """The items for which `function(item)` is true."""
+
+        async def filtered() -> AsyncIterator[Any]:
+            async for item in self:
+                if await _value(function(item)):
+                    yield item
+
+        return Items(_again(filtered))
+
+    def flat_map(self, function: Callable[[Any], Any]) -> Items:
+        """All items of the iterable `function(item)`, of each item."""
+
+        async def flattened() -> AsyncIterator[Any]:
+            async for item in self:
+                async for inner in each(await _value(function(item))):
+                    yield inner
+
+        return Items(_again(flattened))
+
+    def concat(self, other: Source) -> Items:
+        """These items, then those of `other`."""
+
+        async def joined() -> AsyncIterator[Any]:
+            async for item in self:
+                yield item
+            async for item in each(other):
+                yield item
+
+        return Items(_again(joined))
+
+    def slice(self, start: int = 0, end: int | None = None) -> Items:
+        """The items from position `start` to before `end`."""
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError("slice takes positions from 0 on")
+
+        async def cut() -> AsyncIterator[Any]:
+            position = 0
+            if end is not None and end <= start:
+                return
+            async for item in self:
+                if position >= start:
+                    yield item
+                position += 1
+                if end is not None and position >= end:
+                    return
+
+        return Items(_again(cut))
+
+    def map_error(self, function: Callable[[Exception], Any]) -> Items:
+        """`function(error)` as the last item if making an item fails; what `function` raises is raised instead."""
+
+        async def guarded() -> AsyncIterator[Any]:
+            try:
+                async for item in self:
+                    yield item
+            except Exception as error:
+                yield await _value(function(error))
+
+        return Items(_again(guarded))
+
+    async def for_each(self, function: Callable[[Any], Any]) -> None:
+        """Call `function` with each item."""
+        async for item in self:
+            await _value(function(item))
+
+    async def to_list(self) -> list[Any]:
+        """All items."""
+        return [item async for item in self]
+
+    flatMap = flat_map
+    mapError = map_error
+    forEach = for_each
+    toList = to_list
+
+
+class _again(AsyncIterable[Any]):
+    """Calls an async generator function for each iteration."""
+
+    def __init__(self, function: Callable[[], AsyncIterator[Any]]) -> None:
+        self._function = function
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._function()
+
+
+async def _value(value: Any) -> Any:
+    value = settled(value)
+    return settled(await value) if is_waiting(value) else value
+
+
+class Results(Items):
+    """The records that a search finds: `async for record in results`, or `await results.to_list()`. Awaited, it is itself, or its plan with `explain`.
+
+    A faulty query raises when it is awaited or at the first step. What a handler returns is sent to the client while it is found.
+    """
+
+    def __init__(self, plan: Callable[[], PlannedQuery], context: AnyContext | None) -> None:
+        super().__init__(())
+        self._plan = plan
+        self._planned: PlannedQuery | None = None
+        self._context = context
+
+    @property
+    def planned(self) -> PlannedQuery:
+        """The query as it will run. Raises QueryError."""
+        if self._planned is None:
+            self._planned = self._plan()
+        return self._planned
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        planned = self.planned
+        if planned.plan.query.explain:
+            return explain(planned.plan, planned.table.database.snapshot())
+        return self
+        yield
+
+    async def _iterate(self) -> AsyncIterator[Any]:
+        planned, context = self.planned, self._context
+        table = planned.table
+        clock = table.database.store.clock
+        transaction = open_transaction(context)
+        execution = QueryExecution(
+            planned,
+            native=True,
+            whole=False,
+            now=clock.monotonic,
+            wall_ms=clock.wall() * 1000,
+            reader=f"a search of {table.name} by an application",
+            txn=transaction.snapshot(table.database) if transaction is not None and transaction.is_lasting else None,
+        )
+        execution.keep()
+        shaped = execution.shaped
+        try:
+            while True:
+                if execution.gather():
+                    found, execution.found = execution.found, []
+                    for row in found:
+                        if shaped:
+                            yield Record(table, None, row, context) if type(row) is dict else freeze(row)
+                        else:
+                            yield Record(table, row, None, context)
+                    if execution.done:
+                        return
+                await execution.wait_for_slice()
+        finally:
+            execution.close()
+
+    async def first(self) -> Any:
+        """The first item; None without any."""
+        iterator = self._iterate()
+        try:
+            async for item in iterator:
+                return item
+            return None
+        finally:
+            await iterator.aclose()  # type: ignore[attr-defined]
+
+    def columns(self) -> list[str]:
+        """The names of a table of the results: those selected, else the stored attributes that are declared."""
+        return list(result_columns(self.planned.plan))
+
+    def __repr__(self) -> str:
+        return "<Results>"

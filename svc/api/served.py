@@ -1,0 +1,327 @@
+"""A class of an application as a resource that protocols call (spec: applications §2, §8).
+
+    permission -> handler -> its result as an answer -> commit
+
+Each call runs in a transaction of its own. A plain handler is answered in the same turn, without a task and without a future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+from svc.api.calls import each, is_waiting, settled, then
+from svc.api.context import current_context, enter, leave
+from svc.api.instances import Instance
+from svc.api.records import Record
+from svc.api.resource import Resource
+from svc.api.results import Items, Results
+from svc.api.table import Table
+from svc.api.target import RequestTarget, for_application
+from svc.api.transactions import Transaction
+from svc.api.verbs import Verb
+from svc.auth.roles import ALL_RIGHTS
+from svc.errors import ServerError
+from svc.http.raw_content import is_raw_content
+from svc.http.row_stream import narrow
+from svc.messages import Request, Response
+from svc.query.explain import explain
+from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
+from svc.resources import RequestTarget as ProtocolTarget
+from svc.resources import Resource as ProtocolResource
+from svc.resources.resource import CONNECTING, StreamedItems
+from svc.store.values.records import decode
+
+_LASTING = frozenset(("connect", "subscribe"))  # verbs whose handlers run for as long as their client listens
+
+
+class _Served(ProtocolResource):
+    """What resources with and without a table share."""
+
+    application: ClassVar[type[Resource]]
+
+    @classmethod
+    def is_same(cls, other: type[ProtocolResource]) -> bool:
+        another = getattr(other, "application", None)
+        if another is None:
+            return False
+        own = cls.application
+        return (another.__module__, another.__qualname__) == (own.__module__, own.__qualname__)
+
+    @classmethod
+    def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
+        application = cls.application
+        found = application._verbs.get(verb)
+        if verb not in cls.verbs or found is None:
+            raise cls.not_allowed(verb, request.method if verb in CONNECTING else "", target=target)
+        addressed = for_application(target)
+        if verb in _LASTING:
+            return cls._connect(found, addressed, data, request)
+        state = request.state
+        transaction = Transaction(application._store(), request)
+        state.transaction = transaction
+        state.owner = application._table
+        token = enter(request)
+        try:
+            allowed = settled(application._check_permission(found, addressed, data, request))
+            if is_waiting(allowed):
+                transaction.is_lasting = True
+                return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
+            result = settled(found.call(application, addressed, data, request))
+            if is_waiting(result):
+                transaction.is_lasting = True
+                return cls._finish_later(result, transaction, addressed, request)
+            answer = cls._answer(result, addressed, request)
+            waiting = transaction.apply()
+            if is_waiting(answer) or waiting is not None:
+                return cls._finish_applied(waiting, answer, transaction)
+            transaction.close()
+            return answer
+        except BaseException:
+            transaction.abort()
+            transaction.close()
+            raise
+        finally:
+            leave(token)
+
+    @classmethod
+    async def _call_when_allowed(cls, allowed: Awaitable[Any], verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
+        await allowed
+        result = settled(verb.call(cls.application, target, data, request))
+        return settled(await result) if is_waiting(result) else result
+
+    @classmethod
+    async def _finish_later(cls, result: Awaitable[Any], transaction: Transaction, target: RequestTarget, request: Request) -> Any:
+        token = enter(request)
+        try:
+            found = settled(await result)
+            while is_waiting(found):
+                found = settled(await found)
+            answer = cls._answer(found, target, request)
+            waiting = transaction.apply()
+            if waiting is not None:
+                await waiting
+            return await answer if is_waiting(answer) else answer
+        except BaseException:
+            transaction.abort()
+            raise
+        finally:
+            transaction.close()
+            leave(token)
+
+    @classmethod
+    async def _finish_applied(cls, waiting: Awaitable[None] | None, answer: Any, transaction: Transaction) -> Any:
+        try:
+            if waiting is not None:
+                await waiting
+            return await answer if is_waiting(answer) else answer
+        finally:
+            transaction.close()
+
+    @classmethod
+    def _connect(cls, verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
+        """Handlers of these run for as long as the client listens, so there is no transaction around them: each write commits alone."""
+        application = cls.application
+        token = enter(request)
+        try:
+            allowed = application._check_permission(verb, target, data, request)
+            result = then(allowed, lambda _: verb.call(application, target, data, request))
+            if hasattr(result, "__aiter__") and not hasattr(result, "take"):
+                return _in_context(result, request)
+            return _awaited_in_context(result, request) if is_waiting(result) else result
+        finally:
+            leave(token)
+
+    # --- answers ---------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _visible(cls, target: RequestTarget) -> frozenset[str] | None:
+        """The attributes that the caller may read, None: all."""
+        return None
+
+    @classmethod
+    def _answer(cls, result: Any, target: RequestTarget, request: Request) -> Any:
+        """What a handler returned in a form that protocols know, or an awaitable of it."""
+        state = request.state
+        if state.created_resource and state.new_location is not None:
+            if isinstance(result, Instance):
+                result = result.get_id()
+            if not isinstance(result, Response):
+                return Created(cls._plain(result, target), state.new_location)
+            result.headers.set("Location", state.new_location)
+        answer = cls._plain(result, target)
+        if state.response is not None and not isinstance(answer, Response):
+            response = state.response
+            if answer is not None:
+                response.data = _unplanned(answer)
+            return response
+        return answer
+
+    @classmethod
+    def _plain(cls, result: Any, target: RequestTarget) -> Any:
+        kind = type(result)
+        if kind is Results:
+            planned = result.planned
+            if planned.plan.query.explain:
+                return explain(planned.plan, planned.table.database.snapshot())
+            return planned
+        if kind is Record:
+            return cls._record(result, target)
+        if isinstance(result, Instance):
+            return cls._instance(result, target)
+        if kind is dict and is_raw_content(result):
+            body = result["data"]
+            return Response(body.encode() if isinstance(body, str) else body, headers={"Content-Type": result["contentType"]})
+        if kind is Response or kind is dict or kind is str or kind is list or result is None:
+            return result
+        if isinstance(result, Items) or hasattr(result, "__aiter__"):
+            return StreamedItems(_in_context(result, cast(Request, current_context())))
+        if isinstance(result, Iterator):
+            return StreamedItems(_in_context(each(result), cast(Request, current_context())))
+        return result
+
+    @classmethod
+    def _record(cls, record: Record, target: RequestTarget) -> Any:
+        visible = cls._visible(target) if record._table is cls.application._table else None
+        if record._raw is not None:
+            return StoredRecord(record._table, record._raw, visible)
+        values = record._decoded()
+        return values if visible is None else narrow(values, visible)
+
+    @classmethod
+    def _instance(cls, instance: Instance, target: RequestTarget) -> Any:
+        table = instance._table
+        if table is None:
+            raise ServerError(f"{type(instance).__name__} has no table, so an instance of it is no answer: return data")
+        raw = instance._stored()
+        visible = cls._visible(target) if table is cls.application._table else None
+        if instance._is_unchanged:
+            return None if raw is None else StoredRecord(table, raw, visible)
+        answer = instance._answer()
+        if visible is not None:
+            added = (instance._changes or {}).keys() - table.attributes.keys()
+            answer = narrow(answer, visible | added)
+        if target.query and "select" in target.query:
+            return _selected(answer, target)
+        return answer
+
+
+class ServedResource(_Served):
+    """A resource without a table."""
+
+
+class ServedTable(_Served, TableResource):
+    """A table with code of an application in front of it. What the application has not written is answered as if there were none."""
+
+    @classmethod
+    def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
+        application = cls.application
+        if verb in application._own_verbs or application._own_rights or cast(type[Table], application)._validates:
+            return super().handle(verb, target, data, request)
+        if verb == "get" and target.id is None and "search" in application._own_verbs:
+            return super().handle("search", target, data, request)
+        return super(_Served, cls).handle(verb, target, data, request)
+
+    @classmethod
+    def admit(cls, request: Request) -> None:
+        if not cls.application._own_rights:
+            super(_Served, cls).admit(request)
+
+    @classmethod
+    def authorize(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> None:
+        if not cls.application._own_rights:
+            super(_Served, cls).authorize(verb, target, data, request)
+        elif target.rights is None:
+            target.rights = ALL_RIGHTS
+
+    @classmethod
+    def methods_missing(cls, target: ProtocolTarget) -> tuple[str, ...]:
+        missing = super(_Served, cls).methods_missing(target)
+        if target.property is None:
+            own = {name.upper() for name in cls.application._own_verbs}
+            return tuple(method for method in missing if method not in own)
+        return missing
+
+    @classmethod
+    def _visible(cls, target: RequestTarget) -> frozenset[str] | None:
+        return None if target.rights is None else cls.visible(target)
+
+    @classmethod
+    def prepare_connect(cls, target: ProtocolTarget, request: Request) -> Any:
+        if not {"connect", "subscribe"} & cls.application._own_verbs and not cls.application._own_rights:
+            return super(_Served, cls).prepare_connect(target, request)
+        return None
+
+
+def serve(application: type[Resource], address: str, **options: Any) -> type[ProtocolResource]:
+    """The resource that answers at `address` with the code of `application`. `options`: class attributes of a table's resource."""
+    own = application._own_verbs
+    if issubclass(application, Table):
+        base = application._served
+        members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | options
+        verbs = TableResource.verbs | own
+        return type(application.__name__, (ServedTable,), {**members, "application": application, "name": address, "verbs": verbs})
+    verbs = (
+        own | ({"get"} if "search" in own else set()) | ({"connect", "subscribe"} if own & {"connect", "subscribe", "publish"} else set())
+    )
+    return type(application.__name__, (ServedResource,), {"application": application, "name": address, "verbs": verbs})
+
+
+_TABLE_MEMBERS = (
+    "table", "store", "queries", "realtime", "allow_full_scan", "shows_record_count", "is_system", "text_keys", "untyped_keys", "properties",
+)  # fmt: skip
+
+
+async def _in_context(items: Any, request: Request) -> AsyncIterator[Any]:
+    """The items of an iterable, made in the context of the request. It is closed with this."""
+    iterator = aiter(items)
+    try:
+        while True:
+            token = enter(request)
+            try:
+                item = await anext(iterator)
+            except StopAsyncIteration:
+                return
+            finally:
+                leave(token)
+            yield item
+    finally:
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _awaited_in_context(result: Awaitable[Any], request: Request) -> Any:
+    token = enter(request)
+    try:
+        found = settled(await result)
+    finally:
+        leave(token)
+    if hasattr(found, "__aiter__") and not hasattr(found, "take"):
+        return _in_context(found, request)
+    return found
+
+
+def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:
+    """The plain names that a query selects, of a record that a handler has changed."""
+    select = target.query_for(None).select
+    if select is None:
+        return record
+    names = [item.path[0] for item in select.items]
+    if "*" in names:
+        return record
+    if select.shape == "value":
+        return record.get(names[0])
+    if select.shape == "array":
+        return [record.get(name) for name in names]
+    return {name: record[name] for name in names if name in record}
+
+
+def _unplanned(answer: Any) -> Any:
+    """Data of a response whose status a handler has set."""
+    if type(answer) is StoredRecord:
+        record = decode(answer.raw)
+        return record if answer.visible is None else narrow(record, answer.visible)
+    if type(answer) is PlannedQuery:
+        raise ServerError("get_response() cannot change the answer of a search: return Response(data=await results.to_list())")
+    return answer

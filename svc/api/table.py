@@ -1,0 +1,445 @@
+"""Classes of tables: `tables.Product` (spec: applications §3).
+
+One class for each table of a server instance, made when it is first asked for. Applications call its verbs, or derive from it. What its verbs do by default is
+what REST does on an exported table; calls of code are made with all rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from svc.api.calls import Call, Ready, then
+from svc.api.context import AnyContext, Context, context_of, current_context
+from svc.api.instances import NOT_LOADED
+from svc.api.records import Record
+from svc.api.resource import Resource
+from svc.api.results import Results
+from svc.api.target import RequestTarget, as_target
+from svc.api.transactions import Transaction, open_transaction
+from svc.api.verbs import split_arguments
+from svc.auth.roles import ALL_RIGHTS
+from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
+from svc.query.execution import execute
+from svc.query.functions import still_found_by
+from svc.resources import PlannedQuery, TableResource
+from svc.resources.target import id_path
+from svc.store import Table as StoredTable
+from svc.store.values.conversion import EMPTY_KEYS, check_key
+from svc.store.values.records import decode, version_of
+from svc.store.writing.write_set import Found
+
+
+class ClassProperty:
+    """A property of the class. An instance whose record has an attribute of this name shows that instead."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None and self._name in owner._table.attributes:  # type: ignore[attr-defined]
+            return instance.get_property(self._name)
+        return self._function(owner)
+
+
+class Table(Resource):
+    """A table of the database, as a resource. Class methods: the verbs, and what is below."""
+
+    _is_built_in = True
+    _table: ClassVar[StoredTable]
+    _served: ClassVar[type[TableResource]]
+    _validates: ClassVar[bool] = False  # a subclass has a `validate` of its own
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if "_is_built_in" not in cls.__dict__:
+            cls._is_built_in = False
+        super().__init_subclass__(**options)
+        cls._validates = cls.validate is not Table.validate
+
+    # --- what it is ------------------------------------------------------------------------------------------------------------------
+
+    primary_key = ClassProperty(lambda cls: cls._table.primary_key)
+    table_name = ClassProperty(lambda cls: cls._table.name)
+    database_name = ClassProperty(lambda cls: cls._table.database.name)
+    attributes = ClassProperty(lambda cls: cls._served._description(None)["attributes"])
+    indices = ClassProperty(lambda cls: list(cls._table.indexes))
+    audit = ClassProperty(lambda cls: cls._table.audit)
+    sealed = ClassProperty(lambda cls: cls._table.definition.sealed)
+    replicate = ClassProperty(lambda cls: getattr(cls._table.definition, "replicate", True))
+    schema_defined = ClassProperty(lambda cls: not cls._table.definition.dynamic)
+    split_segments = ClassProperty(lambda cls: cls._table.definition.split_segments)
+    expiration_ms = ClassProperty(lambda cls: _milliseconds(cls._table.definition.expiration))
+    is_caching = ClassProperty(lambda cls: False)
+
+    # --- permission ------------------------------------------------------------------------------------------------------------------
+
+    def _allow_by_default(self, verb: str, user: Any, data: Any, target: Any) -> bool:
+        try:
+            self._served.authorize(verb, as_target(target, self._table), data, Context(user))  # type: ignore[arg-type]
+        except AccessViolation:
+            return False
+        return True
+
+    @classmethod
+    def _check_default(cls, verb: str, target: RequestTarget, data: Any, context: AnyContext) -> None:
+        cls._served.authorize(verb, target, data, context)  # type: ignore[arg-type]
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def get(self, target: Any = None) -> Any:
+        """The record, or None; of a collection or a query what `search` finds; of the resource itself its description."""
+        if self._is_self(target):
+            return self._get_self(target)
+        cls = type(self)
+        found = as_target(target, cls._table)
+        if found.id is None:
+            return self._get_collection(found)
+        return cls._read(found, self.get_context())
+
+    def _is_self(self, target: Any) -> bool:
+        """Whether what is asked for is what the instance is bound to."""
+        bound = self._target
+        return bound is not None and (target is None or target is bound or not isinstance(target, RequestTarget))
+
+    def _get_collection(self, target: RequestTarget) -> Any:
+        if target.is_root and not target.query and target.is_plain:
+            return self._served.describe(None if target.rights is None else self._served.visible(target))
+        return self.search(target)
+
+    def _get_self(self, target: Any) -> Any:
+        bound: RequestTarget = self._target
+        if self._id is None:
+            return self._get_collection(bound)
+        raw = self._stored()
+        if raw is None and not self._is_saving:
+            return Ready(None)
+        if raw is not None:
+            _note_version(self.get_context(), version_of(raw))
+        return Ready(self)
+
+    @classmethod
+    def _read(cls, target: RequestTarget, context: AnyContext | None) -> Any:
+        """One record, or a selection of it."""
+        table = cls._table
+        key = check_key(table.definition, target.id)
+        transaction = open_transaction(context)
+        raw = table.get_raw(key) if transaction is None else transaction.get_raw(table, key)
+        if raw is None:
+            return None
+        if target.rights is not None:
+            _note_version(context, version_of(raw))
+        if (target.query and "select" in target.query) or (target.details is not None and "select" in target.details.given):
+            return cls._select(target, key, context)
+        return Record(table, raw, None, context)
+
+    @classmethod
+    def _select(cls, target: RequestTarget, key: Any, context: AnyContext | None) -> Any:
+        select = target.query_for(cls._table)
+        only = as_target({"conditions": [{"attribute": cls._table.primary_key, "value": key}]}, cls._table)
+        only.rights = target.rights
+
+        def plan() -> PlannedQuery:
+            query = only.query_for(cls._table)
+            query.select = select.select
+            return cls._served.planned(query, only, context or Context(), 0.0, True)  # type: ignore[arg-type]
+
+        if only.rights is None:
+            only.rights = ALL_RIGHTS
+        return Results(plan, context).first()
+
+    def search(self, target: Any = None) -> Any:
+        """The records that a query finds: awaited or iterated."""
+        cls = type(self)
+        found = self._target if target is None and self._target is not None else as_target(target, cls._table)
+        return cls._search(found, self.get_context())
+
+    @classmethod
+    def _search(cls, target: RequestTarget, context: AnyContext | None) -> Results:
+        if target.rights is None:
+            target.rights = ALL_RIGHTS
+            allow = target.option("allow_full_scan")
+            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context)
+        return Results(partial(cls._plan, target, context, None), context)
+
+    @classmethod
+    def _plan(cls, target: RequestTarget, context: AnyContext | None, allow_full_scan: bool | None) -> PlannedQuery:
+        served: Any = cls._served
+        request = Context() if context is None else context
+        if allow_full_scan is None and target.is_plain:
+            return served.on_search(target, None, request)  # type: ignore[no-any-return]
+        began = served.store.clock.monotonic()
+        return served.planned(target.query_for(cls._table), target, request, began, allow_full_scan)  # type: ignore[no-any-return]
+
+    def query(self, data: Any, target: Any = None) -> Any:
+        """The records that a query object finds."""
+        found = as_target(data, self._table)
+        if target is not None:
+            found.rights = target.rights
+        return self.search(found)
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def _of_write(self, target: Any) -> tuple[RequestTarget, Any, AnyContext]:
+        """(target, context for the store's checks, context) of a write. A call of code has all rights, and values with Python's own types."""
+        context = self.get_context()
+        if self._is_self(target):
+            found: RequestTarget = self._target
+        else:
+            found = as_target(target, self._table)
+        if found.rights is None:
+            found.rights = ALL_RIGHTS
+            own = Context(None if context is None else context.user)
+            own.precondition = _transaction_of(context).precondition()
+            return found, own, context
+        if found.id is not None and found.id != self._id:
+            return found, Context(context.user), context
+        return found, context, context
+
+    def put(self, data: Any, target: Any = None) -> Any:
+        """Store a record in place of what was there. A list on the collection stores each element."""
+        found, request, context = self._of_write(target)
+        table = self._table
+        if isinstance(data, list) and found.id is None:
+            for number, element in enumerate(data):
+                record = _record(element, f"Element {number} of the data")
+                self._put_one(
+                    found, check_key(table.definition, _required_key(record, table, f"Element {number}")), record, request, context
+                )
+            return Ready(None)
+        record = _record(data, "The data")
+        if found.id is None:
+            key = check_key(table.definition, _required_key(record, table, "The data"))
+        else:
+            key = check_key(table.definition, found.id)
+        self._put_one(found, key, record, request, context)
+        return Ready(None)
+
+    def _put_one(self, target: RequestTarget, key: Any, record: dict[str, Any], request: Any, context: AnyContext) -> None:
+        self._check_later(context, record, partial=False)
+        self._served.put_in(_transaction_of(context).writes, key, record, target, request)
+        self._forget(context, key)
+
+    def patch(self, data: Any, target: Any = None) -> Any:
+        """Change these properties of the record and leave the others. Makes the record if there is none."""
+        found, request, context = self._of_write(target)
+        if found.id is None:
+            raise ClientError(f"PATCH of {type(self).__name__} needs the id of a record")
+        changes = _record(data, "The data")
+        changes.pop(self._table.primary_key, None)
+        key = found.id = check_key(self._table.definition, found.id)
+        self._check_later(context, changes, partial=True)
+        self._served.patch_in(_transaction_of(context).writes, found, changes, request)
+        self._forget(context, key)
+        return Ready(None)
+
+    def post(self, data: Any, target: Any = None) -> Any:
+        """Create a record in the collection; a list creates each element. On a record there is nothing to post by default."""
+        found, request, context = self._of_write(target)
+        if found.id is not None:
+            raise self._served.not_allowed("post", target=found)
+        if not isinstance(data, list):
+            return Ready(self._create_one(_record(data, "The data"), found, request, context))
+        return Ready([self._create_one(_record(each, f"Element {n} of the data"), found, request, context) for n, each in enumerate(data)])
+
+    def create(self, data: Any, target: Any = None) -> Any:
+        """Create a record under a new key, or under the one it has; returns it. Raises RecordExists for a key that is taken."""
+        found, request, context = self._of_write(target)
+        if found.id is not None:  # what new keys begin with
+            found.prefix, found.id = str(found.id), None
+        return Ready(self._create_one(_record(data, "The data"), found, request, context))
+
+    def _create_one(self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext) -> Table:
+        table = self._table
+        if record.get(table.primary_key) in EMPTY_KEYS:
+            record.pop(table.primary_key, None)
+            if table.has_sequence:
+                record[table.primary_key] = table.new_key()
+        transaction = _transaction_of(context)
+        self._check_later(context, record, partial=False)
+        given = record.get(table.primary_key)
+        if given is not None and not target.prefix and transaction.get_raw(table, check_key(table.definition, given)) is not None:
+            raise RecordExists
+        key = self._served.create_in(transaction.writes, record, target, request)
+        state = context.state
+        if state.owner is table:
+            state.new_location = id_path(key, self._served.properties, untyped=self._served.untyped_keys)
+            state.created_resource = True
+        self._forget(context, key)
+        created = type(self)(key, context)
+        raw = transaction.get_raw(table, key)
+        values = created.__dict__["_values"] = {**record, table.primary_key: key} if raw is None else decode(raw)
+        assert values
+        return created
+
+    def delete(self, target: Any = None) -> Any:
+        """Delete the record, or all that a query finds. True, also if nothing was there."""
+        found, request, context = self._of_write(target)
+        if found.id is None:
+            if found.is_root and found.is_plain:
+                raise self._served.not_allowed("delete", target=found)
+            return self._delete_found(found, context)
+        key = check_key(self._table.definition, found.id)
+        _transaction_of(context).writes.delete(self._table, key, request.precondition)
+        self._forget(context, key)
+        return Ready(True)
+
+    def _delete_found(self, target: RequestTarget, context: AnyContext) -> Any:
+        table, served = self._table, self._served
+        rows = self._plan(target, context, True)
+        if rows.plan.select is not None or rows.plan.query.aggregate is not None:
+            raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+        snapshot = table.database.snapshot()
+        found = Found(table.database.log.newest_lsn(snapshot), still_found_by(rows.plan))
+        writes = _transaction_of(context).writes
+        steps = served.delete_each(writes, execute(rows.plan, snapshot), found)
+        if served.store.slices.run(steps):
+            return Ready(True)
+        return self._delete_in_slices(steps, table.database.take_snapshot())
+
+    async def _delete_in_slices(self, steps: Iterator[None], snapshot: Any) -> bool:
+        try:
+            await self._served.store.slices.exhaust(steps)
+        finally:
+            snapshot.abort()
+        return True
+
+    def update(self, changes: Any = None, target: Any = None) -> Any:
+        """On an instance: from now on its changes are saved; `changes` are merged. On the class, `update(id)` or `update(id, changes)`: the instance."""
+        if target is not None and target is not self._target:
+            return Ready(self._update_at(as_target(target, self._table), changes))
+        return self._update_self(changes)
+
+    def _update_at(self, target: RequestTarget, changes: Any) -> Table:
+        context = self.get_context()
+        if target.id is None:
+            raise ClientError(f"{type(self).__name__}.update needs the id of a record")
+        target.id = check_key(self._table.definition, target.id)
+        instance: Any = type(self)._bind(target, context)
+        return instance._update_self(changes)  # type: ignore[no-any-return]
+
+    def _update_self(self, changes: Any) -> Table:
+        self._start_saving()
+        if changes is not None:
+            for name, value in _record(changes, "The changes").items():
+                if name != self._table.primary_key:
+                    self.set(name, value)
+        return self
+
+    def publish(self, message: Any, target: Any = None) -> Any:
+        """Send a message to the subscribers of the record, or of the table. No record changes."""
+        found, request, context = self._of_write(target)
+        if found.prefix is not None:
+            raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
+        key = None if found.id is None else check_key(self._table.definition, found.id)
+        source = "native" if request.native_body else "json"
+        _transaction_of(context).writes.publish(self._table, key, message, source=source)
+        return Ready(None)
+
+    def invalidate(self, target: Any = None) -> Any:
+        """Say that what is known of the record does not hold any more."""
+        found, _, context = self._of_write(target)
+        if found.id is None:
+            raise ClientError(f"{type(self).__name__}.invalidate needs the id of a record")
+        _transaction_of(context).writes.invalidate(self._table, check_key(self._table.definition, found.id))
+        return Ready(None)
+
+    # --- rules of subclasses -----------------------------------------------------------------------------------------------------------
+
+    def validate(self, record: Mapping[str, Any], partial: bool = False) -> Any:
+        """Check a record before it is committed; `partial`: only changed properties. Subclasses add rules: raise ClientError. May be async."""
+        check = self._table.validator.changes if partial else self._table.validator.record
+        check(dict(record), source="native")
+
+    def _check_later(self, context: AnyContext, record: dict[str, Any], *, partial: bool) -> None:
+        if self._validates:
+            transaction = _transaction_of(context)
+            if transaction.before_commit is None:
+                transaction.before_commit = []
+            transaction.before_commit.append(lambda: self.validate(dict(record), partial))
+
+    def _check_changes(self, changes: dict[str, Any]) -> None:
+        if self._validates:
+            self._check_later(self.get_context(), changes, partial=True)
+
+    def _forget(self, context: AnyContext, key: Any) -> None:
+        """Instances of the record have to read it again."""
+        instances = _transaction_of(context).instances
+        for (_, known), instance in (instances or {}).items():
+            if known == key and instance._table is self._table and not instance._changes:
+                instance.__dict__["_raw"], instance.__dict__["_values"] = NOT_LOADED, None
+
+
+def _transaction_of(context: AnyContext | None) -> Transaction:
+    transaction = open_transaction(context)
+    if transaction is None:
+        raise RuntimeError("there is no open transaction: await the class's own method, or use transaction()")
+    return transaction
+
+
+def _note_version(context: AnyContext | None, version: float) -> None:
+    """The version of what is read becomes the entity tag of the answer, unless more than one record is."""
+    if context is not None:
+        known = context.last_modified
+        context.last_modified = version if known is None or known < version else known
+
+
+def _record(data: Any, what: str) -> dict[str, Any]:
+    if isinstance(data, Table):
+        return data._answer()
+    if isinstance(data, dict):
+        return dict(data) if not hasattr(data, "columns") else data
+    if isinstance(data, Mapping):
+        return {**data}
+    raise BadBody(f"{what} must be one object, not {'null' if data is None else 'a list' if isinstance(data, list) else 'a single value'}")
+
+
+def _required_key(record: Mapping[str, Any], table: StoredTable, what: str) -> Any:
+    key = record.get(table.primary_key, "")
+    if key in EMPTY_KEYS:
+        raise ClientError(f"{what} has no {table.primary_key}")
+    return key
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
+    """`T.search(q)`: nothing has to be awaited to begin to iterate."""
+    target, _ = split_arguments("search", owner, arguments, options)
+    return owner._search(target, current_context() if context is None else context_of(context))
+
+
+def _get_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
+    """`T.get(id)` without the making of an instance."""
+    target, _ = split_arguments("get", owner, arguments, options)
+    within = current_context() if context is None else context_of(context)
+    if target.id is None:
+        if target.is_root or "search" in owner._own_verbs:
+            return Call(_get_of_class, (owner, target, within), 3)
+        return owner._search(target, within)
+    return Call(_read_of_class, (owner, target, within), 3)
+
+
+def _get_of_class(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Any:
+    return owner(None, context)._get_collection(target)
+
+
+def _read_of_class(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Any:
+    if target.check_permission:
+        return then(
+            owner._check_permission(owner._verbs["get"], target, None, context or Context()), lambda _: owner._read(target, context)
+        )
+    return owner._read(target, context)
+
+
+def _make_direct(cls: type[Resource]) -> None:
+    cls._direct_calls = {"search": _search_now, "get": _get_now}
+
+
+_make_direct(Table)

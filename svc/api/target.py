@@ -1,0 +1,294 @@
+"""What a call addresses, as application code sees it (spec: applications §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote_plus
+
+from svc.errors import ClientError
+from svc.query.mapping import query_from_mapping, split_options
+from svc.query.mapping_members import OPTION_NAMES
+from svc.query.nodes import Bound, Condition, Filter, Group, Query, RelationFilter
+from svc.query.to_mapping import query_to_mapping
+from svc.query.url import parse_query
+from svc.resources import target as addresses
+from svc.store.values.conversion import EMPTY_KEYS
+
+if TYPE_CHECKING:
+    from svc.store import Table
+
+_QUERY_KEYS = (
+    "conditions",
+    "operator",
+    "limit",
+    "offset",
+    "select",
+    "sort",
+    "explain",
+    "enforce_execution_order",
+    "aggregate",
+    "after",
+    "as_array",
+)
+_CAMEL = {"enforceExecutionOrder": "enforce_execution_order", "asArray": "as_array"}
+_FIELDS = {
+    "conditions": "where",
+    "operator": "where",
+    "limit": "limit",
+    "offset": "offset",
+    "select": "select",
+    "as_array": "select",
+    "sort": "sort",
+    "explain": "explain",
+    "enforce_execution_order": "enforce_execution_order",
+    "aggregate": "aggregate",
+    "after": "after",
+}
+
+
+class _Details:
+    """`given`: keys of the query object set by code. `options`: the others of them, `allow_full_scan` and the like. `values`: of the parameters of the path."""
+
+    __slots__ = ("check_permission", "given", "loaded_from_source", "options", "parse_error", "values")
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
+        self.values: dict[str, str] = {}
+        self.check_permission = False
+        self.loaded_from_source: bool | None = None
+        self.parse_error: Exception | None = None
+
+
+class RequestTarget(addresses.RequestTarget):
+    """A record, a collection, a property, with a query.
+
+    `RequestTarget("/42?select(name)")` is made of an address below the resource; attributes of the query object (`conditions`, `limit`, `select`, ...) may be
+    read and set. It is also a mapping with several values for a name of the plain parameters of its query: `get`, `get_all`, `set`, `append`, `delete`, `has`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, address: str | None = None) -> None:
+        """Raises ClientError 400 for an address that cannot be understood."""
+        if address is None:
+            super().__init__()
+            return
+        path, mark, query = address.partition("?")
+        parsed = addresses.parse_target(path if path.startswith("/") or not path else f"/{path}", query if mark else None, {})
+        for name in addresses.RequestTarget.__slots__:
+            setattr(self, name, getattr(parsed, name))
+        self.id = self.id_text
+
+    def _state(self) -> _Details:
+        details = self.details
+        if details is None:
+            details = self.details = _Details()
+        return cast(_Details, details)
+
+    # --- the address -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def pathname(self) -> str:
+        """The path below the resource, percent-encoded: "/42"; "" for the resource itself."""
+        if self.raw is not None:
+            return f"/{self.raw}"
+        return "" if self.id is None else f"/{addresses.id_path(self.id, {})}"
+
+    @property
+    def search(self) -> str:
+        """The query with its question mark; "" without one."""
+        return f"?{self.query}" if self.query else ""
+
+    def __str__(self) -> str:
+        return self.pathname + self.search
+
+    def __repr__(self) -> str:
+        return f"<RequestTarget {self}>"
+
+    @property
+    def check_permission(self) -> bool:
+        """Whether a call of code with this target is checked like one of a protocol."""
+        return self.details is not None and self._state().check_permission
+
+    @check_permission.setter
+    def check_permission(self, value: bool) -> None:
+        self._state().check_permission = bool(value)
+
+    @property
+    def loaded_from_source(self) -> bool | None:
+        """Of a read of a caching table: whether its source was asked. None: it was no such read."""
+        return None if self.details is None else self._state().loaded_from_source
+
+    @loaded_from_source.setter
+    def loaded_from_source(self, value: bool | None) -> None:
+        self._state().loaded_from_source = value
+
+    @property
+    def parse_error(self) -> Exception | None:
+        """Why the query cannot be understood; None if it can."""
+        try:
+            self.query_for(None)
+        except ClientError as error:
+            return error
+        return None
+
+    # --- the query object ------------------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Keys of the query object and its options, and the values of parameters of the path."""
+        details = self.details
+        if details is not None and name in details.values:
+            return details.values[name]
+        key = _CAMEL.get(name, name)
+        if key in _QUERY_KEYS:
+            if details is not None and key in details.given:
+                return details.given[key]
+            return _shown(self.query_for(None), key)
+        option = OPTION_NAMES.get(name)
+        if option is not None:
+            return None if details is None else details.options.get(option)
+        raise AttributeError(f"a RequestTarget has no {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        key = _CAMEL.get(name, name)
+        if key in _QUERY_KEYS:
+            self._state().given[key] = value
+        elif name in OPTION_NAMES:
+            self._state().options[OPTION_NAMES[name]] = value
+        else:
+            super().__setattr__(name, value)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text of the query is all there is."""
+        return self.details is None or not (self.details.given or self.details.options)
+
+    def option(self, name: str) -> Any:
+        return None if self.details is None else self.details.options.get(name)
+
+    def query_for(self, table: Table | None) -> Query:
+        """The query: what the text says, with what code has set in its place. Raises QueryError."""
+        text = self.query
+        query = Query() if not text else parse_query(text, (lambda name: True) if table is None else table.attributes.__contains__)
+        details = self.details
+        if details is None or not details.given:
+            return query
+        given = dict(details.given)
+        if "operator" in given and "conditions" not in given:
+            given["conditions"] = self.conditions
+        if "as_array" in given and "select" not in given:
+            given["select"] = self.select
+        changed = query_from_mapping(given)
+        return replace(query, **{_FIELDS[key]: getattr(changed, _FIELDS[key]) for key in given})
+
+    # --- plain parameters ------------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """(name, value) of the plain parameters."""
+        for piece in (self.query or "").split("&"):
+            name, mark, value = piece.partition("=")
+            if mark and name and "(" not in name:
+                yield unquote_plus(name), unquote_plus(value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The first value of a plain parameter: of `?zone=UTC`, `get("zone")` is "UTC"."""
+        return next((value for known, value in self if known == name), default)
+
+    def get_all(self, name: str) -> list[str]:
+        return [value for known, value in self if known == name]
+
+    def has(self, name: str) -> bool:
+        return any(known == name for known, _ in self)
+
+    def append(self, name: str, value: Any) -> None:
+        """Add a parameter: it is a condition as well."""
+        piece = f"{quote(name, safe='')}={quote(str(value), safe='')}"
+        self.query = f"{self.query}&{piece}" if self.query else piece
+
+    def delete(self, name: str) -> None:
+        """Remove all values of a parameter, with the conditions that they are."""
+        pieces = [piece for piece in (self.query or "").split("&") if unquote_plus(piece.partition("=")[0]) != name or "=" not in piece]
+        self.query = "&".join(pieces) or None
+
+    def set(self, name: str, value: Any) -> None:
+        """Replace all values of a parameter by one."""
+        self.delete(name)
+        self.append(name, value)
+
+    getAll = get_all
+
+
+def as_target(given: Any, table: Table | None) -> RequestTarget:
+    """The target that an argument of a class-level method means: an id, a `RequestTarget`, a query object, a list of conditions.
+
+    Raises ClientError, QueryError.
+    """
+    if isinstance(given, RequestTarget):
+        return given
+    if isinstance(given, addresses.RequestTarget):
+        return for_application(given)
+    target = RequestTarget()
+    if given is None:
+        target.is_collection = True
+    elif isinstance(given, Mapping):
+        _read_mapping(target, given, table)
+    elif isinstance(given, (list, tuple)) and (not given or isinstance(given[0], Mapping)):
+        target.is_collection = True
+        target.conditions = list(given)
+    else:
+        target.id = tuple(given) if isinstance(given, list) else given
+    return target
+
+
+def _read_mapping(target: RequestTarget, given: Mapping[Any, Any], table: Table | None) -> None:
+    query, options = split_options(given)
+    members: dict[str, Any] = dict(cast(Mapping[str, Any], query))
+    for name in ("id", "check_permission", "checkPermission", "property"):
+        if name in members:
+            value = members.pop(name)
+            setattr(target, "check_permission" if name == "checkPermission" else name, value)
+    details = target._state()
+    details.options.update(options)
+    details.given.update({_CAMEL.get(name, name): value for name, value in members.items()})
+    unknown = [name for name in details.given if name not in _QUERY_KEYS]
+    if unknown:
+        query_from_mapping(given if "id" not in given else query)  # says what is wrong with it
+    target.is_collection = target.id in EMPTY_KEYS
+    if target.is_collection:
+        target.id = None
+
+
+def for_application(target: addresses.RequestTarget) -> RequestTarget:
+    """The target of a protocol's request, from now on one that application code can use."""
+    if type(target) is not RequestTarget:
+        target.__class__ = RequestTarget
+    return cast(RequestTarget, target)
+
+
+def _shown(query: Query, key: str) -> Any:
+    """A part of a parsed query as the query object has it. Values of conditions that came as text are text."""
+    if key == "conditions":
+        where = query.where
+        if where is None:
+            return []
+        return [_condition(member) for member in where.members] if isinstance(where, Group) else [_condition(where)]
+    if key == "operator":
+        return query.where.operator if isinstance(query.where, Group) else "and"
+    if key in ("limit", "offset", "explain", "enforce_execution_order", "after"):
+        return getattr(query, key)
+    return query_to_mapping(replace(query, where=None)).get(key)
+
+
+def _condition(node: Filter) -> dict[str, Any]:
+    if isinstance(node, Group):
+        return {"operator": node.operator, "conditions": [_condition(member) for member in node.members]}
+    if isinstance(node, RelationFilter):
+        return {"attribute": list(node.path), "conditions": [] if node.query.where is None else [_condition(node.query.where)]}
+    assert isinstance(node, Condition)
+    value = node.value
+    if isinstance(value, tuple):
+        value = [end.value if isinstance(end, Bound) else end for end in value]
+    return {"attribute": node.path[0] if len(node.path) == 1 else list(node.path), "comparator": str(node.comparator), "value": value}

@@ -1,0 +1,357 @@
+"""Transactions of application code (spec: applications §5).
+
+Each call of a protocol to an application's resource runs in one. What is written in it is collected, seen by its own reads of a key, and committed when the
+handler has returned; a handler that raises undoes it.
+
+    open --commit--> open: further reads and writes begin another one
+      |----abort---> aborted: further writes are an error
+      '----close---> closed: its call is over; what goes on in the background writes for itself, call by call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svc.api.calls import is_waiting, settled, then
+from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
+from svc.errors import ClientError, SnapshotLost
+from svc.store import Database, Precondition, Store, Table
+from svc.store import Transaction as StoreTransaction
+from svc.store.entity_tags import etag_of_version
+from svc.store.env import Txn
+from svc.store.snapshots import HeldSnapshot
+from svc.store.values.keys import Key
+from svc.store.writing.commit import commit, wait_committed
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+
+
+class Pending(Protocol):
+    """An instance whose changes are to be saved when its transaction commits: `instances.Updatable`."""
+
+    def collect(self, transaction: Transaction) -> Any:
+        """Add the changes to the transaction. May return an awaitable, which does so."""
+
+
+class Transaction:
+    """`pending`: instances to be saved, by table and key. `instances`: those that handlers of this transaction are bound to."""
+
+    __slots__ = (
+        "_aborted",
+        "_context",
+        "_held",
+        "_store",
+        "_timestamp",
+        "_writes",
+        "before_commit",
+        "instances",
+        "is_closed",
+        "is_lasting",
+        "pending",
+    )
+
+    def __init__(self, store: Store, context: AnyContext) -> None:
+        self._store = store
+        self._context = context
+        self._writes: StoreTransaction | None = None
+        self._held: dict[Database, HeldSnapshot] | None = None
+        self._timestamp: float | None = None
+        self._aborted = False
+        self.is_closed = False
+        self.is_lasting = False  # it goes on in later turns, so its snapshots are kept for it
+        self.pending: dict[Any, Pending] | None = None
+        self.instances: dict[Any, Any] | None = None
+        self.before_commit: list[Callable[[], Any]] | None = None  # called first of all: checks of applications, writes to sources
+
+    @property
+    def timestamp(self) -> float:
+        """When the transaction began, ms since the epoch."""
+        if self._timestamp is None:
+            self._timestamp = self._store.clock.wall() * 1000
+        return self._timestamp
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, database: Database) -> Txn:
+        """What the transaction reads of this database: the same at each read."""
+        if not self.is_lasting:
+            return database.snapshot()
+        held = None if self._held is None else self._held.get(database)
+        if held is not None:
+            try:
+                return held.use()
+            except SnapshotLost:  # not read for half a minute, and given up: the log says so
+                database.snapshot()
+        if self._held is None:
+            self._held = {}
+        held = self._held[database] = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application")
+        return held.use()
+
+    def get_raw(self, table: Table, key: Key) -> bytes | None:
+        """The stored record with what this transaction has written so far."""
+        writes = self._writes
+        txn = self.snapshot(table.database)
+        return table.get_raw(key, txn) if writes is None or not writes.has_writes else writes.get_raw(table, key, txn)
+
+    def reset_read_snapshot(self) -> None:
+        """From now on read the newest state."""
+        held, self._held = self._held, None
+        for snapshot in (held or {}).values():
+            snapshot.abort()
+        for database in self._store.databases.values():
+            database.env.end_snapshot()
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def writes(self) -> StoreTransaction:
+        """Collects what is written. Raises ClientError after `abort`."""
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        if self._writes is None:
+            user = self._context.user
+            self._writes = self._store.begin(None if user is None else user.username)
+        return self._writes
+
+    def precondition(self) -> Precondition | None:
+        """Of the next write: `if_version` of the context, which is for one write."""
+        state = self._context.state
+        version = state.if_version
+        if version is None:
+            return None
+        state.if_version = None
+        return Precondition(if_match=(etag_of_version(float(version)),))
+
+    def save_later(self, key: Any, instance: Pending) -> None:
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        if self.pending is None:
+            self.pending = {}
+        self.pending[key] = instance
+
+    # --- ending ----------------------------------------------------------------------------------------------------------------------
+
+    def apply(self) -> Awaitable[None] | None:
+        """Hand everything over to the store. The context's `pending_commit` is set when it is applied. Returns an awaitable if that takes longer."""
+        return then(self._collect_all(), self._apply)  # type: ignore[no-any-return]
+
+    def _collect_all(self) -> Any:
+        if self.before_commit or self.pending:
+            return self._collect_each()
+        return None
+
+    def _collect_each(self) -> Any:
+        """Collects until something has to be awaited."""
+        while self.pending or self.before_commit:
+            if self.pending:
+                instance = self.pending.pop(next(iter(self.pending)))
+                result = instance.collect(self)
+            else:
+                assert self.before_commit
+                result = self.before_commit.pop(0)()
+            if is_waiting(result):
+                return self._collect_rest(result)
+        return None
+
+    async def _collect_rest(self, waiting: Awaitable[Any]) -> None:
+        await waiting
+        rest = self._collect_each()
+        if rest is not None:
+            await rest
+
+    def _apply(self, _: Any) -> Awaitable[None] | None:
+        writes = self._writes
+        if writes is None or not writes.has_writes:
+            return None
+        return commit(writes, self._context, len(getattr(self._context, "content", b"")))
+
+    async def commit(self) -> None:
+        """Commit what was written so far; returns when it is on disk. The transaction can be used for further writes, which are another one.
+
+        Raises the problem that prevents it, with nothing written.
+        """
+        waiting = self.apply()
+        if waiting is not None:
+            await waiting
+        context = self._context
+        applied, context.pending_commit = context.pending_commit, None
+        self._renew()
+        if applied is not None:
+            await wait_committed(applied)
+
+    def _renew(self) -> None:
+        self.reset_read_snapshot()
+        self._writes = None
+        self._timestamp = None
+
+    def abort(self) -> None:
+        """Undo what was written. Further writes are an error."""
+        if self._writes is not None:
+            self._writes.abort()
+        self._aborted = True
+        self.pending = self.before_commit = None
+
+    @property
+    def is_aborted(self) -> bool:
+        return self._aborted
+
+    def close(self) -> None:
+        """The call is over."""
+        self.is_closed = True
+        self._writes = self.pending = self.instances = self.before_commit = None
+        if self._held is not None:
+            held, self._held = self._held, None
+            for snapshot in held.values():
+                snapshot.abort()
+
+    def __del__(self) -> None:
+        if self._held is not None:
+            self.close()
+
+
+def open_transaction(context: AnyContext | None) -> Transaction | None:
+    """The transaction that calls in `context` take part in; None: they run for themselves."""
+    if context is None:
+        return None
+    transaction: Transaction | None = context.state.transaction
+    return None if transaction is None or transaction.is_closed else transaction
+
+
+def run_in_transaction(store: Store, context: AnyContext | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(transaction, *arguments)` in the open transaction of `context`, or in one of its own, whose commit is awaited.
+
+    Returns the result, or an awaitable of it. What `function` raises undoes a transaction of its own.
+    """
+    transaction = open_transaction(context)
+    if transaction is not None:
+        return function(transaction, *arguments)
+    own = Context(None if context is None else context.user)
+    own.state.transaction = transaction = Transaction(store, own)
+    try:
+        result = settled(function(transaction, *arguments))
+        if is_waiting(result):
+            transaction.is_lasting = True
+            return _finish(transaction, own, result)
+        waiting = transaction.apply()
+    except BaseException:
+        transaction.abort()
+        transaction.close()
+        raise
+    if waiting is None and own.pending_commit is None:
+        transaction.close()
+        return result
+    return _committed(transaction, own, waiting, result)
+
+
+async def _finish(transaction: Transaction, own: Context, awaitable: Awaitable[Any]) -> Any:
+    token = enter(own)
+    try:
+        result = settled(await awaitable)
+        waiting = transaction.apply()
+    except BaseException:
+        transaction.abort()
+        transaction.close()
+        raise
+    finally:
+        leave(token)
+    return await _committed(transaction, own, waiting, result)
+
+
+async def _committed(transaction: Transaction, own: Context, waiting: Awaitable[None] | None, result: Any) -> Any:
+    try:
+        if waiting is not None:
+            await waiting
+    finally:
+        transaction.close()
+    if own.pending_commit is not None:
+        await wait_committed(own.pending_commit)
+    return result
+
+
+class TransactionCall:
+    """What `transaction(...)` returns: `await transaction(fn)` runs `fn(txn)` in a transaction; `async with transaction() as txn` runs the block in one.
+
+    Inside an open transaction both take part in it, and leave its commit to whoever has opened it.
+    """
+
+    __slots__ = ("_context", "_entered", "_function", "_store", "_token")
+
+    def __init__(self, store: Store, context: AnyContext | None, function: Callable[[Transaction], Any] | None) -> None:
+        self._store = store
+        self._context = context
+        self._function = function
+        self._entered: tuple[Transaction, Context] | None = None
+        self._token: Any = None
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._run().__await__()
+
+    async def _run(self) -> Any:
+        if self._function is None:
+            raise TypeError("transaction() needs a function, await transaction(fn), or is used as: async with transaction() as txn")
+        async with self as transaction:
+            result = settled(self._function(transaction))
+            return settled(await result) if is_waiting(result) else result
+
+    async def __aenter__(self) -> Transaction:
+        context = self._context
+        transaction = open_transaction(context)
+        if transaction is not None:
+            return transaction
+        own = Context(None if context is None else context.user)
+        own.state.transaction = transaction = Transaction(self._store, own)
+        transaction.is_lasting = True
+        self._entered = transaction, own
+        self._token = enter(own)
+        return transaction
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if self._entered is None:
+            return
+        (transaction, own), self._entered = self._entered, None
+        leave(self._token)
+        if error is not None:
+            transaction.abort()
+            transaction.close()
+            return
+        if transaction.is_aborted:
+            transaction.close()
+            return
+        try:
+            waiting = transaction.apply()
+        except BaseException:
+            transaction.abort()
+            transaction.close()
+            raise
+        await _committed(transaction, own, waiting, None)
+
+
+class TransactionFunction:
+    """The global `transaction`: `transaction(fn)`, `transaction(context, fn)`, `async with transaction() as txn`, `transaction.commit(context)`,
+    `transaction.abort(context)`."""
+
+    def __init__(self, interface: Callable[[], Interface]) -> None:
+        self._interface = interface
+
+    def __call__(self, *arguments: Any) -> TransactionCall:
+        if len(arguments) > 2 or (arguments and not callable(arguments[-1])):
+            raise TypeError("transaction takes a function, and before it perhaps a context: transaction(fn), transaction(context, fn)")
+        context = context_of(arguments[0]) if len(arguments) == 2 else current_context()
+        return TransactionCall(self._interface().store, context, arguments[-1] if arguments else None)
+
+    def commit(self, context: Any = None) -> Awaitable[None]:
+        """Commit what the transaction of `context`, by default the running one, has written so far."""
+        return self._open(context).commit()
+
+    def abort(self, context: Any = None) -> None:
+        """Undo it."""
+        self._open(context).abort()
+
+    @staticmethod
+    def _open(given: Any) -> Transaction:
+        transaction = open_transaction(current_context() if given is None else context_of(given))
+        if transaction is None:
+            raise RuntimeError("there is no open transaction")
+        return transaction

@@ -1,0 +1,194 @@
+"""Verbs of resource classes: one name, two sides (spec: applications §2).
+
+On the class, `Product.get(34)` makes a call: the arguments are sorted out, a transaction is taken or opened, the handler is bound. On an instance,
+`product.get()` is the handler itself, so `super().get(query)` inside a handler reaches that of the parent class; inside a class method it reaches the parent's
+call, with the class kept.
+
+How a handler of an application is called depends on how it is written:
+
+    instance   def get(self, query=None), put(self, data, query=None)       `self` is bound to the record that is addressed
+    target     the same class with `load_as_instance = False`: def get(self, target), put(self, target, data)
+    class      @classmethod def get(cls, target), put(cls, target, data)
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from svc.api.calls import Call, then
+from svc.api.context import AnyContext, context_of, current_context
+from svc.api.target import RequestTarget, as_target
+from svc.api.transactions import Transaction, run_in_transaction
+
+if TYPE_CHECKING:
+    from svc.api.resource import Resource
+
+INSTANCE, TARGET, CLASS, BUILT_IN = range(4)
+
+VERBS = (
+    "get", "search", "put", "patch", "post", "delete", "create", "update", "publish", "subscribe", "connect", "invalidate", "query", "copy", "move",
+)  # fmt: skip
+WITH_DATA = frozenset(("put", "patch", "post", "publish", "create", "query", "copy", "move", "update"))
+_PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be left out
+
+
+class Verb:
+    """One verb of one class. `style`: one of INSTANCE, TARGET, CLASS, BUILT_IN."""
+
+    __slots__ = ("function", "is_async", "name", "style")
+
+    def __init__(self, name: str, function: Any, style: int) -> None:
+        self.name = name
+        self.function = function
+        self.style = style
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+    def __get__(self, instance: Resource | None, owner: type[Resource]) -> Any:
+        if instance is None:
+            return ClassVerb(self, owner)
+        style = self.style
+        if style == CLASS:
+            return partial(self.function, owner)
+        if style == INSTANCE and instance._target is None and instance._id is None:
+            return partial(self._bound_anew, owner)  # called with a target by a handler of the target style
+        if style == BUILT_IN and instance._target is None and instance._id is None and self.name in WITH_DATA:
+            return partial(self._with_target_first, instance)
+        return MethodType(self.function, instance)
+
+    def _with_target_first(self, instance: Resource, *arguments: Any) -> Any:
+        """Handlers of the target style call `super().put(target, data)`."""
+        target, data = split_arguments(self.name, type(instance), arguments, {})
+        return self.function(instance, data, target)
+
+    def _bound_anew(self, owner: type[Resource], target: Any = None, data: Any = None) -> Any:
+        return self.call(owner, as_target(target, owner._table), data, current_context())
+
+    @property
+    def is_own(self) -> bool:
+        """Whether an application has written it."""
+        return self.style != BUILT_IN
+
+    def call(self, owner: type[Resource], target: RequestTarget, data: Any, context: AnyContext | None) -> Any:
+        """Run the handler for `target`: its result, or an awaitable of it."""
+        style = self.style
+        if style == INSTANCE:
+            instance = owner._bind(target, context)
+            loading = instance._load_first(self.name)
+            if loading is not None:
+                return then(loading, lambda _: self.run(instance, target, data))
+            return self.run(instance, target, data)
+        if style == CLASS:
+            return self._with_target(owner, target, data)
+        if style == TARGET:
+            return self._with_target(owner(None, context), target, data)
+        return self.run(owner(None, context), target, data)
+
+    def run(self, instance: Resource, target: RequestTarget, data: Any) -> Any:
+        """Call the handler with an instance that is bound to the target."""
+        name = self.name
+        if name in WITH_DATA:
+            return self.function(instance, data, target)
+        if name == "connect":
+            return self.function(instance, data, target)
+        if name == "invalidate":
+            return self.function(instance)
+        return self.function(instance, target)
+
+    def _with_target(self, owner: Any, target: RequestTarget, data: Any) -> Any:
+        if self.name in WITH_DATA or self.name == "connect":
+            return self.function(owner, target, data)
+        return self.function(owner, target)
+
+    def __repr__(self) -> str:
+        return f"<Verb {self.name} {('instance', 'target', 'class', 'built in')[self.style]}>"
+
+
+class ClassVerb:
+    """A verb on the class side: `Product.get`. Calling it returns a `Call`, which is made when it is awaited."""
+
+    __slots__ = ("_owner", "_verb")
+
+    def __init__(self, verb: Verb, owner: type[Resource]) -> None:
+        self._verb = verb
+        self._owner = owner
+
+    @property
+    def __name__(self) -> str:
+        return self._verb.name
+
+    def __call__(self, *arguments: Any, context: Any = None, **options: Any) -> Any:
+        owner, verb = self._owner, self._verb
+        direct = owner._direct_calls.get(verb.name) if verb.style == BUILT_IN else None
+        if direct is not None:
+            return direct(owner, arguments, options, context)
+        return Call(make_call, (verb, owner, arguments, options, context))
+
+    def __repr__(self) -> str:
+        return f"<{self._owner.__name__}.{self._verb.name}>"
+
+
+def make_call(verb: Verb, owner: type[Resource], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
+    """Sort out the arguments and run the handler, in the open transaction or in one of its own."""
+    target, data = split_arguments(verb.name, owner, arguments, options)
+    within = current_context() if context is None else context_of(context)
+    return run_in_transaction(owner._store(), within, _in_transaction, verb, owner, target, data)
+
+
+make_call.__qualname__ = "a call of a resource"
+
+
+def _in_transaction(transaction: Transaction, verb: Verb, owner: type[Resource], target: RequestTarget, data: Any) -> Any:
+    context = transaction._context
+    if target.check_permission or context.state.authorize:
+        return then(owner._check_permission(verb, target, data, context), lambda _: verb.call(owner, target, data, context))
+    return verb.call(owner, target, data, context)
+
+
+def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[RequestTarget, Any]:
+    """(target, data) of a class-level call. Raises TypeError for a wrong number of arguments, ClientError for a target that cannot be understood."""
+    table = owner._table
+    if name in WITH_DATA:
+        if "data" in options:
+            arguments = (*arguments, options.pop("data"))
+        count = len(arguments)
+        if count == 2:
+            target, data = as_target(arguments[0], table), arguments[1]
+        elif count == 1 and name != "update":
+            target, data = as_target(None, table), arguments[0]
+            if name == "put" and isinstance(data, dict) and table is not None and data.get(table.primary_key) is not None:
+                target = as_target(data[table.primary_key], table)
+        elif count == 1:
+            target, data = as_target(arguments[0], table), None
+        else:
+            raise TypeError(f"{owner.__name__}.{name} takes a target and data, {count} arguments were given")
+    elif name in _PREPARED:
+        if len(arguments) > 2:
+            raise TypeError(f"{owner.__name__}.{name} takes a target and perhaps one more argument")
+        target = as_target(arguments[0] if arguments else None, table)
+        data = arguments[1] if len(arguments) > 1 else options.pop("incoming", None)
+    else:
+        if len(arguments) > 1:
+            raise TypeError(f"{owner.__name__}.{name} takes one argument, a target; {len(arguments)} were given")
+        given = arguments[0] if arguments else (dict(options) if options else None)
+        if arguments and options:
+            given = {**(given if isinstance(given, dict) else {"id": given}), **options}
+        target, data, options = as_target(given, table), None, {}
+        if arguments and given is None and name in ("get", "delete", "invalidate"):
+            raise TypeError(f"{owner.__name__}.{name} takes an id or a query, not None")
+    for option, value in options.items():
+        setattr(target, option, value)
+    return target, data
+
+
+def own_verb(name: str, member: Any, load_as_instance: bool) -> Verb:
+    """The verb that an application has written as `member` of a class."""
+    if isinstance(member, classmethod):
+        return Verb(name, member.__func__, CLASS)
+    if isinstance(member, staticmethod):
+        raise TypeError(f"{name} cannot be a static method: write @classmethod, whose first argument is the class")
+    if not callable(member):
+        raise TypeError(f"{name} is a verb of resources and must be a function, not {type(member).__name__}")
+    return Verb(name, member, INSTANCE if load_as_instance else TARGET)

@@ -1,0 +1,195 @@
+"""The Python modules of an application: loading, globals, and what they register (spec: applications §10).
+
+Modules of an application live in a package of their own, `svc_apps.<app>`, so two applications may both have a `resources.py`. The names of the in-process
+interface are put into each module before it runs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.abc
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from svc.api.resource import Resource
+from svc.api.served import serve
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+
+PACKAGE = "svc_apps"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A resource of a module, and the address it asks for, relative to the module's directory."""
+
+    address: str
+    resource: type[Resource]
+
+
+class ModuleFault(Exception):
+    """A module that could not be loaded. The message has the place in the application's own code."""
+
+
+class ApplicationModules:
+    """Loads the modules of one application."""
+
+    def __init__(self, interface: Interface, name: str, directory: Path, config: Mapping[str, Any]) -> None:
+        self._interface = interface
+        self._directory = directory.resolve()
+        self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}"
+        self._globals: dict[str, Any] = interface.module_globals()
+        interface.app_configs[self.package] = config
+        self._finder = _ModuleFinder(self)
+        self.loaded: list[ModuleType] = []
+
+    def load(self, path: Path) -> ModuleType:
+        """Run a module. Raises ModuleFault."""
+        self._interface.make_current()
+        self._make_package()
+        relative = path.resolve().relative_to(self._directory).with_suffix("")
+        name = ".".join((self.package, *relative.parts))
+        try:
+            module = importlib.import_module(name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit: an application must not end the server
+            raise ModuleFault(self._where(error)) from error
+        self.loaded.append(module)
+        return module
+
+    def unload(self) -> None:
+        """Forget the modules: they may be loaded again."""
+        for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
+            del sys.modules[name]
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        self.loaded.clear()
+
+    def _make_package(self) -> None:
+        for name in (PACKAGE, self.package):
+            if name not in sys.modules:
+                package = ModuleType(name)
+                package.__path__ = []
+                sys.modules[name] = package
+        if self._finder not in sys.meta_path:
+            sys.meta_path.insert(0, self._finder)
+
+    def find(self, name: str) -> Path | None:
+        """The file or the directory of a module of this application, by the name it has for the others of it."""
+        place = self._directory.joinpath(*name.split("."))
+        file = place.with_name(f"{place.name}.py")
+        if file.is_file():
+            return file
+        return place if place.is_dir() and any(place.glob("*.py")) else None
+
+    def spec_of(self, name: str, place: Path) -> ModuleSpec | None:
+        if place.is_file():
+            return importlib.util.spec_from_file_location(name, place, loader=_Loader(name, str(place), self._names()))
+        initial = place / "__init__.py"
+        if initial.is_file():
+            loader = _Loader(name, str(initial), self._names())
+            return importlib.util.spec_from_file_location(name, initial, loader=loader, submodule_search_locations=[str(place)])
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(place)]
+        return spec
+
+    def _names(self) -> dict[str, Any]:
+        return {**self._globals, "__builtins__": {**vars(builtins), "__import__": self._import}}
+
+    def _import(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Sequence[str] | None = (), level: int = 0
+    ) -> ModuleType:
+        """`import helpers` in a module of the application is its own `helpers.py`, if it has one."""
+        first = name.partition(".")[0]
+        if level or self.find(first) is None:
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = importlib.import_module(f"{self.package}.{name}")
+        if not fromlist:
+            return sys.modules[f"{self.package}.{first}"]
+        for member in fromlist:
+            if not hasattr(module, member) and self.find(f"{name}.{member}") is not None:
+                importlib.import_module(f"{self.package}.{name}.{member}")
+        return module
+
+    def _where(self, error: BaseException) -> str:
+        """The error with the last place in the application's own code."""
+        if isinstance(error, SyntaxError) and error.filename:
+            return f"{self._shown(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(f"{self._directory}/")]
+        place = f"{self._shown(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
+        return f"{place}{type(error).__name__}: {error}"
+
+    def _shown(self, filename: str) -> str:
+        path = Path(filename)
+        return path.relative_to(self._directory).as_posix() if path.is_relative_to(self._directory) else filename
+
+
+class _Loader(SourceFileLoader):
+    """Puts the globals of the interface into a module before it runs."""
+
+    def __init__(self, name: str, path: str, names: Mapping[str, Any]) -> None:
+        super().__init__(name, path)
+        self._names = names
+
+    def exec_module(self, module: ModuleType) -> None:
+        for name, value in self._names.items():
+            module.__dict__.setdefault(name, value)
+        super().exec_module(module)
+
+
+class _ModuleFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of one application under the name of its package."""
+
+    def __init__(self, modules: ApplicationModules) -> None:
+        self._modules = modules
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        package = self._modules.package
+        if not name.startswith(f"{package}."):
+            return None
+        place = self._modules.find(name.removeprefix(f"{package}."))
+        return None if place is None else self._modules.spec_of(name, place)
+
+
+def exports(module: ModuleType, directory: str) -> Iterator[Exported]:
+    """The resources of a module (spec: applications §10). `directory`: of its address, "" or "shop/"."""
+    named = getattr(module, "__all__", None)
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type) and issubclass(value, Resource):
+            if name == "default":
+                yield Exported(directory.rstrip("/"), value)
+                continue
+            is_own = value.__module__ == module.__name__ and value.__name__ == name and not name.startswith("_")
+            if (name in named) if named is not None else is_own:
+                path = value.__dict__.get("path")
+                yield Exported(_address(directory, path) if isinstance(path, str) else directory + name, value)
+        elif isinstance(value, dict) and not name.startswith("_") and (named is None or name in named):
+            yield from _of_mapping(value, f"{directory}{name}")
+
+
+def _of_mapping(mapping: Mapping[Any, Any], address: str) -> Iterator[Exported]:
+    for name, value in mapping.items():
+        if isinstance(name, str) and isinstance(value, type) and issubclass(value, Resource):
+            yield Exported(f"{address}/{name}", value)
+        elif isinstance(name, str) and isinstance(value, dict):
+            yield from _of_mapping(value, f"{address}/{name}")
+
+
+def _address(directory: str, path: str) -> str:
+    return path.strip("/") if path.startswith("/") else directory + path.strip("/")
+
+
+def register(interface: Interface, exported: Exported, export_types: Mapping[str, bool], **options: Any) -> str:
+    """Register a resource; returns the fault, "" if there is none."""
+    return interface.registry.set(exported.address, serve(exported.resource, exported.address, **options), export_types).fault

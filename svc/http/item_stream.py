@@ -1,0 +1,69 @@
+"""Items that application code makes while they are sent, as one document (spec: applications §8).
+
+An item is asked for when the connection has room, so a client that reads slowly holds back the code that makes them; one that leaves ends it. What is ready is
+sent together, what has to be waited for is not waited for by what is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from svc.content.content_type import RowWriter
+from svc.errors import NotAcceptable, Problem
+from svc.http.row_stream import failure_text
+
+BATCH = 64  # items that are encoded together
+SLICE = 0.002  # seconds of work until what there is is sent
+
+
+MOST_GATHERED = 100_000  # items of a type that begins with their number
+
+
+async def item_stream(
+    items: AsyncIterator[Any], rows: RowWriter, now: Callable[[], float], report: Callable[[BaseException], None]
+) -> AsyncIterator[bytes]:
+    """The chunks of the document. `report` logs a defect of the code that makes the items."""
+    waiting: list[Any] = []
+    try:
+        first = rows.begin()
+        if first:
+            yield first
+        try:
+            deadline = now() + SLICE
+            async for item in items:
+                waiting.append(item)
+                if len(waiting) >= BATCH or now() >= deadline:
+                    chunk = rows.values(waiting)
+                    waiting = []
+                    yield chunk
+                    deadline = now() + SLICE
+            last = rows.values(waiting) if waiting else b""
+            yield last + rows.end()
+        except Exception as error:
+            if not isinstance(error, Problem):
+                report(error)
+            before = rows.values(waiting) if waiting else b""
+            failure = rows.failure({"error": failure_text(error)})
+            if failure is None:
+                raise
+            yield before + failure + rows.end()
+    finally:
+        close = getattr(items, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def gather_items(items: AsyncIterator[Any]) -> list[Any]:
+    """All items. Raises NotAcceptable if they are too many to be held."""
+    found: list[Any] = []
+    try:
+        async for item in items:
+            found.append(item)
+            if len(found) > MOST_GATHERED:
+                raise NotAcceptable(f"This content type begins with the number of items, and there are more than {MOST_GATHERED}: use JSON")
+        return found
+    finally:
+        close = getattr(items, "aclose", None)
+        if close is not None:
+            await close()
