@@ -14,9 +14,27 @@ import asyncio
 import inspect
 import selectors
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from svc.clock import SYSTEM_CLOCK, Clock
+
+
+class Turns(Protocol):
+    """The turns of a loop, as the server uses them."""
+
+    end_turn: Callable[[], bool]  # the closing work; True: something is ready at once
+    begin_turn: Callable[[], None] | None
+
+    @property
+    def turn_started(self) -> float: ...
+
+    @property
+    def idle(self) -> float:
+        """Seconds, cumulated."""
+
+    @property
+    def active(self) -> float:
+        """Seconds, cumulated."""
 
 
 class TurnSelector(selectors.BaseSelector):

@@ -55,9 +55,9 @@ class _Handler(logging.Handler):
         log.write(level, "", tags, tuple(messages))
 
 
-def capture_logging(logs: Logs) -> Callable[[], None]:
-    """Send what the standard library's root logger receives to our log, as long as its level lets it through anywhere."""
-    root = logging.getLogger()
+def capture_logging(logs: Logs, name: str = "") -> Callable[[], None]:
+    """Send what a logger of the standard library receives to our log, as long as its level lets it through anywhere. `name`: "" is the root logger."""
+    root = logging.getLogger(name)
     handler, level, handlers = _Handler(logs), root.level, root.handlers[:]
     root.handlers[:] = [handler]
 

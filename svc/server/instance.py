@@ -6,9 +6,10 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from svc import __version__
 from svc.analytics import Analytics
@@ -25,7 +26,7 @@ from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
-from svc.loop import new_loop
+from svc.loop import Turns, new_loop
 from svc.operations.node import Node
 from svc.operations.status_board import StatusBoard
 from svc.query import QueryCache
@@ -66,19 +67,24 @@ class Server:
         on_first_super_user: Callable[[FirstSuperUser], None] | None = None,
         username: str | None = None,
         password: str | None = None,
+        host: tuple[asyncio.AbstractEventLoop, Turns] | None = None,
     ) -> None:
-        """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed."""
+        """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed.
+        `host`: the loop of another program to run on, with its turns: instead of `run` there are `begin` and `end` then, and no ports are opened."""
         self.config = config
         self.clock = clock
         self.logs = Logs.from_config(config, clock=clock)
         self.logger = self.logs.logger
-        self._release_logging = capture_logging(self.logs)
+        self._release_logging = capture_logging(self.logs, "" if host is None else "svc")
         self._release_output: Callable[[], None] = lambda: None
         self._on_ready = on_ready
         self._is_serving = False
         self._commit_deferred = False
-        self.loop, self._selector = new_loop(clock)
-        self.loop.set_exception_handler(self._on_loop_error)
+        self.loop: asyncio.AbstractEventLoop
+        self._turns: Turns
+        self.loop, self._turns = new_loop(clock) if host is None else host
+        if host is None:
+            self.loop.set_exception_handler(self._on_loop_error)
         self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
         self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: no login waits for a disk
 
@@ -134,12 +140,12 @@ class Server:
             (self.application_port, self.operations_port),
             clock=clock,
             loop=self.loop,
-            selector=self._selector,
+            turns=self._turns,
             logs=self.logs,
             log_error=self._log_error,
             on_store_stopped=self._shutdown.end_with_store,
         )
-        self._selector.end_turn = self._end_turn
+        self._turns.end_turn = self._end_turn
 
     # --- building --------------------------------------------------------------------------------------------------------------------
 
@@ -277,18 +283,15 @@ class Server:
                 return 1
             self.application_port.start()
             self.operations_port.start()
-            self._is_serving = True
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self._shutdown.stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             if self.config.logging.console:
                 self._release_output = capture_output(self.logs)
-            self._periodic.start()
             gc.collect()
             gc.freeze()  # what start-up built stays until the end: the collector need not visit it again
             gc.set_threshold(GC_THRESHOLD, 10, 10)
-            self.logger.notify(f"svc {__version__} successfully started.")
-            self._end_restarts()
+            self.begin()
             self.logs.thread = "http"
             if self._on_ready is not None:
                 self._on_ready(self)
@@ -296,6 +299,13 @@ class Server:
             return self._shutdown.exit_status
         finally:
             self._close()
+
+    def begin(self) -> None:
+        """Requests may come."""
+        self._is_serving = True
+        self._periodic.start()
+        self.logger.notify(f"svc {__version__} successfully started.")
+        self._end_restarts()
 
     @property
     def is_ready(self) -> bool:
@@ -313,7 +323,7 @@ class Server:
         """Runs just before each poll. The order is the meaning."""
         store = self.store
         if store.has_pending:
-            if not self._commit_deferred and self.clock.monotonic() - self._selector.turn_started > LONG_TURN:
+            if not self._commit_deferred and self.clock.monotonic() - self._turns.turn_started > LONG_TURN:
                 # A large write filled this turn, and its commit will take as long again: serve the requests that have arrived meanwhile first.
                 self._commit_deferred = True
             else:
@@ -340,6 +350,18 @@ class Server:
         self._shutdown.restart()
 
     def _close(self) -> None:
+        """The end of `run`."""
+        self.loop.run_until_complete(self._end_parts(lambda: asyncio.all_tasks()))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        self._release()
+
+    async def end(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
+        """The end on the loop of another program. `tasks`: those of this instance."""
+        await self._end_parts(tasks)
+        self._release()
+
+    async def _end_parts(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
         self._shutdown.is_closing = True
         ports = (self.application_port, self.operations_port)
         for each in ports:
@@ -352,15 +374,16 @@ class Server:
             each.connections.close_all()
         self.realtime.close()
         self.interface.close()
-        self.loop.run_until_complete(self.node.jobs.stop())  # they report how they ended
-        self.loop.run_until_complete(self._end_tasks())
+        await self.node.jobs.stop()  # they report how they ended
+        await self._end_tasks(tasks)
         self.analytics.close()
-        self._selector.end_turn = lambda: False
+        self._end_turn()
+        self._turns.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._blob_executor.shutdown(wait=False, cancel_futures=True)
         self.logs.on_pending = None
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
+
+    def _release(self) -> None:
         self.store.close()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")
@@ -368,14 +391,14 @@ class Server:
         self._release_logging()
         self.logs.close()
 
-    async def _end_tasks(self) -> None:
+    async def _end_tasks(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
         """Cancel the remaining tasks. A commit that has begun is waited for."""
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        remaining = {task for task in tasks() if task is not asyncio.current_task()}
         await asyncio.sleep(0)  # each has begun
-        for task in tasks:
+        for task in remaining:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+        if remaining:
+            await asyncio.wait(remaining, timeout=DRAIN_SECONDS)
 
     # --- reports of the parts --------------------------------------------------------------------------------------------------------
 

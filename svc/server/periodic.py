@@ -11,7 +11,7 @@ from svc.clock import Clock
 from svc.config import Config
 from svc.errors import Problem
 from svc.logs import CHECK_SECONDS, LoggingWatch, Logs
-from svc.loop import TurnSelector
+from svc.loop import Turns
 from svc.server.ports import ServerPorts
 from svc.store import Store
 from svc.store.system import SYSTEM
@@ -36,7 +36,7 @@ class PeriodicWork:
         *,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        selector: TurnSelector,
+        turns: Turns,
         logs: Logs,
         log_error: Callable[[str, BaseException | None], None],
         on_store_stopped: Callable[[Sequence[str]], None],
@@ -49,7 +49,7 @@ class PeriodicWork:
         self._ports = ports
         self._clock = clock
         self._loop = loop
-        self._selector = selector
+        self._turns = turns
         self._logs = logs
         self._log_error = log_error
         self._on_store_stopped = on_store_stopped
@@ -66,7 +66,7 @@ class PeriodicWork:
 
     def _sweep(self) -> None:
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
-        self._selector.begin_turn = self._refresh_users if self._store.databases[SYSTEM].env.has_siblings() else None
+        self._turns.begin_turn = self._refresh_users if self._store.databases[SYSTEM].env.has_siblings() else None
         now = self._clock.monotonic()
         if stopped := self._store.stopped:
             self._on_store_stopped(stopped)
@@ -76,7 +76,7 @@ class PeriodicWork:
         if self._config.storage.debug_long_transactions:
             self._store.report_long_transactions()
         self._record_socket_bytes()
-        if self._analytics.tick(self._selector.idle, self._selector.active):
+        if self._analytics.tick(self._turns.idle, self._turns.active):
             self._loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
 
     def _refresh_users(self) -> None:

@@ -92,6 +92,7 @@ class Database:
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
+        self.env.on_snapshot = store.on_work
         self._handles = StoreHandles(self.env)
         try:
             self.inode = stat(path).st_ino

@@ -119,7 +119,7 @@ class Environment:
 
     `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last poll. `snapshot` then is
     of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next poll.
-    `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
+    `on_snapshot`: called when a turn begins its snapshot. `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
@@ -145,6 +145,7 @@ class Environment:
         "has_stopped",
         "holder",
         "on_foreign_commit",
+        "on_snapshot",
         "page_bytes",
         "path",
         "reserve",
@@ -169,6 +170,7 @@ class Environment:
         self._dirty = False
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
+        self.on_snapshot: Callable[[], None] | None = None
         self._copies: set[RawCopy] = set()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,6 +225,8 @@ class Environment:
         if self._snapshot is None:
             self._snapshot = self.open_snapshot()
             self._is_behind = False
+            if self.on_snapshot is not None:
+                self.on_snapshot()
         return self._snapshot
 
     def open_snapshot(self) -> Txn:

@@ -147,3 +147,15 @@ def test_on_streams_printed_text_appears_once(tmp_path: Path, monkeypatch: pytes
     assert out.getvalue().endswith("[main/0] [info] [shop]: hello\n")
     assert out.getvalue().count("hello") == 1
     logs.close()
+
+
+def test_one_logger_alone_can_be_captured(tmp_path: Path, logs: Logs) -> None:
+    before = logging.getLogger().handlers[:]
+    undo = capture_logging(logs, "svc")
+    try:
+        assert logging.getLogger().handlers == before
+        logging.getLogger("svc.store").warning("ours")
+        logging.getLogger("uvicorn").warning("not ours")
+    finally:
+        undo()
+    assert written(tmp_path) == ["[main/0] [warn] [storage]: ours"]
