@@ -6,7 +6,7 @@ import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
-from types import CodeType
+from types import CodeType, GeneratorType
 from typing import Any
 
 logger = logging.getLogger("svc.applications")
@@ -129,7 +129,19 @@ def settled(value: Any) -> Any:
 
 def is_waiting(value: Any) -> bool:
     """Whether a settled value has to be awaited."""
-    return inspect.isawaitable(value) and not isinstance(value, AlreadyThere)
+    kind = type(value)
+    known = _waits.get(kind)
+    if known is None:
+        known = inspect.isawaitable(value) and not isinstance(value, AlreadyThere)
+        if kind is not GeneratorType:  # of these, some are and some are not
+            if len(_waits) >= _MOST_TYPES:
+                _waits.clear()
+            _waits[kind] = known
+    return known
+
+
+_MOST_TYPES = 1000
+_waits: dict[type, bool] = {}  # whether values of a type have to be awaited
 
 
 def then(value: Any, go_on: Callable[[Any], Any]) -> Any:

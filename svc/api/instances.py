@@ -35,15 +35,17 @@ class Instance(AlreadyThere):
     _table: ClassVar[Table | None] = None
     _interface: ClassVar[Interface | None] = None
 
+    # Defaults of what an instance has of its own.
+    _target: Any = None  # what the handler is bound to
+    _raw: Any = NOT_LOADED  # the stored record, None if there is none
+    _values: dict[str, Any] | None = None  # decoded, with all changes
+    _changes: dict[str, Any] | None = None
+    _is_saving = False
+
     def __init__(self, id: Any = None, context: AnyContext | None = None) -> None:
         own = self.__dict__
         own["_id"] = id
         own["_context"] = context
-        own["_raw"] = NOT_LOADED
-        own["_values"] = None
-        own["_changes"] = None
-        own["_is_saving"] = False
-        own["_target"] = None
 
     # --- what it is bound to -----------------------------------------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Instance(AlreadyThere):
             if table is None or self._id is None:
                 raw = None
             else:
-                transaction = open_transaction(self.get_context())
+                transaction = open_transaction(self._context or current_context())
                 raw = table.get_raw(self._id) if transaction is None else transaction.get_raw(table, self._id)
             self.__dict__["_raw"] = raw
         return raw  # type: ignore[no-any-return]

@@ -131,16 +131,17 @@ class Resource(Instance):
     @classmethod
     def _check_permission(cls, verb: Verb, target: RequestTarget, data: Any, context: AnyContext) -> Any:
         """Ask whether the context's user may do it; an awaitable if the answer has to be awaited. Raises AccessViolation."""
+        if not cls._own_rights:
+            cls._check_default(verb.name, target, data, context)
+            return None
         instance = cls._bind(target, context) if cls.load_as_instance else cls(target.id, context)
         right = cls._right_for(verb.name, target, instance)
         user = context.user
         if right not in cls._own_rights:
             cls._check_default(verb.name, target, data, context)
             return None
-        if right in ("allow_read", "allow_delete"):
-            allowed = getattr(instance, right)(user, target)
-        else:
-            allowed = getattr(instance, right)(user, data, target)
+        arguments = (user, target) if right in ("allow_read", "allow_delete") else (user, data, target)
+        allowed = getattr(instance, right)(*arguments)
         return then(allowed, lambda answer: _require(answer, user))
 
     @classmethod

@@ -63,8 +63,12 @@ class _Served(ProtocolResource):
         state.owner = application._table
         token = enter(request)
         try:
-            allowed = settled(application._check_permission(found, addressed, data, request))
-            if is_waiting(allowed):
+            if not application._own_rights:
+                application._check_default(verb, addressed, data, request)
+                allowed = None
+            else:
+                allowed = settled(application._check_permission(found, addressed, data, request))
+            if allowed is not None and is_waiting(allowed):
                 transaction.is_lasting = True
                 return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
             result = settled(found.call(application, addressed, data, request))
@@ -72,8 +76,8 @@ class _Served(ProtocolResource):
                 transaction.is_lasting = True
                 return cls._finish_later(result, transaction, addressed, request)
             answer = cls._answer(result, addressed, request)
-            waiting = transaction.apply()
-            if is_waiting(answer) or waiting is not None:
+            waiting = transaction.apply() if transaction.has_work else None
+            if waiting is not None or is_waiting(answer):
                 return cls._finish_applied(waiting, answer, transaction)
             transaction.close()
             return answer

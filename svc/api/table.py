@@ -212,10 +212,7 @@ class Table(Resource):
                 )
             return Ready(None)
         record = _record(data, "The data")
-        if found.id is None:
-            key = check_key(table.definition, _required_key(record, table, "The data"))
-        else:
-            key = check_key(table.definition, found.id)
+        key = check_key(table.definition, _required_key(record, table, "The data") if found.id is None else found.id)
         self._put_one(found, key, record, request, context)
         return Ready(None)
 

@@ -131,6 +131,11 @@ class Transaction:
             self.pending = {}
         self.pending[key] = instance
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._writes is not None or bool(self.pending) or bool(self.before_commit)
+
     # --- ending ----------------------------------------------------------------------------------------------------------------------
 
     def apply(self) -> Awaitable[None] | None:
