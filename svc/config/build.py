@@ -240,9 +240,7 @@ def _resolve(setting: Setting, document: Document, root: Path, values: dict[str,
     elif given is None:
         values[setting.name] = default_of(setting, root)
     else:
-        if setting.refused and given != setting.default:
-            found.fault(f"'{setting.name}' cannot be set: {setting.refused}", setting.name)
-        elif not setting.applies and given != setting.default:
+        if not setting.applies and given != setting.default:
             found.note("info", f"'{setting.name}' has no effect: {setting.sentence}", setting.name)
         try:
             values[setting.name] = parse(given, setting, root)

@@ -199,6 +199,7 @@ class ReclamationSection(Section):
 
     threshold: float
     interval: float
+    eviction_factor: float
 
 
 class StorageSection(Section):

@@ -34,8 +34,6 @@ class Setting:
     choices: tuple[str, ...] = ()
     fields: tuple["Setting", ...] = ()
     applies: bool = True
-    refused: str = ""
-    """Why it cannot be set, and what to do: another value than the default ends the start. Such a row does not apply."""
 
     def within(self, section: str) -> "Setting":
         """The same row with the section in front of its name, for messages about a field of a mapping."""
@@ -326,10 +324,8 @@ SETTINGS: tuple[Setting, ...] = (
         "storage.reclamation.evictionFactor",
         "number",
         100_000,
-        "Tables have no sources here.",
+        "How readily records of tables with a source are evicted early then: more evicts more.",
         low=0,
-        applies=False,
-        refused="no table has a source here, from which evicted records could be loaded again; remove the setting",
     ),
     Setting("storage.debugLongTransactions", "bool", False, "A `warn` line for each transaction open over 5 seconds."),
     _unused("storage.engine", "string", "The engine is fixed."),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from svc.clock import Clock
 from svc.errors import ClientError, NoSpace, NotFound, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
+from svc.store.caching.fetch_locks import FetchLocks
 from svc.store.definitions import (
     BLOBS_KEY,
     DEFINITIONS_STORE,
@@ -94,6 +95,7 @@ class Database:
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
         self.env.on_snapshot = store.on_work
         self._handles = StoreHandles(self.env)
+        self.fetch_locks = FetchLocks(path)
         try:
             self.inode = stat(path).st_ino
             self._open()
@@ -551,5 +553,6 @@ class Database:
             for index in table.index_list:
                 index.drop_cache()
         self.blobs.close()
+        self.fetch_locks.close()
         self.env.end_snapshot()
         self.env.abort()

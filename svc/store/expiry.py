@@ -4,11 +4,15 @@ A record's expiry is given with its write, or comes from an attribute, or from t
 for every record that has one, table number (4 bytes) and expiry (double, ms since the epoch) -> stored key, so that finding the expired records
 of a table is a range scan. Expired records are invisible from the time of their expiry; until background work removes them (`maintenance`) they
 still take space and are in the indexes.
+
+In a table with a source (`caching`) a record past its expiry is stale instead: it is read until it is refreshed, or evicted. What eviction leaves
+of it has the expiry `PARTIAL`, before any other: a process in which the table has no source does not see it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from struct import Struct as Layout
 from typing import Any
@@ -20,6 +24,8 @@ from svc.store.values.validation import Validator
 
 DEFAULT_SCAN_INTERVAL = 60.0  # seconds between two removals of expired records of a table that does not define it
 SHORTEST_SCAN_INTERVAL = 1.0  # seconds
+
+PARTIAL = 5e-324  # the expiry of what is left of a record: no record expires at that time, which is neither 0 nor a whole number of ms
 
 _KEY = Layout(">Id")
 EXPIRY_KEY_SIZE = _KEY.size
@@ -36,22 +42,46 @@ def is_expired(raw: bytes, now_ms: float) -> bool:
     return expiry is not None and expiry <= now_ms
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryTimes:
+    """Arguments of `@table`, seconds; None: as the definition says."""
+
+    expiration: float | None = None
+    eviction: float | None = None
+    scan_interval: float | None = None
+
+
 class TableExpiry:
     """The expiries of one table. `handle`: of `$expiry`. Times are in ms since the epoch, durations in ms."""
 
-    __slots__ = ("_handle", "_number", "_validator", "by_attribute", "duration_ms", "eviction_ms", "scan_interval")
+    __slots__ = ("_definition", "_handle", "_number", "_set", "_validator", "by_attribute", "duration_ms", "eviction_ms", "scan_interval")
 
     def __init__(self, handle: Handle, number: int) -> None:
         self._handle = handle
         self._number = number
+        self._set: ExpiryTimes | None = None
 
     def redefine(self, definition: TableDefinition, validator: Validator) -> None:
         """Take over what a definition says of expiry."""
         self._validator = validator
+        self._definition = definition
         self.by_attribute = any(attribute.expires_at for attribute in definition.attributes)
+        times = self._set
+        if times is not None:
+            definition = replace(
+                definition,
+                expiration=definition.expiration if times.expiration is None else times.expiration,
+                eviction=definition.eviction if times.eviction is None else times.eviction,
+                scan_interval=definition.scan_interval if times.scan_interval is None else times.scan_interval,
+            )
         self.duration_ms = None if definition.expiration is None else definition.expiration * 1000
         self.eviction_ms = definition.eviction * 1000
         self.scan_interval = scan_interval(definition)
+
+    def set_times(self, times: ExpiryTimes | None) -> None:
+        """What this process has been told in place of the definition, whatever that becomes; None: nothing."""
+        self._set = times
+        self.redefine(self._definition, self._validator)
 
     @property
     def is_possible(self) -> bool:
@@ -106,6 +136,28 @@ class TableExpiry:
                     break
                 found.append(stored)
         return found
+
+    def whole_keys(self, txn: Txn, before_ms: float, limit: int) -> list[bytes]:
+        """The same without those of which only a part is left."""
+        found: list[bytes] = []
+        cursor = txn.cursor(self._handle)
+        partial, end = expiry_key(self._number, PARTIAL), expiry_key(self._number, before_ms)
+        here = cursor.set_range(expiry_key(self._number, 0.0))
+        while here and len(found) < limit:
+            key, stored = cursor.item()
+            if key > end:
+                break
+            if key == partial:
+                here = cursor.next_nodup()
+            else:
+                found.append(stored)
+                here = cursor.next()
+        return found
+
+    def has_due(self, txn: Txn, before_ms: float) -> bool:
+        """Whether there is a record whose expiry is not after `before_ms`, or of which only a part is left. O(log n)."""
+        cursor = txn.cursor(self._handle)
+        return cursor.set_range(expiry_key(self._number, 0.0)) and cursor.key() <= expiry_key(self._number, before_ms)
 
     def counts(self, txn: Txn, before_ms: float) -> Iterator[int]:
         """The numbers of records whose expiry is not after `before_ms`: one for each time of expiry."""

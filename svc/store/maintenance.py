@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from svc.errors import Problem
 from svc.store.blobs import Sweep
+from svc.store.caching.copies import evict
 from svc.store.definitions import build_key
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
@@ -19,6 +21,7 @@ from svc.store.env import WriterBusy
 from svc.store.expiry import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import UNUSED_SECONDS
+from svc.store.values.records import expiry_of, is_copy, refreshed_of, version_of
 from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ logger = logging.getLogger("svc.store")
 PRUNE_INTERVAL = 10.0  # polling interval, seconds: the age of the oldest log entry
 PRUNE_BATCH = 100  # entries
 EXPIRE_BATCH = 100  # records
+EARLY = 1000  # copies of what a source has that are looked at in one scan, whether they may go before they expire
 REMOVE_BATCH = 50  # files of blobs
 SWEEP_INTERVAL = 3600.0  # seconds between two searches for orphaned files
 READER_INTERVAL = 60.0  # polling interval, seconds: snapshots of dead processes
@@ -156,25 +160,63 @@ class Maintenance:
             if now < table.next_scan:
                 continue
             before_ms = now * 1000 - table.expiry.eviction_ms / self._store.reclamation.divisor
-            while table.expiry.keys(database.snapshot(), before_ms, 1):
+            while table.expiry.whole_keys(database.snapshot(), before_ms, 1):
                 if not self._may_go_on():
                     return True
-                self._expire(database, table, before_ms)
+                if not self._expire(database, table, before_ms):
+                    break  # all of them are being refreshed
+            if table.is_caching and self._store.reclamation.divisor > 1:
+                self._evict_early(database, table, now * 1000)
             table.next_scan = next_scan(now, table.expiry.scan_interval)
         return False
 
-    def _expire(self, database: Database, table: Table, before_ms: float) -> None:
+    def _expire(self, database: Database, table: Table, before_ms: float) -> bool:
+        """Remove some; False if there was none that could be."""
         store = self._store
         database.writer(wait=False)
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         try:
-            for stored in table.expiry.keys(writes.txn, before_ms, EXPIRE_BATCH):
-                writes.expire(table, stored, before_ms)
+            removed = False
+            for stored in table.expiry.whole_keys(writes.txn, before_ms, EXPIRE_BATCH):
+                # A copy of what a source has is one in a process too that does not know of the source.
+                if table.is_caching or is_copy(writes.txn.get(stored, b"\0", table.primary)):
+                    removed |= evict(writes, table, stored, before_ms, partial(_is_at_rest, table))
+                else:
+                    removed |= writes.expire(table, stored, before_ms)
         except BaseException:
             writes.rollback()
             raise
         writes.commit()
         self._commit(database)
+        return removed
+
+    def _evict_early(self, database: Database, table: Table, now_ms: float) -> None:
+        """Of the copies that expire next, evict those that may go before: the volume is becoming full."""
+        spare = []
+        snapshot = database.snapshot()
+        for stored in table.expiry.whole_keys(snapshot, inf, EARLY):
+            raw = snapshot.get(stored, None, table.primary)
+            expiry = None if raw is None else expiry_of(raw)
+            if raw is not None and expiry is not None:
+                life_ms = expiry - (refreshed_of(raw) or version_of(raw))
+                if self._store.reclamation.is_spare(expiry + table.expiry.eviction_ms - now_ms, life_ms, len(raw)):
+                    spare.append((stored, raw))
+        for start in range(0, len(spare), EXPIRE_BATCH):
+            if not self._may_go_on():
+                return
+            store = self._store
+            database.writer(wait=False)
+            writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
+            try:
+                for stored, raw in spare[start : start + EXPIRE_BATCH]:
+                    # Only if it is still what was looked at.
+                    if writes.txn.get(stored, None, table.primary) == raw:
+                        evict(writes, table, stored, inf, partial(_is_at_rest, table))
+            except BaseException:
+                writes.rollback()
+                raise
+            writes.commit()
+            self._commit(database)
 
     # -- the log
 
@@ -252,6 +294,11 @@ class Maintenance:
         del self._sweeps[database]
         self._next_sweep[database] = now + SWEEP_INTERVAL
         return False
+
+
+def _is_at_rest(table: Table, stored: bytes) -> bool:
+    """Whether no process is fetching this record from its source."""
+    return stored not in table.loading and not table.database.fetch_locks.is_locked(table.number, stored)
 
 
 def _first_lsn(database: Database) -> int:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError
 from svc.store.definitions import StoredTable, indexed_attributes
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Handle, Txn, store_bytes
-from svc.store.expiry import TableExpiry, expiry_key
+from svc.store.expiry import PARTIAL, TableExpiry, expiry_key
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
+from svc.store.log.entries import REMOVALS
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.computed import ComputedAttribute, ComputeFunction, computed_attributes
 from svc.store.values.keys import (
@@ -32,7 +34,7 @@ from svc.store.values.keys import (
     storage_key,
     storage_low,
 )
-from svc.store.values.records import FORMAT, MISSING, decode, expiry_of, projection
+from svc.store.values.records import FORMAT, IS_COPY, IS_PARTIAL, MISSING, decode, expiry_of, projection
 from svc.store.values.validation import Validator
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ class Table:
         self.indexes: dict[str, Index] = {}
         self._functions: dict[str, ComputeFunction] = {}
         self.expiry = TableExpiry(database.expiry, self.number)
+        self.caching: Any = None  # what loads records from a source, if the application has named one (`resources.RecordCache`)
+        self.is_caching = False
+        self.loading: dict[bytes, object] = {}  # stored keys of the records that are being fetched from the source
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self._keeps_images = False
         self.redefine(stored.definition, index_handles)
@@ -93,6 +98,11 @@ class Table:
         """What the database's definitions have of it."""
         return StoredTable(self.number, self.definition)
 
+    def cache(self, caching: object | None) -> None:
+        """From here on records are copies of what a source has (spec: caching), which `caching` fetches. None: they are not any more."""
+        self.caching = caching
+        self.is_caching = caching is not None
+
     def keep_images(self) -> None:
         """From here on, and until the process ends, the log gets the images before a change, whatever the definition says: a subscriber
         needs them. It does not end before, because a write under way relies on it.
@@ -108,6 +118,10 @@ class Table:
             index.computed = self.computed.get(name)
         self.stored_indexes = [index for index in self.index_list if index.computed is None]
         self.computed_indexes = [index for index in self.index_list if index.computed is not None]
+        kept = {self.primary_key, *(index.attribute for index in self.stored_indexes)}
+        for index in self.computed_indexes:
+            kept.update((index.computed is not None and index.computed.names) or ())
+        self._kept = frozenset(kept)
 
     def set_computed_attribute(self, name: str, function: ComputeFunction) -> None:
         """Give an attribute that is declared `@computed` without `from:` the function of a decoded record that computes it.
@@ -126,7 +140,10 @@ class Table:
     # -- reading
 
     def get_raw(self, key: Key, txn: Txn | None = None) -> bytes | None:
-        """The record with this primary key, undecoded; None if there is none or it has expired. Default: the turn's snapshot."""
+        """The record with this primary key, undecoded; None if there is none or it has expired. Default: the turn's snapshot.
+
+        Of a caching table a stale one too, but not what is left of one: that is `get_entry`.
+        """
         data = encode_key(key)
         if len(data) >= MAX_STORED:
             data = storage_key(data)
@@ -137,7 +154,16 @@ class Table:
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
         # The common header has no expiry.
-        return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
+        return raw if raw is None or raw[0] == FORMAT else self._whole(raw)
+
+    def get_entry(self, stored: bytes, txn: Txn | None = None) -> bytes | None:
+        """What there is under this stored key, expired or partial as it may be. Default: the turn's snapshot."""
+        if txn is None:
+            txn = self.database.env.snapshot()
+        try:
+            return txn.get(stored, None, self.primary)
+        except LmdbError as error:
+            raise store_problem(error, self.database.env.path) from error
 
     def deleted_version(self, key: Key) -> float | None:
         """The version of the deletion of a record that is not there; None if the log knows of none. On the turn's snapshot."""
@@ -146,7 +172,7 @@ class Table:
             entry = next(entries, None)
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
-        return None if entry is None else entry.version
+        return None if entry is None or entry.kind not in REMOVALS else entry.version
 
     def get_by(self, key: bytes, txn: Txn) -> bytes | None:
         """The same by the stored key that scans and indexes yield, or by an encoded one."""
@@ -176,8 +202,19 @@ class Table:
         return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
 
     def _unexpired(self, raw: bytes) -> bytes | None:
+        """The record if queries find it: of a caching table every one, stale or partial."""
         expiry = expiry_of(raw)
-        return raw if expiry is None or expiry > self.database.clock.wall() * 1000 else None
+        return raw if expiry is None or self.is_caching or expiry > self.database.clock.wall() * 1000 else None
+
+    def is_live(self, raw: bytes | None, now_ms: float) -> bool:
+        """Whether a write finds this record, undecoded or None: of a caching table every one, stale or partial."""
+        if raw is None:
+            return False
+        expiry = expiry_of(raw)
+        return expiry is None or self.is_caching or expiry > now_ms
+
+    def _whole(self, raw: bytes) -> bytes | None:
+        return None if raw[0] & IS_PARTIAL else self._unexpired(raw)
 
     def scan(
         self,
@@ -188,13 +225,13 @@ class Table:
         reverse: bool = False,
         behind: bytes | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """(stored key, raw) of the records with low <= encoded key < high in key order; expired ones are skipped.
+        """(stored key, raw) of the records with low <= encoded key < high in key order; expired ones are skipped, but not in a caching table.
 
         `behind`: the stored key of a record, there or not any more; the scan goes on behind it, in its own direction.
 
         Keys over 509 bytes that agree in their first 494 cannot be written (`keys`); earlier versions did, and they come in any order.
         """
-        now_ms = self.database.clock.wall() * 1000
+        now_ms = -inf if self.is_caching else self.database.clock.wall() * 1000
         start = None if low is None else storage_low(low)
         end = None if high is None else storage_high(high)
         exact = start == low and end == high
@@ -255,12 +292,19 @@ class Table:
         return txn.stat(self.primary)["entries"] - sum(self.expired_counts(txn))
 
     def expired_counts(self, txn: Txn) -> Iterator[int]:
-        """The numbers of records that have expired and are not yet removed: one for each time of expiry."""
+        """The numbers of records that have expired and are not yet removed: one for each time of expiry. None in a caching table, which has
+        stale records instead."""
+        if self.is_caching:
+            return iter(())
         return self.expiry.counts(txn, self.database.clock.wall() * 1000)
 
     def size(self, txn: Txn | None = None) -> int:
         """Bytes of the pages of the primary store."""
         return store_bytes(self.database.env.snapshot() if txn is None else txn, self.primary)
+
+    def part_of(self, record: dict[str, Any]) -> dict[str, Any]:
+        """What stays of a record whose rest the source has: its key, and what the entries of its indexes are made of."""
+        return {name: value for name, value in record.items() if name in self._kept}
 
     # -- keys
 
@@ -302,6 +346,8 @@ class Table:
     def expired(self, txn: Txn, limit: int) -> list[tuple[bytes, bytes]] | None:
         """(stored key, raw) of the records that have expired and are not yet removed: indexes still have their entries, `record_count` has
         them counted off. None if there are more than `limit`."""
+        if self.is_caching:
+            return []
         keys = self.expiry.keys(txn, self.database.clock.wall() * 1000, limit + 1)
         if len(keys) > limit:
             return None
@@ -321,6 +367,7 @@ class Table:
             expiry = expiry_of(raw)
             if expiry is not None:
                 expiries.add((expiry_key(self.number, expiry), stored))
+            assert raw[0] & IS_PARTIAL == 0 or (raw[0] & IS_COPY and expiry == PARTIAL), f"{self!r}: {key!r} is partial, and not as a copy"
             for name, entries in expected.items():
                 computed = self.computed.get(name)
                 value = record.get(name) if computed is None else computed(record)

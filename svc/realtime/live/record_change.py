@@ -7,7 +7,7 @@ from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PATCH, PUT
 from svc.store.values.keys import storage_key
-from svc.store.values.records import expiry_of
+from svc.store.values.records import expiry_of, is_copy
 
 WRITES = frozenset((PUT, PATCH, DELETE, EXPIRE, INVALIDATE))  # kinds of entries that may change the result of a query
 
@@ -61,5 +61,5 @@ def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) ->
 
 
 def _has_expired(raw: bytes, at_ms: float) -> bool:
-    expiry = expiry_of(raw)
+    expiry = None if is_copy(raw) else expiry_of(raw)  # a copy of what a source has is stale then, and stays
     return expiry is not None and expiry <= at_ms

@@ -15,7 +15,7 @@ from svc.realtime.live.record_change import RecordChange
 from svc.realtime.live.subscription import LiveSubscription
 from svc.store import Database, Store
 from svc.store.env import Txn
-from svc.store.values.records import HAS_EXPIRY, PAYLOAD_AT, PAYLOAD_AT_WITH_EXPIRY, encode_payload
+from svc.store.values.records import encode_payload, payload_at
 
 _NO_LOOKUPS = Lookups(None)
 
@@ -185,4 +185,4 @@ def shape_reader(spec: LiveQuerySpec) -> Read:
 
 def content_of(raw: bytes) -> bytes:
     """The payload of a raw record: equal payloads show the same, whenever they were written."""
-    return raw[PAYLOAD_AT_WITH_EXPIRY:] if raw[0] & HAS_EXPIRY else raw[PAYLOAD_AT:]
+    return raw[payload_at(raw) :]

@@ -17,7 +17,7 @@ from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE
 from svc.store.log.entries import decode_entry, encode_entry
 from svc.store.log.transaction_log import LOG_STORE
 from svc.store.store_names import StoreNames
-from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, version_of
+from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, refreshed_of, version_of
 
 _STEP = 1000  # rows between two checks for cancellation
 
@@ -56,4 +56,4 @@ def change_identity(directory: Path, watch: Watch) -> None:
 
 def _changed(raw: bytes, old: bytes, new: bytes) -> bytes:
     payload = raw_payload(raw).replace(old, new)
-    return frame(payload, version_of(raw), lsn_of(raw), expiry_of(raw), HAS_FILES)
+    return frame(payload, version_of(raw), lsn_of(raw), expiry_of(raw), HAS_FILES, refreshed_of(raw))

@@ -2,7 +2,8 @@
 
 Below `threshold`, a share of the volume, what is kept for a time is kept for a shorter one, divided by 1 + p² with p = threshold / free share: entries
 of the log, rotated log files, and records that have expired and are kept for a while. Just below the threshold that is half the time, with a tenth
-of the threshold left a hundredth, and next to nothing on a full volume. Records that have not expired are never touched.
+of the threshold left a hundredth, and next to nothing on a full volume. Records that have not expired are never touched, but for copies of what a source has
+(`caching`): these go before they expire, the sooner the larger they are, the shorter they live and the less time they have left.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 
 from svc.clock import Clock
@@ -25,6 +27,7 @@ class ReclamationSettings:
 
     threshold: float = 0.0
     interval: float = 3600.0
+    eviction_factor: float = 100_000.0
 
 
 class Reclamation:
@@ -38,6 +41,11 @@ class Reclamation:
         self._clock = clock
         self._next = 0.0  # monotonic
         self.divisor = 1.0
+
+    def is_spare(self, left_ms: float, life_ms: float, size: int) -> bool:
+        """Whether a copy of what a source has may go early. `left_ms`: until it goes anyway; `life_ms`: from its refresh to its expiry; `size`: bytes."""
+        pressure = sqrt(self.divisor - 1.0)
+        return left_ms * life_ms / size < pressure * self._settings.eviction_factor
 
     def poll(self, *, at_once: bool = False) -> None:
         """Look at the volume, if it is time to or `at_once`."""

@@ -14,10 +14,10 @@ from svc.errors import Problem
 from svc.store.env import Handle, Txn
 from svc.store.integrity.blob_check import BlobCheck
 from svc.store.integrity.checked_table import CheckedTable, show_record
-from svc.store.log.entries import DELETE, EXPIRE, NOTES, PATCH, PUT, LogEntry, decode_entry, note_key, record_key, table_number_of
+from svc.store.log.entries import DELETE, EXPIRE, NOTES, PATCH, PUT, REMOVALS, LogEntry, decode_entry, note_key, record_key, table_number_of
 from svc.store.values.comparison import same
 from svc.store.values.keys import storage_key
-from svc.store.values.records import decode, has_files, version_of
+from svc.store.values.records import decode, has_files, is_copy, is_partial, raw_payload, version_of
 
 _LSN = Struct(">Q")
 NEVER = 1 << 64  # an LSN after all others
@@ -87,7 +87,14 @@ class LogCheck:
                 self.find(f"Entry {lsn} of the log is not of the record {show_record(table, key)}, whose history refers to it.")
                 return None if entry is first else first
             self.chained += 1
-            if later is not None and later.image is not None and entry.kind == PUT and later.image != entry.value:
+            # A copy of what a source has may have been confirmed or evicted between the two, which is not logged.
+            if (
+                later is not None
+                and later.image is not None
+                and entry.kind == PUT
+                and later.image != entry.value
+                and not is_copy(later.image)
+            ):
                 self.find(
                     f"Entry {later.lsn} of the log has another image than what entry {lsn} left of the record {show_record(table, key)}."
                 )
@@ -102,12 +109,19 @@ class LogCheck:
     def compare(self, table: CheckedTable, entry: LogEntry, raw: bytes, record: dict[str, Any]) -> None:
         """The record and the entry that wrote it."""
         shown = show_record(table, entry.key)
+        if is_copy(raw):
+            self._compare_copy(table, entry, raw, record)
+            return
         if entry.version != version_of(raw):
             self.find(f"The record {shown} has version {version_of(raw)!r}, its newest log entry {entry.lsn} has {entry.version!r}.")
         if entry.kind == PUT:
             if entry.value != raw:
                 self.find(f"The record {shown} differs from its newest log entry {entry.lsn}.")
-        elif entry.kind == PATCH and entry.value is not None:
+        else:
+            self._compare_changes(shown, entry, record)
+
+    def _compare_changes(self, shown: str, entry: LogEntry, record: dict[str, Any]) -> None:
+        if entry.kind == PATCH and entry.value is not None:
             changes = decode(entry.value)
             for name, value in changes.items():
                 increment = isinstance(value, dict) and "__op__" in value
@@ -115,6 +129,21 @@ class LogCheck:
                     self.find(f"The record {shown} differs in {name!r} from its newest log entry {entry.lsn}.")
         elif entry.kind in (DELETE, EXPIRE):
             self.find(f"The record {shown} exists, but its newest log entry {entry.lsn} removed it.")
+
+    def _compare_copy(self, table: CheckedTable, entry: LogEntry, raw: bytes, record: dict[str, Any]) -> None:
+        """A copy has the version of its source, and is confirmed, evicted and invalidated without an entry."""
+        shown = show_record(table, entry.key)
+        if entry.value is not None and version_of(entry.value) != version_of(raw):
+            self.find(
+                f"The record {shown} has version {version_of(raw)!r}, in its newest log entry {entry.lsn} it has {version_of(entry.value)!r}."
+            )
+        if is_partial(raw):
+            return
+        if entry.kind == PUT and entry.value is not None:
+            if raw_payload(entry.value) != raw_payload(raw):
+                self.find(f"The record {shown} differs from its newest log entry {entry.lsn}.")
+        else:
+            self._compare_changes(shown, entry, record)
 
     def check_deleted(self) -> None:
         total = self.txn.stat(self.deleted)["entries"]
@@ -126,7 +155,10 @@ class LogCheck:
             if key[:1] >= b"\x80":
                 self._check_notes(key, lsn, entry)
                 continue
-            if entry is None or entry.kind not in (DELETE, EXPIRE) or record_key(entry.table_number, entry.key) != key:
+            is_end = entry is not None and (
+                entry.kind in REMOVALS or (entry.value is not None and is_copy(entry.value))
+            )  # which was evicted
+            if entry is None or not is_end or record_key(entry.table_number, entry.key) != key:
                 self.find(
                     f"The store of removed records names entry {lsn} of the log for {key.hex()}, which is not the removal of such a record."
                 )

@@ -40,10 +40,12 @@ import msgspec
 
 from svc.errors import StoreFailure
 from svc.store.values.keys import Key, decode_key, encode_key
+from svc.store.values.records import IS_COPY
 
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
 KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
 NOTES = frozenset((MESSAGE, INVALIDATE))  # change no record
+REMOVALS = frozenset((DELETE, EXPIRE))
 OPERATIONS = ("", "insert", "update", "upsert")
 FORMAT = 1
 _USER, _VALUE, _IMAGE = 1, 2, 4
@@ -58,6 +60,8 @@ _SIZES = Layout(">HII")  # of key, names and value: the end of the header
 _SIZES_OFFSET = 44
 LENGTHS = Layout(">BBHH")  # of table, node, user and key
 LENGTHS_OFFSET = 40
+_NAMES_SIZE = Layout(">I")
+_NAMES_SIZE_OFFSET = 46
 _pack_sizes = _SIZES.pack
 _NAMES = 1000  # lists of changed attributes that an encoder of a batch remembers
 _encode_names = msgspec.msgpack.Encoder().encode
@@ -216,6 +220,16 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
 def placeholder(entry: LogEntry) -> LogEntry:
     """What holds the place of the newest entry when that is removed: nothing of its content is left."""
     return LogEntry(entry.lsn, entry.lsn, entry.wall_ms, entry.version, "", 0, encode_key(""), MESSAGE, None, entry.node, 0, None, (), None)
+
+
+def is_entry_of_copy(data: bytes) -> bool:
+    """Whether an encoded entry wrote a copy of what a source has."""
+    if not data[2] & _VALUE:
+        return False
+    table_size, node_size, user_size, key_size = LENGTHS.unpack_from(data, LENGTHS_OFFSET)
+    names_size = _NAMES_SIZE.unpack_from(data, _NAMES_SIZE_OFFSET)[0]
+    value_at = HEADER_SIZE + table_size + node_size + user_size + key_size + names_size
+    return bool(data[value_at] & IS_COPY)
 
 
 def table_number_of(data: bytes) -> int | None:

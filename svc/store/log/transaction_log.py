@@ -10,7 +10,8 @@ were removed on demand.
 
 One record's history is a chain: the record's header has the LSN of the entry that wrote it, and each entry the LSN of the entry before it.
 What is removed of a table are its oldest entries, so a chain only ever ends earlier.
-`$deleted` has the end of the chain of records that are not there: number of the table (4 bytes), record key -> LSN (8 bytes). The key is
+`$deleted` has the end of the chain of records that are not there (the last one wrote them, if they are copies of a table with a source: to remove
+these is no entry of the log): number of the table (4 bytes), record key -> LSN (8 bytes). The key is
 the encoded primary key if that has at most 495 bytes, else its first 483 bytes and a 16-byte hash.
 
 Notes about a record that do not change it (message, invalidate) are in a chain of their own, whether the record exists or not.
@@ -30,25 +31,24 @@ from svc.errors import StoreFailure
 from svc.store.env import Cursor, Environment, Handle, Txn, store_bytes
 from svc.store.log.counts import EntryCounts
 from svc.store.log.entries import (
-    DELETE,
-    EXPIRE,
     HEADER_SIZE,
     LENGTHS,
     LENGTHS_OFFSET,
     NOTES,
+    REMOVALS,
     TABLE,
     TABLE_OFFSET,
     LogEntry,
     decode_entry,
     encode_entry,
+    is_entry_of_copy,
     note_key,
     placeholder,
     record_key,
 )
+from svc.store.values.records import is_copy
 
 logger = logging.getLogger("svc.store")
-
-_REMOVALS = frozenset((DELETE, EXPIRE))
 
 LOG_STORE = "$log"
 DELETED_STORE = "$deleted"
@@ -354,7 +354,7 @@ class TransactionLog:
 
     def _removed(self, txn: Txn, lsn: int, data: bytes) -> None:
         """An entry is gone: if it was the end of a chain that no record leads to, nothing is left of that."""
-        if data[1] in _REMOVALS or data[1] in NOTES:
+        if data[1] in REMOVALS or data[1] in NOTES or is_entry_of_copy(data):
             entry = decode_entry(lsn, data)
             ended = (note_key if data[1] in NOTES else record_key)(entry.table_number, entry.key)
             if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
@@ -376,7 +376,11 @@ class TransactionLog:
             last[key] = entry
         assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
-        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in _REMOVALS or entry.kind in NOTES}
+        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in REMOVALS or entry.kind in NOTES}
+        for key, lsn in ended.items() - expected.items():
+            written = last.get(key)  # a copy of what a source has, which was evicted
+            if written is not None and written.lsn == lsn and written.value is not None and is_copy(written.value):
+                expected[key] = lsn
         assert ended == expected, "ends of chains are missing or wrong"
 
 

@@ -3,10 +3,13 @@ r"""Records <-> bytes (spec: schema-and-store §5, §6.11; http §4.1, §7.2).
 A stored record ("raw") is a small header and a MessagePack map, the payload:
 
     raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; + 02 = the payload is compressed, a frame of
-                 Zstandard (RFC 8878) with the size of its content; + 04 = it refers to blob files
+                 Zstandard (RFC 8878) with the size of its content; + 04 = it refers to blob files; + 08 = a copy of what a source has
+                 (`store.caching`): the time of its last refresh follows; + 20 = of such a copy no more is here than the key and what
+                 indexes are made of
     raw[1:9]     version: ms since the epoch, double, big-endian. The ETag is made of these 8 bytes alone
     raw[9:17]    LSN of the log entry that wrote it, 64 bits, big-endian
     raw[17:25]   if flagged: expiry, ms since the epoch, double, big-endian
+    8 bytes      if flagged: when a copy was fetched or confirmed last, ms since the epoch, double, big-endian
     then         the payload: properties in the order in which the client sent them
 
 What MessagePack has no type for are extensions, so that nothing that can be stored changes its type on the way:
@@ -45,9 +48,12 @@ FORMAT = 0x10
 HAS_EXPIRY = 0x01
 COMPRESSED = 0x02
 HAS_FILES = 0x04
+IS_COPY = 0x08
+IS_PARTIAL = 0x20
 FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
 PAYLOAD_AT = 17
 PAYLOAD_AT_WITH_EXPIRY = 25
+_FLAGS = HAS_EXPIRY | COMPRESSED | HAS_FILES | IS_COPY | IS_PARTIAL
 
 COMPRESS_ABOVE = 4096  # bytes of a payload, by default
 NEVER = maxsize  # bytes: no payload is larger
@@ -64,6 +70,7 @@ MISSING: Final = msgspec.UNSET  # false; stands for a property that a record doe
 
 _pack_header = Struct(">BdQ").pack
 _pack_header_with_expiry = Struct(">BdQd").pack
+_pack_double = Struct(">d").pack
 _unpack_double = Struct(">d").unpack_from
 _unpack_lsn = Struct(">Q").unpack_from
 _ARRAY_HEADER = Struct(">BI").pack  # MessagePack array of 32-bit length
@@ -97,26 +104,62 @@ def expiry_of(raw: bytes) -> float | None:
     return _unpack_double(raw, 17)[0] if raw[0] & HAS_EXPIRY else None
 
 
-def encode(record: Record, version: float, lsn: int, expiry: float | None, compress_above: int = NEVER) -> bytes:
+def refreshed_of(raw: bytes) -> float | None:
+    """When a copy of what a source has was fetched or confirmed last, ms since the epoch; None: it is not a copy."""
+    if not raw[0] & IS_COPY:
+        return None
+    return _unpack_double(raw, 25 if raw[0] & HAS_EXPIRY else 17)[0]  # type: ignore[no-any-return]
+
+
+def is_copy(raw: bytes) -> bool:
+    """Whether it is a copy of what a source has: past its expiry it is stale, not gone."""
+    return bool(raw[0] & IS_COPY)
+
+
+def is_partial(raw: bytes) -> bool:
+    """Whether no more is left of it than its key and what indexes are made of: the source has the rest."""
+    return bool(raw[0] & IS_PARTIAL)
+
+
+def payload_at(raw: bytes) -> int:
+    """Where the payload begins, compressed or not."""
+    flags = raw[0]
+    return (PAYLOAD_AT_WITH_EXPIRY if flags & HAS_EXPIRY else PAYLOAD_AT) + (8 if flags & IS_COPY else 0)
+
+
+def encode(
+    record: Record,
+    version: float,
+    lsn: int,
+    expiry: float | None,
+    compress_above: int = NEVER,
+    refreshed: float | None = None,
+    *,
+    partial: bool = False,
+) -> bytes:
     """Raises BadValue for what cannot be stored: values of foreign types, text with half a surrogate pair.
 
     Tuples become lists; dates lose what is finer than a millisecond, and without zone they are UTC. `record` is not changed.
     Its blobs must have been saved. `compress_above`: bytes of a payload from which on it is compressed, if that makes it smaller.
+    `refreshed`: makes it a copy, see `refreshed_of`; `partial`: see `is_partial`.
     """
     files: list[Blob] = []
     payload = _encode_payload(record, files)
-    if expiry is None and len(payload) <= compress_above and not files:
+    if expiry is None and len(payload) <= compress_above and not files and refreshed is None:
         return _pack_header(FORMAT, version, lsn) + payload  # the common case, which saves a call
     flags = HAS_FILES if files else 0
     if len(payload) > compress_above:
         compressed = _compress(payload)
         if len(compressed) <= _WORTHWHILE * len(payload):
             payload, flags = compressed, flags | COMPRESSED
-    return frame(payload, version, lsn, expiry, flags)
+    return frame(payload, version, lsn, expiry, flags | IS_PARTIAL if partial else flags, refreshed)
 
 
-def frame(payload: bytes, version: float, lsn: int, expiry: float | None, flags: int = 0) -> bytes:
-    """A raw record around a payload: `raw_payload` is the way back."""
+def frame(payload: bytes, version: float, lsn: int, expiry: float | None, flags: int = 0, refreshed: float | None = None) -> bytes:
+    """A raw record around a payload: `raw_payload` is the way back. `flags`: without those that the arguments imply."""
+    if refreshed is not None:
+        flags |= IS_COPY
+        payload = _pack_double(refreshed) + payload
     if expiry is None:
         return _pack_header(FORMAT | flags, version, lsn) + payload
     return _pack_header_with_expiry(FORMAT_WITH_EXPIRY | flags, version, lsn, expiry) + payload
@@ -149,16 +192,14 @@ def has_files(raw: bytes) -> bool:
 
 def raw_payload(raw: bytes) -> bytes:
     """The payload of a raw record, for the log and for `decode_payload`."""
-    if raw[0] == FORMAT:
+    flags = raw[0]
+    if flags == FORMAT:
         return raw[PAYLOAD_AT:]
-    format = raw[0] & ~(HAS_FILES | COMPRESSED)
-    if format == FORMAT:
-        payload = raw[PAYLOAD_AT:]
-    elif format == FORMAT_WITH_EXPIRY:
-        payload = raw[PAYLOAD_AT_WITH_EXPIRY:]
-    else:
+    if flags & ~_FLAGS != FORMAT:
         raise StoreFailure("A stored record has a format that this version cannot read")
-    if not raw[0] & COMPRESSED:
+    start = PAYLOAD_AT_WITH_EXPIRY if flags & HAS_EXPIRY else PAYLOAD_AT
+    payload = raw[start + 8 :] if flags & IS_COPY else raw[start:]
+    if not flags & COMPRESSED:
         return payload
     try:
         return _decompress(payload)
@@ -170,9 +211,8 @@ def payload_size(raw: bytes) -> int:
     """Bytes of the payload of a raw record, once it is not compressed any more. A damaged one counts as it is."""
     if not raw[0] & COMPRESSED:
         return len(raw)
-    payload = raw[PAYLOAD_AT_WITH_EXPIRY if raw[0] & HAS_EXPIRY else PAYLOAD_AT :]
     try:
-        return frame_content_size(payload)
+        return frame_content_size(raw[payload_at(raw) :])
     except ZstdError:
         return len(raw)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from svc.store.expiry import is_expired
+from svc.store.expiry import PARTIAL
 from svc.store.log.entries import entry_encoder
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, index_keys
-from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, lsn_of
+from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, is_partial, lsn_of
 from svc.store.writing.index_runs import IndexRuns, split_entry
 from svc.store.writing.write_set import WriteSet, check_order
 
@@ -102,6 +102,7 @@ class BatchWriter:
         """`found`: the records that are stored under their keys."""
         table, version, compress_above = self._table, self._set.version, self._set.compress_above
         log, encode_log = self._set.log, self._encode_log
+        refreshed = self._set.wall_ms if table.is_caching else None
         fresh: list[tuple[bytes, dict[str, Any]]] = []
         rows: list[tuple[bytes, bytes]] = []
         logged: list[bytes] = []
@@ -115,11 +116,11 @@ class BatchWriter:
             record, changes, changed, expiry, previous = outcome
             if old_raw is None:
                 fresh.append((stored, record))
-            raw = encode(record, version, lsn, expiry, compress_above)
+            raw = encode(record, version, lsn, expiry, compress_above, refreshed, partial=expiry == PARTIAL)
             if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
                 self._set.change_files(table, stored, lsn, old_raw, record)
             rows.append((stored, raw))
-            value = raw if changes is None else encode(changes, version, lsn, expiry, compress_above)
+            value = raw if changes is None else encode(changes, version, lsn, expiry, compress_above, refreshed)
             logged.append(encode_log(item.key, previous, value, changed, old_raw if table.audit else None))
             lsn += 1
         cursor.putmulti(rows)
@@ -151,7 +152,7 @@ class BatchWriter:
     def _replace(self, item: BatchItem, old_raw: bytes) -> Outcome | None:
         """A record in place of a stored one, and what that changes in its indexes."""
         table, write_set, stored = self._table, self._set, item.stored
-        is_live = not is_expired(old_raw, write_set.wall_ms)
+        is_live = table.is_live(old_raw, write_set.wall_ms)
         old = decode(old_raw)
         made = self._rules.over(item, old, is_live)
         if made is None:
@@ -166,6 +167,8 @@ class BatchWriter:
             changes.update((name, record[name]) for name in table.stamps if name in record)
             if expiry is None and not table.expiry.by_attribute:
                 expiry = expiry_of(old_raw)
+            if is_partial(old_raw):  # it stays a part: the source has the rest, and what is written now
+                record, expiry = table.part_of(record), PARTIAL
         table.expiry.change(write_set.txn, stored, expiry_of(old_raw), expiry)
         changed = changed_names(old, record)
         for index in table.stored_indexes:

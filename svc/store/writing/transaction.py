@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
+from svc.store.caching.copies import Fetched, State
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
@@ -27,7 +28,7 @@ from svc.store.values.keys import Key, encode_primary, is_hashed
 from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
-from svc.store.writing.write_list import INSERT, UPDATE, Write, WriteList, apply_write, assign_keys
+from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
@@ -174,8 +175,19 @@ class Transaction:
         self._note(MESSAGE, table, key, encode_payload(message))
 
     def invalidate(self, table: Table, key: Key) -> None:
-        """Say that what is known of the record `key` does not hold any more. The record stays what it is."""
+        """Say that what is known of the record `key` does not hold any more. The record stays what it is, but in a caching table: there its content
+        is discarded (`caching.copies`)."""
         self._note(INVALIDATE, table, key, None)
+
+    def store_fetched(
+        self, table: Table, key: Key, fetched: Fetched, record: dict[str, Any] | None = None, *, expires_at: float | None = None
+    ) -> None:
+        """Store what the source of a caching table says of the record `key`, unless the record has been written or invalidated since it was asked.
+
+        `record`: if it is new, validated; it belongs to the transaction from now on.
+        """
+        self._collect(FETCHED, table, key, record, None, expires_at)
+        self._writes[-1].fetched = fetched
 
     def _note(self, kind: int, table: Table, key: Key | None, payload: bytes | None) -> None:
         if self._aborted:
@@ -244,6 +256,8 @@ class Transaction:
                 if write.kind not in NOTES:
                     self._by_key.setdefault((write.table, write.key), []).append(write)
         for write in self._by_key.get((table, encode_primary(key)), ()):
+            if write.fetched is not None and write.fetched.state is State.UNCHANGED:
+                continue
             if write.data is None:
                 raw = None
                 continue

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from svc.store.caching.copies import Fetched, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
-from svc.store.log.entries import DELETE, PUT
+from svc.store.log.entries import DELETE, INVALIDATE, PUT
 from svc.store.values.keys import Key, encode_primary
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
@@ -21,6 +22,7 @@ else:
 
 
 INSERT, UPDATE = 101, 102  # a put of what is not there, a patch of what is; else nothing happens. The log knows them as PUT and PATCH
+FETCHED = 103  # what a source has said: see `caching.copies`
 _CONDITIONAL = frozenset((INSERT, UPDATE))
 _WHOLE = frozenset((PUT, INSERT))
 _STEP = 64  # writes between two reads of the clock
@@ -29,7 +31,7 @@ _STEP = 64  # writes between two reads of the clock
 class Write(msgspec.Struct, gc=False):
     """`data`: the record, the changes, or None for what has neither. It takes 96 bytes, and the garbage collector need not look at it."""
 
-    kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE
+    kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE, FETCHED
     table: Table
     key: bytes  # encoded, whole; of records, b"" until they are given a key: see `assign_keys`
     id: Key | None  # the same decoded; None where it is not needed
@@ -39,6 +41,7 @@ class Write(msgspec.Struct, gc=False):
     payload: bytes | None = None  # of a message
     decide: Decide | None = None
     found: Found | None = None
+    fetched: Fetched | None = None
 
     @property
     def adds(self) -> bool:
@@ -86,8 +89,12 @@ def assign_keys(
 def apply_write(write: Write, write_set: WriteSet) -> bool:
     """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
     kind, table, key, data = write.kind, write.table, write.key, write.data
-    if data is None:
-        if kind != DELETE:
+    if write.fetched is not None:
+        write_fetched(write_set, table, key, data, write.fetched, write.expires_at)
+    elif data is None:
+        if kind == INVALIDATE and table.is_caching and key:
+            invalidate(write_set, table, key)
+        elif kind != DELETE:
             write_set.note(table, kind, key, write.payload)
         elif write_set.delete(table, key, write.precondition, write.found):
             return True

@@ -15,12 +15,12 @@ from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
-from svc.store.expiry import is_expired
+from svc.store.expiry import PARTIAL
 from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, lsn_of
+from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes, merge
 
@@ -53,6 +53,7 @@ class WriteSet:
 
     __slots__ = (
         "_outdated",
+        "changes_copies",
         "compress_above",
         "database",
         "entries",
@@ -92,11 +93,12 @@ class WriteSet:
         )  # had no cache when `BatchWriter` changed them: a cache that comes before the commit does not know
         self.written_bytes = 0  # of the records that `BatchWriter` has stored
         self._outdated: dict[Index, None] = {}
+        self.changes_copies = False  # of what a source has, without an entry of the log
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
     def commit(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
-        if self.log.last_lsn < self.first_lsn:
+        if self.log.last_lsn < self.first_lsn and not self.changes_copies:
             self.rollback()
             return
         try:
@@ -142,7 +144,7 @@ class WriteSet:
     def has(self, table: Table, key: bytes) -> bool:
         """Whether there is a record under this encoded key, as of the writes before."""
         raw = self.txn.get(key if len(key) < MAX_STORED else storage_key(key), None, table.primary)
-        return raw is not None and not is_expired(raw, self.wall_ms)
+        return table.is_live(raw, self.wall_ms)
 
     def put(
         self,
@@ -156,7 +158,7 @@ class WriteSet:
         """Store `record`, which must hold its key, in place of what was there."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
-        live = old_raw is not None and not is_expired(old_raw, self.wall_ms)
+        live = table.is_live(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             record = decide(record, old if live else None)
@@ -165,7 +167,7 @@ class WriteSet:
         if table.stamps:
             table.validator.stamp(record, self.version, old if live else None)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
-        self._write(table, PUT, key, stored, old_raw, old, record, None, expiry)
+        self.write_record(table, PUT, key, stored, old_raw, old, record, None, expiry)
 
     def patch(
         self,
@@ -180,7 +182,7 @@ class WriteSet:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
-        live = old_raw is not None and not is_expired(old_raw, self.wall_ms)
+        live = table.is_live(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             changes = decide(changes, old if live else None)
@@ -195,7 +197,13 @@ class WriteSet:
             logged = record
             if Add in map(type, changes.values()):
                 logged = record | log_changes({name: value for name, value in changes.items() if type(value) is Add})
-            self._write(table, PATCH, key, stored, old_raw, old, record, logged, table.expiry.time_for(record, expires_at, self.wall_ms))
+            self.write_record(
+                table, PATCH, key, stored, old_raw, old, record, logged, table.expiry.time_for(record, expires_at, self.wall_ms)
+            )
+            return
+        assert old_raw is not None
+        if is_partial(old_raw):
+            self._patch_partial(table, key, stored, old_raw, old, changes)
             return
         record = merge(old, changes)
         record[table.primary_key] = old[table.primary_key]
@@ -205,28 +213,45 @@ class WriteSet:
         if table.stamps:
             table.validator.stamp(record, self.version, old)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
-        if expiry is None and not table.expiry.by_attribute and old_raw is not None:
+        if expiry is None and not table.expiry.by_attribute:
             expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
         logged = log_changes(changes)
         for name in table.stamps:
             if name in record:
                 logged[name] = record[name]
-        self._write(table, PATCH, key, stored, old_raw, old, record, logged, expiry)
+        self.write_record(table, PATCH, key, stored, old_raw, old, record, logged, expiry)
+
+    def _patch_partial(self, table: Table, key: bytes, stored: bytes, old_raw: bytes, old: dict[str, Any], changes: dict[str, Any]) -> None:
+        """The same where no more than a part of the record is here: it stays one, and the source has the whole."""
+        record = table.part_of({**merge(old, changes), table.primary_key: old[table.primary_key]})
+        self.write_record(table, PATCH, key, stored, old_raw, old, record, log_changes(changes), PARTIAL, partial=True)
 
     def rewrite(self, table: Table, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
         """Store `record`, without an attribute that the table has lost, in place of `raw`. Neither time attributes nor the expiry change."""
-        self._write(table, PUT, table.encoded_key(stored, record), stored, raw, decode(raw), record, None, expiry_of(raw))
+        self.write_record(
+            table,
+            PUT,
+            table.encoded_key(stored, record),
+            stored,
+            raw,
+            decode(raw),
+            record,
+            None,
+            expiry_of(raw),
+            refreshed=refreshed_of(raw),
+            partial=is_partial(raw),
+        )
 
     def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: Found | None = None) -> bool:
         """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = self.txn.get(stored, None, table.primary)
-        live = raw is not None and not is_expired(raw, self.wall_ms)
+        live = table.is_live(raw, self.wall_ms)
         if precondition is not None:
             precondition.check(raw if live else None)
         if raw is None or not live or (found is not None and lsn_of(raw) > found.lsn and not found.holds(stored, raw)):
             return False
-        self._remove(table, DELETE, key, stored, raw, decode(raw))
+        self.remove_record(table, DELETE, key, stored, raw, decode(raw))
         return True
 
     def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
@@ -236,7 +261,7 @@ class WriteSet:
         if raw is None or expiry is None or expiry > before_ms:
             return False
         record = decode(raw)
-        self._remove(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
+        self.remove_record(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
         return True
 
     def note(self, table: Table, kind: int, key: bytes, payload: bytes | None) -> None:
@@ -247,7 +272,7 @@ class WriteSet:
 
     # -- what they share
 
-    def _write(
+    def write_record(
         self,
         table: Table,
         kind: int,
@@ -258,12 +283,24 @@ class WriteSet:
         record: dict[str, Any],
         patch: dict[str, Any] | None,
         expiry: float | None,
+        *,
+        version: float | None = None,
+        refreshed: float | None = None,
+        partial: bool = False,
     ) -> None:
+        """Store `record` in place of `old`, with its index entries and a log entry, whose value is `patch` if that is given.
+
+        `version`: of a copy of what a source has, which need not be that of the transaction. `refreshed`: of a copy, default now. `partial`: see `records`.
+        """
         txn, log = self.txn, self.log
         lsn = log.last_lsn + 1
         if old_raw is None and len(stored) >= KEPT_BYTES:
             check_order(table, txn, stored)
-        raw = encode(record, self.version, lsn, expiry, self.compress_above)
+        if version is None:
+            version = self.version
+        if refreshed is None and table.is_caching:
+            refreshed = self.wall_ms
+        raw = encode(record, version, lsn, expiry, self.compress_above, refreshed, partial=partial)
         txn.put(stored, raw, True, True, False, table.primary)
         if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
             self.change_files(table, stored, lsn, old_raw, record)
@@ -288,7 +325,7 @@ class WriteSet:
             if table.computed_indexes:
                 self.reindex_computed(table, stored, old, record, changed)
             table.expiry.change(txn, stored, expiry_of(old_raw), expiry)
-        value = raw if patch is None else encode(patch, self.version, lsn, expiry, self.compress_above)
+        value = raw if patch is None else encode(patch, version, lsn, expiry, self.compress_above, refreshed)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
 
     def change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
@@ -347,7 +384,17 @@ class WriteSet:
         self._outdated[index] = None
         self.txn.put(build_key(table.number, index.attribute), b"", True, True, False, self.database.definitions)
 
-    def _remove(self, table: Table, kind: int, key: bytes, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
+    def remove_record(self, table: Table, kind: int, key: bytes, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
+        """Remove a record and its index entries, with a log entry of this kind."""
+        self.remove_stored(table, stored, raw, record)
+        lsn = self.log.last_lsn + 1
+        if raw[0] & HAS_FILES:
+            self.change_files(table, stored, lsn, raw, None)
+        self._append(table, kind, key, lsn, lsn_of(raw), None, (), raw)
+        self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def remove_stored(self, table: Table, stored: bytes, raw: bytes, record: dict[str, Any]) -> None:
+        """Remove a record, its index entries and its expiry, and say nothing of it."""
         txn = self.txn
         txn.delete(stored, b"", table.primary)
         for index in table.stored_indexes:
@@ -359,11 +406,6 @@ class WriteSet:
         expiry = expiry_of(raw)
         if expiry is not None:
             table.expiry.remove(txn, stored, expiry)
-        lsn = self.log.last_lsn + 1
-        if raw[0] & HAS_FILES:
-            self.change_files(table, stored, lsn, raw, None)
-        self._append(table, kind, key, lsn, lsn_of(raw), None, (), raw)
-        self.log.end_chain(txn, table.number, key, lsn)
 
     def _append(
         self,

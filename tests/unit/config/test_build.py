@@ -140,12 +140,6 @@ def test_settings_without_effect_are_checked_and_noted() -> None:
     assert faults_of(storage={"pageSize": "big"}) == ["'storage.pageSize' must be a whole number"]
 
 
-def test_a_setting_that_cannot_be_done_is_refused() -> None:
-    config_of(storage={"reclamation": {"evictionFactor": 100_000}})
-    with pytest.raises(ConfigError, match=r"'storage.reclamation.evictionFactor' cannot be set: .*; remove the setting"):
-        config_of(storage={"reclamation": {"evictionFactor": 5}})
-
-
 def test_a_section_can_be_switched_off() -> None:
     config = config_of(mqtt=False, localStudio=False, analytics=False)
     assert config.mqtt.network.port is None

@@ -1,6 +1,7 @@
 """svc.store.disk.reclamation: what may go is kept for a shorter time on a volume that becomes full."""
 
 import os
+import random
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import pytest
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.disk.reclamation import ReclamationSettings, divisor
+from svc.store.schema import TableDefinition
+from svc.store.values.keys import encode_key
 from tests.unit.store.conftest import SEAT
 
 DAY = 86400.0
@@ -37,7 +40,7 @@ def test_log_entries_and_expired_records_go_earlier(
     open_store: Callable[..., Store], clock: FakeClock, volume: FreeShare, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(reclamation=ReclamationSettings(0.4, 3600.0), log_retention=4 * DAY)
-    kept = SEAT.__class__("Kept", attributes=SEAT.attributes, primary_key="code", expiration=60.0, eviction=2 * DAY, scan_interval=1.0)
+    kept = TableDefinition("Kept", attributes=SEAT.attributes, primary_key="code", expiration=60.0, eviction=2 * DAY, scan_interval=1.0)
     database = store.open_database("data")
     seats, table = database.define_table(SEAT), database.define_table(kept)
     for key in ("a", "b"):
@@ -64,6 +67,31 @@ def test_log_entries_and_expired_records_go_earlier(
     clock.advance(3600.0)
     store.maintenance(1.0)
     assert store.reclamation.divisor == 1
+    store.check()
+
+
+def test_copies_of_a_source_go_before_they_expire(open_store: Callable[..., Store], clock: FakeClock, volume: FreeShare) -> None:
+    volume.share = 0.04
+    store = open_store(reclamation=ReclamationSettings(0.4, 3600.0, 1e10))
+    database = store.open_database("data")
+    table = database.define_table(
+        TableDefinition("Cached", attributes=SEAT.attributes, primary_key="code", expiration=3600.0, scan_interval=1.0)
+    )
+    table.cache(store)
+    transaction = store.begin()
+    large = random.Random(1).randbytes(100_000)
+    transaction.put(table, "large", {"price": 1.0, "image": large})
+    transaction.put(table, "small", {"price": 1.0})
+    transaction.put(table, "loading", {"price": 1.0, "image": large})
+    transaction.apply()
+    store.commit_turn()
+    table.loading[encode_key("loading")] = table
+    store.maintenance(1.0)
+    clock.advance(10.0)
+    store.maintenance(1.0)
+    store.end_turn()
+    assert table.get_raw("large") is None and table.get_raw("small") is not None and table.get_raw("loading") is not None
+    assert len(list(table.indexes["price"].scan(database.snapshot()))) == 3
     store.check()
 
 
