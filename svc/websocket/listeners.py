@@ -4,7 +4,8 @@
                         was added: it accepts WebSocket handshakes, unless `request.upgraded` shows that another listener has.
     WebSocket listeners async listener(ws, request, chain_completion, next), in order, and after them the resources (`SocketHandler`).
 
-The handshake is answered when the WebSocket is first used, so that one that no listener serves can be refused with a status. Without a listener of an
+The handshake is answered when the WebSocket is first used, so that one that no listener serves can be refused with a status, and a listener may refuse
+it with a response (`Abort`). Without a listener of an
 application all of this is plain calls.
 """
 
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from svc.errors import NotFound, Problem
-from svc.messages import Request, Response, Upgrade
+from svc.messages import Abort, Request, Response, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
 from svc.websocket.handler import SocketHandler
 from svc.websocket.opening_handshake import PROTOCOL
@@ -112,7 +113,7 @@ class _ListenerChain:
             socket.close_soon(1001)
             raise
         except Exception as error:
-            if error is self._refusal and not used.done():
+            if (error is self._refusal or type(error) is Abort) and not used.done():
                 used.set_exception(error)
             else:
                 socket.fail(error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, negotiate
 from svc.websocket import opening_handshake
-from svc.websocket.web_socket import WebSocket
+from svc.websocket.web_socket import SUBPROTOCOL, WebSocket
 
 if TYPE_CHECKING:
     from svc.clock import Clock
@@ -89,7 +89,7 @@ class WebSocketRegistry:
         elif subprotocol not in offered:
             raise ValueError(f"the client does not offer {subprotocol!r}, but {offered}")
         if subprotocol is not None:
-            pairs.append(("Sec-WebSocket-Protocol", subprotocol))
+            pairs.append((SUBPROTOCOL, subprotocol))
         options = deflate or self._deflate
         agreement = None
         if options is not None:
@@ -97,7 +97,7 @@ class WebSocketRegistry:
             agreement = None if offers is None else negotiate(offers, options)
             if agreement is not None:
                 pairs.append(("Sec-WebSocket-Extensions", agreement.answer))
-        socket = WebSocket(self, request, max_payload, agreement, subprotocol, serve)
+        socket = WebSocket(self, request, max_payload, agreement, subprotocol, serve, pairs)
         return Upgrade(opening_handshake.PROTOCOL, socket, pairs)
 
     # --- for the sockets -------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.auth.origin_policy import explained
 from svc.errors import PeerError
-from svc.messages import Request
+from svc.messages import HeaderPairs, Request
 from svc.protocol.websocket import (
     LOST,
     Agreement,
@@ -49,6 +49,7 @@ INCOMING_BYTES = 1024 * 1024  # ... and their size; one message may go beyond
 PING_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
+SUBPROTOCOL = "Sec-WebSocket-Protocol"
 
 Callback = Callable[..., Any]
 _NAMES = ("message", "close", "error", "sent")
@@ -78,6 +79,7 @@ class WebSocket:
 
     __slots__ = (
         "_agreement",
+        "_answer",
         "_callbacks",
         "_close_by",
         "_collected",
@@ -116,8 +118,9 @@ class WebSocket:
         agreement: Agreement | None = None,
         subprotocol: str | None = None,
         serve: Service | None = None,
+        answer: HeaderPairs | None = None,
     ) -> None:
-        """`serve` is called when the handshake is answered; None: a listener has it already."""
+        """`serve` is called when the handshake is answered; None: a listener has it already. `answer`: the fields of that answer."""
         self._shared = shared
         self.request = request
         self.subprotocol = subprotocol
@@ -126,6 +129,7 @@ class WebSocket:
         self.is_open = False  # the handshake is answered
         self.on_use: Callable[[], None] | None = None  # called once, at the first use
         self.serve = serve
+        self._answer = answer
         self._agreement = agreement
         self._driver = WebSocketProtocol(max_payload, agreement)
         self._tunnel: Tunnel | EarlyOutput = EarlyOutput()
@@ -258,6 +262,15 @@ class WebSocket:
         if self.on_use is not None:
             self._driver = WebSocketProtocol(max_payload, self._agreement)
 
+    def answer_with(self, subprotocol: str | None, pairs: HeaderPairs) -> None:
+        """Before the first use: answer the handshake with this sub-protocol, one of those offered, and with further fields."""
+        if self.on_use is None or self._answer is None:
+            raise RuntimeError("the handshake is answered")
+        self.subprotocol = subprotocol
+        self._answer[:] = [pair for pair in self._answer if pair[0] != SUBPROTOCOL] + pairs
+        if subprotocol is not None:
+            self._answer.append((SUBPROTOCOL, subprotocol))
+
     def run(self, service: Service) -> None:
         """Call a service; the WebSocket is closed when it has ended."""
         try:
@@ -290,7 +303,7 @@ class WebSocket:
     def start(self, tunnel: Tunnel) -> None:
         shared = self._shared
         early = self._tunnel
-        self.on_use = None
+        self.on_use = self._answer = None
         if self._is_over:  # cut off while it waited
             tunnel.abort()
             return

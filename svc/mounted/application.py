@@ -1,0 +1,107 @@
+"""An ASGI application under a path: a listener for requests, and one for WebSockets (spec: asgi §1).
+
+The chain of listeners has found the path to be that of the application, so the listeners ask nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from svc.errors import ServerError
+from svc.messages import Request, Response
+from svc.mounted.http_call import HttpCall
+from svc.mounted.lifespan import Lifespan, LifespanState
+from svc.mounted.messages import AsgiApplication
+from svc.mounted.scope import http_scope, websocket_scope
+from svc.mounted.websocket_call import WebSocketCall
+from svc.websocket import WebSocket
+from svc.websocket.opening_handshake import offered_protocols
+
+END_SECONDS = 5.0  # for what an application does at its end
+
+LogError = Callable[[str, BaseException | None], None]
+
+
+class MountedApplication:
+    """`http` and `websocket` are the listeners. `path`: without a `/` at its end; "" mounts at the root."""
+
+    def __init__(self, app: AsgiApplication, path: str, *, loop: asyncio.AbstractEventLoop, log: Any) -> None:
+        """`log`: a `logs.Logger`. Raises ValueError for a path that cannot be one."""
+        self.path = mount_path(path)
+        self.app = app
+        self.loop = loop
+        self.name = f"the application at {self.path or '/'}"
+        self._log = log
+        self._lifespan = Lifespan(app, self.name, loop, log)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- listeners -------------------------------------------------------------------------------------------------------------------
+
+    def http(self, request: Request, next: Callable[[Request], Any]) -> Any:
+        if self._lifespan.is_settled:
+            return self._serve(request)
+        return self._serve_later(request)
+
+    async def websocket(self, ws: WebSocket, request: Request, chain_completion: Awaitable[Any], next: Callable[..., Any]) -> None:
+        await chain_completion
+        await self._lifespan.wait()
+        self._check()
+        scope = websocket_scope(request, self.path, self._lifespan.values, offered_protocols(request))
+        request.handler_path = self.path[1:]
+        await WebSocketCall(self, scope, ws, request).run()
+
+    def _serve(self, request: Request) -> Awaitable[Response]:
+        self._check()
+        request.handler_path = self.path[1:]
+        call = HttpCall(self, http_scope(request, self.path, self._lifespan.values), request)
+        call.start()
+        return call.response()
+
+    async def _serve_later(self, request: Request) -> Response:
+        await self._lifespan.wait()
+        return await self._serve(request)
+
+    def _check(self) -> None:
+        """Raise ServerError unless it has started."""
+        if self._lifespan.state is LifespanState.FAILED:
+            raise ServerError(f"The application has not started: {self._lifespan.reason}")
+        if self._lifespan.state is LifespanState.ENDED:
+            raise ServerError("The application has ended", 503)
+
+    # --- start and end -----------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin its lifespan. It goes on when the loop runs; requests wait for it."""
+        self._lifespan.start()
+
+    async def stop(self, seconds: float = END_SECONDS) -> None:
+        """End it: calls that are under way get `seconds` altogether, and then its lifespan as long again."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=seconds)
+        await self._lifespan.stop(seconds)
+
+    # --- for the calls -----------------------------------------------------------------------------------------------------------------
+
+    def log_error(self, where: str, error: BaseException | None) -> None:
+        self._log.error(where, error)
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def mount_path(path: str) -> str:
+    """
+    >>> mount_path("/api/"), mount_path("api"), mount_path("/")
+    ('/api', '/api', '')
+    """
+    parts = [part for part in path.split("/") if part]
+    if any(part in (".", "..") for part in parts) or any(not c.isascii() or not c.isprintable() or c in "?#% " for c in path):
+        raise ValueError(f"not a path to mount an application at: {path!r}")
+    return "".join(f"/{part}" for part in parts)
