@@ -253,6 +253,7 @@ class CallState:
     transaction: Any = None  # api.Transaction, while one is open
     timestamp: float | None = None  # ms: when the call began, the same in all of it
     expires_at: float | None = None  # ms: when what is written next expires
+    handler: Any = None  # api.Verb: the handler of an application that runs, for the log
     owner: Any = None  # the store's table of the resource that is addressed
     new_location: str | None = None  # of a record that was created: the answer is 201 with `Location`
     created_resource: bool = False
@@ -394,6 +395,11 @@ class Request(ContextMembers):
         if self._state is None:
             self._state = CallState()
         return self._state
+
+    @property
+    def handler(self) -> Any:
+        """The handler of an application that answers, for the log; None: there is none."""
+        return None if self._state is None else self._state.handler
 
     @property
     def url(self) -> str:

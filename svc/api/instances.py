@@ -274,8 +274,9 @@ class Instance(AlreadyThere):
         """Whether what is stored is what it holds."""
         return not self._changes and not self._is_saving
 
-    def _own_interface(self) -> Interface:
-        interface = self._interface
+    @classmethod
+    def _own_interface(cls) -> Interface:
+        interface = cls._interface
         if interface is None:
             from svc.api.interface import current
 

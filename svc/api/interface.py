@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc.api.resource import Resource
+from svc.api.running import TIMEOUT, RunningHandlers
 from svc.api.table import Table
 from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
@@ -119,7 +120,9 @@ class Interface:
         loop: asyncio.AbstractEventLoop,
         logger: Logger | None = None,
         content_types: ContentTypes | None = None,
+        handler_timeout: float = TIMEOUT,
     ) -> None:
+        """`handler_timeout`: seconds that a handler may take to answer."""
         self.store = store
         self.registry = registry
         self.queries = queries
@@ -130,6 +133,7 @@ class Interface:
         self.server: Any = None
         self.auth: Any = None
         self.Resource = Resource
+        self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.databases = Databases(self)
         self.tables = self.databases.of(DEFAULT_DATABASE)

@@ -87,12 +87,7 @@ class Resource(Instance):
 
     @classmethod
     def _store(cls) -> Store:
-        interface = cls._interface
-        if interface is None:
-            from svc.api.interface import current
-
-            return current().store
-        return interface.store
+        return cls._own_interface().store
 
     # --- permission ------------------------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,10 @@ class _Served(ProtocolResource):
         return (another.__module__, another.__qualname__) == (own.__module__, own.__qualname__)
 
     @classmethod
+    def set_parameters(cls, target: ProtocolTarget, values: Mapping[str, str]) -> None:
+        for_application(target)._state().values.update(values)
+
+    @classmethod
     def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
         application = cls.application
         found = application._verbs.get(verb)
@@ -61,6 +65,7 @@ class _Served(ProtocolResource):
         transaction = Transaction(application._store(), request)
         state.transaction = transaction
         state.owner = application._table
+        state.handler = found
         token = enter(request)
         try:
             if not application._own_rights:
@@ -81,9 +86,11 @@ class _Served(ProtocolResource):
                 return cls._finish_applied(waiting, answer, transaction)
             transaction.close()
             return answer
-        except BaseException:
+        except BaseException as error:
             transaction.abort()
             transaction.close()
+            if isinstance(error, SystemExit):
+                raise RuntimeError("the handler has called sys.exit()") from error
             raise
         finally:
             leave(token)
@@ -98,16 +105,19 @@ class _Served(ProtocolResource):
     async def _finish_later(cls, result: Awaitable[Any], transaction: Transaction, target: RequestTarget, request: Request) -> Any:
         token = enter(request)
         try:
-            found = settled(await result)
-            while is_waiting(found):
-                found = settled(await found)
+            with cls.application._own_interface().running.run(request.state.handler, f"{request.method} {request.target[:200]}"):
+                found = settled(await result)
+                while is_waiting(found):
+                    found = settled(await found)
             answer = cls._answer(found, target, request)
             waiting = transaction.apply()
             if waiting is not None:
                 await waiting
             return await answer if is_waiting(answer) else answer
-        except BaseException:
+        except BaseException as error:
             transaction.abort()
+            if isinstance(error, SystemExit):
+                raise RuntimeError("the handler has called sys.exit()") from error
             raise
         finally:
             transaction.close()

@@ -234,16 +234,19 @@ def run_in_transaction(store: Store, context: AnyContext | None, function: Calla
         return function(transaction, *arguments)
     own = Context(None if context is None else context.user)
     own.state.transaction = transaction = Transaction(store, own)
+    token = enter(own)
     try:
         result = settled(function(transaction, *arguments))
         if is_waiting(result):
             transaction.is_lasting = True
             return _finish(transaction, own, result)
-        waiting = transaction.apply()
+        waiting = transaction.apply() if transaction.has_work else None
     except BaseException:
         transaction.abort()
         transaction.close()
         raise
+    finally:
+        leave(token)
     if waiting is None and own.pending_commit is None:
         transaction.close()
         return result

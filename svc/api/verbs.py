@@ -67,6 +67,13 @@ class Verb:
         return self.call(owner, as_target(target, owner._table), data, current_context())
 
     @property
+    def place(self) -> str:
+        """Where the handler is written: `Seat.get (resources.py:12)`."""
+        code = getattr(self.function, "__code__", None)
+        name = getattr(self.function, "__qualname__", self.name)
+        return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+    @property
     def is_own(self) -> bool:
         """Whether an application has written it."""
         return self.style != BUILT_IN

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -122,7 +123,10 @@ def to_plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Iterable) and not isinstance(value, type):
-        return list(value)
+        items = list(islice(value, _MOST_ITEMS + 1))
+        if len(items) > _MOST_ITEMS:
+            raise TypeError(f"{type(value).__qualname__} gives more than {_MOST_ITEMS} items: return it by itself, then it is streamed")
+        return items
     raise TypeError(f"a value of type {type(value).__qualname__} cannot be encoded")
 
 
@@ -143,6 +147,7 @@ def number(value: Any) -> int | float:
 
 
 _MOST_DIGITS = 300
+_MOST_ITEMS = 1_000_000  # of an iterable inside a value: an iterator may have no end
 
 
 def is_blob(value: Any) -> bool:

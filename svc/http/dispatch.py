@@ -212,6 +212,8 @@ class Dispatcher:
         if problem is None:
             self._defects += 1
             where = f"{request.method} {request.target[:200]}" if request else "a connection"
+            if request is not None and request.handler is not None:
+                where += f", answered by {request.handler.place}"
             self._log_error(f"request {self._defects}: {where}", error)
             response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
         else:

@@ -6,6 +6,7 @@ sent together, what has to be waited for is not waited for by what is ready.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -37,7 +38,9 @@ async def item_stream(
                     chunk = rows.values(waiting)
                     waiting = []
                     yield chunk
-                    deadline = now() + SLICE
+                    if now() >= deadline:
+                        await asyncio.sleep(0)  # others have their turn, also beside code that never waits
+                        deadline = now() + SLICE
             last = rows.values(waiting) if waiting else b""
             yield last + rows.end()
         except Exception as error:

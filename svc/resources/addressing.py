@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svc.errors import ClientError, ServerError
 from svc.messages import Request
-from svc.resources.registry import Resources
+from svc.resources.registry import Registration, Resources
 from svc.resources.resource import Resource
 from svc.resources.target import RequestTarget, parse_target
 
@@ -29,6 +29,8 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
     resource = registration.resource
     try:
         query = request.query
+        if registration.pattern is not None:
+            return resource, _with_parameters(registration, relative_url, request, reads)
         target = parse_target(relative_url, query, resource.properties, reads)
         if query and not reads and target.id_text is not None:
             resource.refuse_query(target, request.method)
@@ -39,3 +41,11 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
             resource.admit(request)
         raise
     return resource, target
+
+
+def _with_parameters(registration: Registration, relative_url: str, request: Request, reads: bool) -> RequestTarget:
+    """The target below an address with parameters, whose values application code finds in it."""
+    target = parse_target(relative_url, request.query, registration.resource.properties, reads)
+    registration.resource.bind(target)
+    registration.resource.set_parameters(target, registration.parameters(request.pathname))
+    return target

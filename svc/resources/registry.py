@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from svc.resources.resource import Resource
 from svc.resources.target import escape_first
@@ -29,6 +29,18 @@ class Registration:
     resource: type[Resource]
     export_types: Mapping[str, bool] = field(default_factory=dict)
     fault: str = ""
+    pattern: tuple[str, ...] | None = None  # segments, if some of them are parameters: `:city` is one segment, `*rest` all that follow
+
+    def parameters(self, path: str) -> dict[str, str]:
+        """The values of the parameters in the path of a request that has been found to match."""
+        found: dict[str, str] = {}
+        segments = path[1:].split("/")
+        for number, part in enumerate(self.pattern or ()):
+            if part[:1] == ":":
+                found[part[1:]] = unquote(segments[number])
+            elif part[:1] == "*":
+                found[part[1:] or "wildcard"] = unquote("/".join(segments[number:]))
+        return found
 
     def visible(self, protocol: str | None) -> bool:
         return protocol is None or self.export_types.get(protocol, True)
@@ -62,11 +74,12 @@ class Resources(Mapping[str, Registration]):
         self._claims: dict[str, list[Registration]] = {}  # all that want an address, the latest last
         self.reserved: set[str] = set()  # paths at which something else answers, before resources are looked for
         self._deepest = 1  # segments of the longest registered address
+        self._patterns: list[Registration] = []  # the most specific first
 
     def set(self, name: str, resource: type[Resource], export_types: Mapping[str, bool] | None = None) -> Registration:
         """Register `resource` at the address `name`. A different resource already there: both are shut off until one goes."""
         path = name.strip("/")
-        registration = Registration(path, resource, export_types or {})
+        registration = Registration(path, resource, export_types or {}, pattern=pattern_of(path))
         raw = _raw(name)
         self._claims[raw] = [claim for claim in self._claims.get(raw, ()) if not claim.resource.is_same(resource)] + [registration]
         self._settle(raw)
@@ -81,6 +94,7 @@ class Resources(Mapping[str, Registration]):
         raw = _raw(name)
         self._claims.pop(raw, None)
         self._by_path.pop(raw, None)
+        self._patterns = [each for each in self._patterns if _raw(each.path) != raw]
 
     def remove_table(self, table: Table) -> None:
         """Remove all addresses of a table that no longer exists."""
@@ -94,10 +108,12 @@ class Resources(Mapping[str, Registration]):
         claims = self._claims[raw]
         if not claims:
             del self._claims[raw], self._by_path[raw]
+            self._patterns = [each for each in self._patterns if _raw(each.path) != raw]
             return
         for claim in claims:
             claim.fault = f"Conflicting paths for {claim.path}" if len(claims) > 1 else ""
         self._by_path[raw] = claims[-1]
+        self._patterns = sorted((each for each in self._by_path.values() if each.pattern is not None), key=_specificity)
 
     def addresses_of(self, table: Table) -> list[str]:
         """The addresses of a table that answer over REST, as paths: `/Plant`."""
@@ -133,6 +149,12 @@ class Resources(Mapping[str, Registration]):
             found = by_path.get(stem)
             if found is not None and stem and found.visible(export_type):
                 return found, "." + extension
+        if self._patterns:
+            segments = path[1:].split("/")
+            for found in self._patterns:
+                used = _matched(found.pattern, segments)
+                if used is not None and found.visible(export_type):
+                    return found, "" if used >= len(segments) else "/" + "/".join(segments[used:])
         found = by_path.get("")
         if found is not None and found.visible(export_type):
             return found, path
@@ -155,6 +177,39 @@ class Resources(Mapping[str, Registration]):
 
     def __len__(self) -> int:
         return len(self._by_path)
+
+
+def pattern_of(path: str) -> tuple[str, ...] | None:
+    """The segments of an address with parameters; None for any other. Raises ValueError for one that cannot be matched.
+
+    >>> pattern_of("tour/:city/*rest"), pattern_of("Product")
+    (('tour', ':city', '*rest'), None)
+    """
+    segments = path.split("/")
+    if not any(segment[:1] in (":", "*") for segment in segments):
+        return None
+    names = [segment[1:] or "wildcard" for segment in segments if segment[:1] in (":", "*")]
+    if any(segment[:1] == "*" for segment in segments[:-1]):
+        raise ValueError(f"the address '{path}' has more segments behind '*', which stands for all that follow")
+    if ":" in segments or len(set(names)) < len(names):
+        raise ValueError(f"the address '{path}' has a parameter without a name, or two of one name")
+    return tuple(segment if segment[:1] in (":", "*") else _raw(segment) for segment in segments)
+
+
+def _specificity(registration: Registration) -> tuple[tuple[int, ...], str]:
+    """Sorts literal segments before parameters, and these before `*`."""
+    pattern = registration.pattern or ()
+    return (*(1 if part[:1] == ":" else 2 if part[:1] == "*" else 0 for part in pattern), 3), registration.path
+
+
+def _matched(pattern: tuple[str, ...] | None, segments: list[str]) -> int | None:
+    """How many segments of a path the pattern stands for; None: it does not match."""
+    for number, part in enumerate(pattern or ()):
+        if part[:1] == "*":
+            return len(segments)
+        if number >= len(segments) or not segments[number] or (part[:1] != ":" and part != segments[number]):
+            return None
+    return len(pattern or ())
 
 
 def _raw(name: str) -> str:

@@ -76,6 +76,10 @@ class Resource:
         target.id = target.id_text
 
     @classmethod
+    def set_parameters(cls, target: RequestTarget, values: Mapping[str, str]) -> None:
+        """Keep the values of the parameters of the address, for code of an application."""
+
+    @classmethod
     def is_same(cls, other: type[Resource]) -> bool:
         """Whether `other` is this resource once more, of an application that was loaded again, and may take its address without a conflict."""
         return (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)

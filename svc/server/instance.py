@@ -115,7 +115,14 @@ class Server:
         self.realtime = Realtime(self.store, self.loop, clock, self.directory)
         self.types = ContentTypes.built_in()
         self.interface = Interface(
-            self.store, self.resources, self.queries, self.realtime, self.loop, self.logs.get_logger("application"), self.types
+            self.store,
+            self.resources,
+            self.queries,
+            self.realtime,
+            self.loop,
+            self.logs.get_logger("application"),
+            self.types,
+            config.http.timeout,
         )
         self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
         self.analytics = Analytics(
@@ -144,6 +151,7 @@ class Server:
             logs=self.logs,
             log_error=self._log_error,
             on_store_stopped=self._shutdown.end_with_store,
+            sweep_handlers=self.interface.running.sweep,
         )
         self._turns.end_turn = self._end_turn
 
@@ -295,7 +303,7 @@ class Server:
             self.logs.thread = "http"
             if self._on_ready is not None:
                 self._on_ready(self)
-            self.loop.run_forever()
+            self._serve()
             return self._shutdown.exit_status
         finally:
             self._close()
@@ -306,6 +314,17 @@ class Server:
         self._periodic.start()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._end_restarts()
+
+    def _serve(self) -> None:
+        """Run the loop until it is stopped. `sys.exit()` in a task of an application does not end the server."""
+        while True:
+            try:
+                self.loop.run_forever()
+                return
+            except SystemExit as error:
+                self._log_error("a task of an application has called sys.exit()", error)
+                if self._shutdown.is_closing:
+                    return
 
     @property
     def is_ready(self) -> bool:

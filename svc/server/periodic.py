@@ -40,8 +40,10 @@ class PeriodicWork:
         logs: Logs,
         log_error: Callable[[str, BaseException | None], None],
         on_store_stopped: Callable[[Sequence[str]], None],
+        sweep_handlers: Callable[[float], None],
     ) -> None:
-        """`on_store_stopped(databases)`: called with those that this process can no longer use."""
+        """`on_store_stopped(databases)`: called with those that this process can no longer use. `sweep_handlers`: called once a second with the time."""
+        self._sweep_handlers = sweep_handlers
         self._config = config
         self._store = store
         self._directory = directory
@@ -72,6 +74,7 @@ class PeriodicWork:
             self._on_store_stopped(stopped)
         for ports in self._ports:
             ports.sweep(now)
+        self._sweep_handlers(now)
         self._store.snapshots.abort_due()
         if self._config.storage.debug_long_transactions:
             self._store.report_long_transactions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -54,7 +55,12 @@ class FakeSocket:
 
 
 class FakeLoop:
-    def __init__(self) -> None:
+    """`loop`: a real one, for tasks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        if loop is not None:
+            self.create_task = loop.create_task
+            self.create_future = loop.create_future
         self.readers: dict[Any, Callable[[], None]] = {}
         self.writers: dict[Any, Callable[[], None]] = {}
 

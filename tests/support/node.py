@@ -73,7 +73,7 @@ class Node:
             rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
         self.connections = Connections(
-            FakeLoop(),  # type: ignore[arg-type]
+            FakeLoop(self._loop),  # type: ignore[arg-type]
             self.dispatcher,
             self.clock,
             limits=Limits(max_body_size=1 << 20),
