@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from svc.errors import AccessViolation as AccessViolation
     from svc.errors import ClientError as ClientError
     from svc.errors import ServerError as ServerError
+    from svc.hosted import asgi as asgi
     from svc.messages import Abort as Abort
     from svc.messages import Response as Response
     from svc.store.blobs import Blob as Blob
@@ -47,6 +48,7 @@ _CLASSES = {
     "Blob": "svc.store.blobs",
     "create_blob": "svc.store.blobs",
     "transaction": "svc.api.interface",
+    "asgi": "svc.hosted",
 }
 _OF_INSTANCE = ("tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config")
 
