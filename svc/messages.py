@@ -254,6 +254,7 @@ class CallState:
     timestamp: float | None = None  # ms: when the call began, the same in all of it
     expires_at: float | None = None  # ms: when what is written next expires
     handler: Any = None  # api.Verb: the handler of an application that runs, for the log
+    target: Any = None  # what the request of the protocol addresses
     owner: Any = None  # the store's table of the resource that is addressed
     new_location: str | None = None  # of a record that was created: the answer is 201 with `Location`
     created_resource: bool = False

@@ -93,6 +93,11 @@ class Ready(AlreadyThere):
         yield
 
 
+def ready(value: Any) -> Any:
+    """`value` as something that may be awaited, whether that waits or not."""
+    return value if isinstance(value, AlreadyThere) or is_waiting(value) else Ready(value)
+
+
 async def _awaited(value: Any) -> Any:
     return await value
 

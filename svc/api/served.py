@@ -66,6 +66,7 @@ class _Served(ProtocolResource):
         state.transaction = transaction
         state.owner = application._table
         state.handler = found
+        state.target = addressed
         token = enter(request)
         try:
             if not application._own_rights:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from svc.api.calls import Call, Ready, then
+from svc.api.calls import Call, Ready, ready, then
 from svc.api.context import AnyContext, Context, context_of, current_context
 from svc.api.instances import NOT_LOADED
 from svc.api.records import Record
@@ -99,7 +99,7 @@ class Table(Resource):
         found = as_target(target, cls._table)
         if found.id is None:
             return self._get_collection(found)
-        return cls._read(found, self.get_context())
+        return ready(cls._read(found, self.get_context()))
 
     def _is_self(self, target: Any) -> bool:
         """Whether what is asked for is what the instance is bound to."""
@@ -108,7 +108,7 @@ class Table(Resource):
 
     def _get_collection(self, target: RequestTarget) -> Any:
         if target.is_root and not target.query and target.is_plain:
-            return self._served.describe(None if target.rights is None else self._served.visible(target))
+            return ready(self._served.describe(None if target.rights is None else self._served.visible(target)))
         return self.search(target)
 
     def _get_self(self, target: Any) -> Any:
@@ -196,7 +196,7 @@ class Table(Resource):
             own = Context(None if context is None else context.user)
             own.precondition = _transaction_of(context).precondition()
             return found, own, context
-        if found.id is not None and found.id != self._id:
+        if found is not context.state.target:
             return found, Context(context.user), context
         return found, context, context
 

@@ -19,6 +19,7 @@ from svc.http.compression import Compression
 from svc.http.conditional import write_precondition
 from svc.http.decoding import RequestDecoder
 from svc.http.event_stream import EventStreams
+from svc.http.preferences import Preferences
 from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
 from svc.http.response_parts import RestOptions
@@ -152,6 +153,16 @@ class Rest:
         if refused and (target.id_text is None or not issubclass(resource, TableResource)):
             raise NotAcceptable(preferences.refusal)  # before any work is done
         result = resource.handle("get", target, None, request)
+        kind = type(result)
+        if kind is not StoredRecord and inspect.isawaitable(result):
+            return then(result, lambda result: self._got(request, resource, target, result, preferences, refused))
+        return self._got(request, resource, target, result, preferences, refused)
+
+    def _got(
+        self, request: Request, resource: type[Resource], target: RequestTarget, result: Any, preferences: Preferences, refused: bool
+    ) -> Any:
+        """The answer to GET. `refused`: the client accepts no type that there is."""
+        responses = self._responses
         if refused and type(result) is not StoredRecord:  # a record may be raw content, which is sent whatever is accepted
             raise NotAcceptable(preferences.refusal)
         kind = type(result)
