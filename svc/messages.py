@@ -7,6 +7,7 @@ cache it and everything derived from it (`memo`) is computed once. `Request` has
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,8 @@ UNIX_PEER = "unix"
 """The address of peers on the Unix socket of the operations API."""
 
 _UNDECODED: Final = object()
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class HeaderBlock:
@@ -77,8 +80,9 @@ class Headers:
         self.append(name, value)
 
     def append(self, name: str, value: object) -> None:
+        """Raises ValueError for what cannot be sent: a name that is no token, a value with control characters or beyond latin-1 (RFC 9110 §5.5)."""
         text = str(value)
-        if "\n" in text or "\r" in text or "\0" in text or not name or any(c in name for c in "\r\n\0: "):
+        if _TOKEN.fullmatch(name) is None or ((not text.isascii() or not text.isprintable()) and _FIELD_VALUE.fullmatch(text) is None):
             raise ValueError(f"not a header field: {name!r}: {text!r}")
         self._pairs.append((name, text))
 
@@ -404,7 +408,8 @@ class Request(ContextMembers):
 
     @property
     def url(self) -> str:
-        return self.target
+        """Path and query; follows a change of `pathname`."""
+        return self.pathname if self.query is None else f"{self.pathname}?{self.query}"
 
     @property
     def protocol(self) -> str:
@@ -413,10 +418,17 @@ class Request(ContextMembers):
 
     @property
     def headers(self) -> Headers:
-        """A copy of the fields for handlers, which may change it; inner layers read `block`."""
+        """A copy of the fields for handlers. What a listener changes in it counts for the steps after it (`adopt_headers`)."""
         if self._headers is None:
             self._headers = Headers.trusted(list(self.block.fields.items()))
         return self._headers
+
+    def adopt_headers(self) -> None:
+        """Make `block` what `headers` has become."""
+        if self._headers is not None:
+            pairs = [(name.lower(), value) for name, value in self._headers.pairs()]
+            if pairs != list(self.block.fields.items()):
+                self.block = HeaderBlock(pairs)
 
     @property
     def response_headers(self) -> Headers:
@@ -435,7 +447,7 @@ class Request(ContextMembers):
 
     @property
     def absolute_url(self) -> str:
-        return f"{self.scheme}://{self.host}{self.target}"
+        return f"{self.scheme}://{self.host}{self.url}"
 
     @property
     def is_websocket(self) -> bool:
@@ -485,7 +497,10 @@ class Request(ContextMembers):
         return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[bytes]:
-        if self.content:
+        if self.upload is not None:  # it is in a file
+            async for piece in self.upload.stream():
+                yield piece
+        elif self.content:
             yield self.content
 
     def send_early_hints(self, link: str | list[str], headers: dict[str, str] | None = None) -> None:
@@ -496,6 +511,10 @@ class Request(ContextMembers):
         for name, value in (headers or {}).items():
             fields.append(name, value)
         self.exchange.send_early_hints(fields.pairs())
+
+    sendEarlyHints = send_early_hints
+    _nodeRequest = raw_request
+    _nodeResponse = raw_response
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.target}>"

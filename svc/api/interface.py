@@ -135,6 +135,7 @@ class Interface:
         self.Resource = Resource
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
+        self.app_servers: dict[str, Any] = {}  # ... -> its `server`
         self.databases = Databases(self)
         self.tables = self.databases.of(DEFAULT_DATABASE)
 
@@ -154,16 +155,16 @@ class Interface:
         """The object that `from svc import name` gives to a module."""
         if name == "config":
             return self.app_config(module)
+        if name == "server":
+            return _of_module(self.app_servers, module, self.server)
         if name == "resources":
             return self.registry if self.server is None else self.server.resources
         return getattr(self, "content_types" if name == "contentTypes" else name)
 
     def app_config(self, module: str) -> Mapping[str, Any]:
         """The configuration of the application that a module belongs to."""
-        found = next(
-            (config for package, config in self.app_configs.items() if module == package or module.startswith(f"{package}.")), None
-        )
-        return {} if found is None else found
+        found: Mapping[str, Any] = _of_module(self.app_configs, module, {})
+        return found
 
     def module_globals(self) -> dict[str, Any]:
         """The names that a module of an application finds without importing them."""
@@ -188,6 +189,11 @@ class Interface:
         global _current
         if _current is self:
             _current = None
+
+
+def _of_module(by_package: Mapping[str, Any], module: str, default: Any) -> Any:
+    """The value of the application that a module belongs to."""
+    return next((value for package, value in by_package.items() if module == package or module.startswith(f"{package}.")), default)
 
 
 _current: Interface | None = None

@@ -103,6 +103,11 @@ class Transaction:
         for database in self._store.databases.values():
             database.env.end_snapshot()
 
+    def forget_snapshots(self) -> None:
+        """Others have written for the same call: read the newest state."""
+        if self._held is not None:
+            self.reset_read_snapshot()
+
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
     @property

@@ -50,6 +50,9 @@ class ApplicationModules:
         self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}"
         self._globals: dict[str, Any] = interface.module_globals()
         interface.app_configs[self.package] = config
+        self.server: Any = None if interface.server is None else interface.server.of_application(name)
+        if self.server is not None:
+            self._globals["server"] = interface.app_servers[self.package] = self.server
         self._finder = _ModuleFinder(self)
         self.loaded: list[ModuleType] = []
 
@@ -69,7 +72,9 @@ class ApplicationModules:
         return module
 
     def unload(self) -> None:
-        """Forget the modules: they may be loaded again."""
+        """Forget the modules and their listeners: they may be loaded again."""
+        if self.server is not None:
+            self.server.withdraw()
         for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
             del sys.modules[name]
         if self._finder in sys.meta_path:

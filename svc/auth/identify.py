@@ -135,6 +135,19 @@ class Identifier:
             return self._directory.first_super_user()
         return None
 
+    def admit(self, request: Request) -> None:
+        """Take over the user that application code has set on the request: it gets its sessions. Raises Problem 401 for an inactive user, TypeError for what is
+        no user."""
+        user = request.user
+        if type(user) is not User:
+            raise TypeError(f"request.user must be a user of this server, as `get_user` returns them, not {type(user).__name__}")
+        if not user.active:
+            raise Problem("Cannot complete request: User is inactive", 401)
+        request.sessions = self._sessions
+        fields = request.block.fields
+        if self._sessions is not None and ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
+            request.sessions = ForeignSessions(self._origins.refusal(request))
+
     def _of_foreign_page(self, authorization: str | None, request: Request) -> User | Pending | None:
         """Only a Bearer token counts: browsers add none on their own."""
         reason = self._origins.refusal(request)

@@ -134,6 +134,10 @@ class Listener:
         self._waited = False  # the last batch was full: the next connections have waited a turn
         self._listening = False
 
+    @property
+    def is_secure(self) -> bool:
+        return self._scheme == "https"
+
     def start(self) -> None:
         self._listening = True
         self._loop.add_reader(self.sock, self.on_acceptable)

@@ -2,6 +2,8 @@
 
     preflight -> authentication -> handler (REST) -> the turn's commit, if it wrote -> answer
 
+With listeners of an application all but the last two are steps of a chain (`listeners`); without any there is no chain.
+
 A read is answered inside `handle()` by plain calls. A request that has to wait (for a password check, an awaitable
 of a handler, a commit) is answered later through the exchange.
 """
@@ -10,16 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge
 from svc.auth.origin_policy import explained
 from svc.clock import Clock
-from svc.errors import PeerError, Problem, ServerError, release_frames
+from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, release_frames
 from svc.http.cors import Cors
-from svc.messages import Abort, HeaderPairs, Request, Response
+from svc.http.listeners import Chain, ChainPass
+from svc.loop import then
+from svc.messages import Abort, HeaderPairs, Request, Response, Upgrade
+from svc.store.blobs import Upload
+from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
     from svc.connection import Exchange
@@ -40,14 +47,28 @@ class Handler(Protocol):
     def decode_content(self, request: Request) -> Any: ...
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response: ...
 
+    def answer(self, request: Request, result: Any) -> Any:
+        """The Response for what application code returned, or an awaitable of it. Raises Problem."""
+
+    def knows(self, request: Request) -> bool:
+        """Whether it answers at this address; if not, listeners behind it are asked."""
+
 
 class Upgrades(Protocol):
     """Accepts upgrades to other protocols: `websocket.UpgradeListeners`."""
 
-    def handle(self, request: Request, refusal: Problem | None) -> Any:
+    @property
+    def serves_websockets(self) -> bool: ...
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether there are upgrade listeners besides the default one."""
+
+    def handle(self, request: Request, refusal: Problem | None, answer: Response | None = None) -> Any:
         """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: no listener accepts it, and the request is answered as one without
-        `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, which a WebSocket reports with a close code (spec: realtime §2);
-        `request.user` is None then. Raises Problem."""
+        `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, or what a listener refuses the handshake with, which a WebSocket
+        reports with a close code (spec: realtime §2); without a user `request.user` is None. `answer`: what a listener of HTTP requests has answered.
+        Raises Problem, or Abort with `answer`."""
 
 
 class RequestRecorder(Protocol):
@@ -93,13 +114,20 @@ class Dispatcher:
         self._access = access
         self._recorded_method = recorded_method
         self._upgrades = upgrades
+        self._chain: Chain | None = None
         self._defects = 0
+
+    def use(self, chain: Chain | None) -> None:
+        """From now on requests go through this chain; None: there are no listeners."""
+        self._chain = chain
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
 
     def receive(self, exchange: Exchange) -> Any:
         """How to receive a body: a Response refuses it, a sink takes it, None has it collected. An awaitable if that has to wait."""
         request = exchange.request
+        if self._chain is not None and self._chain.concerns(request):
+            return self._receive_for_chain(self._chain, request)
         try:
             if request.method == "OPTIONS":
                 return None
@@ -113,6 +141,8 @@ class Dispatcher:
 
     def handle(self, exchange: Exchange) -> Response | None:
         request = exchange.request
+        if self._chain is not None and (self._chain.concerns(request) or not self._chain.has_rest):
+            return self._run_chain(self._chain, exchange)
         try:
             if request.method == "OPTIONS":
                 preflight = self._cors.preflight(request)
@@ -134,6 +164,13 @@ class Dispatcher:
             return self.error_response(Problem(f"The protocol {request.offers[:40]} is not available here", 501), request)
         if self._upgrades is None:
             return self.handle(exchange)
+        if self._chain is not None and (self._chain.concerns(request) or not self._chain.has_rest):
+            if request.offers == "websocket" and self._upgrades.serves_websockets:
+                return self._run_websocket_chain(self._chain, exchange)
+            if request.http_version[:1] == "2":
+                return self.error_response(NotFound("WebSockets are not enabled on this port"), request)
+            if not self._upgrades.has_listeners:
+                return self._run_chain(self._chain, exchange)
         try:
             who = self._identify(request)
         except Problem as refusal:
@@ -167,9 +204,7 @@ class Dispatcher:
         try:
             result = self._upgrades.handle(request, refusal)
             if result is None:
-                if refusal is not None:
-                    raise refusal
-                return self._run(exchange, request)
+                return self._not_upgraded(exchange, refusal)
         except Exception as error:
             return self.error_response(error, request)
         if not isinstance(result, Response):
@@ -177,13 +212,19 @@ class Dispatcher:
             return None
         return self._upgraded(request, result)
 
+    def _not_upgraded(self, exchange: Exchange, refusal: Problem | None) -> Response | None:
+        """No listener takes the upgrade: an ordinary request. Raises `refusal`, if there is no chain that comes to it in its turn."""
+        if self._chain is not None and self._chain.concerns(exchange.request):
+            return self._run_chain(self._chain, exchange)
+        if refusal is not None:
+            raise refusal
+        return self._run(exchange, exchange.request)
+
     async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any, refusal: Problem | None) -> None:
         request = exchange.request
         try:
             result = await awaited
-            if result is None and refusal is not None:
-                raise refusal
-            response = self._run(exchange, request) if result is None else self._upgraded(request, result)
+            response = self._not_upgraded(exchange, refusal) if result is None else self._upgraded(request, result)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -201,11 +242,19 @@ class Dispatcher:
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """The response to an exception. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
+        response = self.failure(error, request)
+        return response if request is None or isinstance(error, PeerError) else self._finished(request, response)
+
+    def failure(self, error: BaseException, request: Request | None) -> Response:
+        """The same without the fields that every answer has."""
         if isinstance(error, Abort):
-            if request is not None and request.pending_commit is not None:
-                request.pending_commit.abort()
-                request.pending_commit = None
-            return error.response if request is None else self._finished(request, error.response)
+            if request is None:
+                return error.response
+            self.undo(request)
+            try:
+                return self._aborted(request, error.response)
+            except Exception as fault:
+                error = fault
         if request is not None and request.foreign is not None:
             error = explained(error, request)
         problem = self._as_problem(error)
@@ -222,12 +271,33 @@ class Dispatcher:
                 release_frames(error)
             if problem.status_code == 401 and request is not None:
                 response = challenge(request, response, self._identifier.login_path)
-        if request is None or isinstance(error, PeerError):
+        if request is not None and not isinstance(error, PeerError):
+            self.undo(request)
+        return response
+
+    def _aborted(self, request: Request, response: Response) -> Response:
+        """The response of an Abort: a copy, for an application may raise one object again and again."""
+        response = Response(response.body, response.status, None, response.data, pairs=list(response.pairs))
+        if response.data is None or response.body is not None:
             return response
+        answer = self._handler.answer(request, response)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise TypeError("the data of an Abort cannot be encoded by a content type whose serialize is async")
+        encoded: Response = answer
+        return encoded
+
+    async def committed(self, request: Request) -> None:
+        applied, request.pending_commit = request.pending_commit, None
+        if applied is not None:
+            await wait_committed(applied)
+
+    def undo(self, request: Request) -> None:
+        """Undo what the request has written, as far as it is not applied."""
         if request.pending_commit is not None:
             request.pending_commit.abort()
             request.pending_commit = None
-        return self._finished(request, response)
 
     def decode_content(self, request: Request) -> Any:
         return self._handler.decode_content(request)
@@ -252,6 +322,126 @@ class Dispatcher:
         """The answer is not needed any more. Applied writes still commit: they may be part of the turn already."""
         if exchange.task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
             exchange.task.cancel()
+
+    # --- the chain of listeners ------------------------------------------------------------------------------------------------------
+
+    def _run_chain(self, chain: Chain, exchange: Exchange) -> Response | None:
+        request = exchange.request
+        request.user = None
+        request.handler_path = ""
+        with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
+            result = ChainPass(chain, self, request).begin()
+            if not isinstance(result, Response):
+                exchange.task = self._loop.create_task(self._wait_for(exchange, _own_copy(result)))
+                return None
+        response = Response(result.body, result.status, pairs=list(result.pairs))
+        if request.pending_commit is not None:
+            self._hold(exchange, response)
+            return None
+        return self._finished(request, response)
+
+    def _receive_for_chain(self, chain: Chain, request: Request) -> Any:
+        """A body that some listener may want is collected. So is one that is refused, if a listener may have answered before; else it is refused here.
+        What goes into a file while it comes (a blob) goes there all the same."""
+        try:
+            if request.method == "OPTIONS" or not self._handler.knows(request):
+                return None
+            who = self._identify(request)
+            if type(who) is not Pending:
+                request.user = who
+                return _for_listeners(self._handler.receive(request), chain.comes_first(request))
+            decision: Awaitable[Any] = self._receive_verified(request, who)
+        except Exception as error:
+            return None if chain.comes_first(request) else self.error_response(error, request)
+        return then(decision, lambda decided: _for_listeners(decided, chain.comes_first(request)))
+
+    def authenticate(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        if request.method == "OPTIONS":
+            return self._cors.preflight(request)
+        if request.user is not None:
+            self._identifier.admit(request)
+            return None
+        who = self._identify(request)
+        if type(who) is Pending:
+            return self._authenticate_later(request, who)
+        request.user = who
+        return None
+
+    async def _authenticate_later(self, request: Request, pending: Pending) -> None:
+        request.user = await pending.wait(self._loop, self._executor)
+
+    def has_resource(self, request: Request) -> bool:
+        return self._handler.knows(request)
+
+    def ask_resource(self, request: Request) -> Any:
+        return self._handler.options(request) if request.method == "OPTIONS" else self._handle(request)
+
+    def answer(self, request: Request, result: Any) -> Any:
+        return self._handler.answer(request, result)
+
+    def report(self, fault: str, request: Request) -> None:
+        self._log_error(f"{request.method} {request.target[:200]}: {fault}", None)
+
+    def _run_websocket_chain(self, chain: Chain, exchange: Exchange) -> Response | None:
+        """The chain of a WebSocket's handshake first, then, with its outcome, those of upgrades and WebSockets."""
+        request = exchange.request
+        request.user = None
+        with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
+            way = ChainPass(chain, self, request, for_websocket=True)
+            result = way.begin()
+            if isinstance(result, Response):
+                answer = self._upgrade_after(way, result)
+                if not inspect.isawaitable(answer):
+                    return cast(Response, answer)
+            else:
+                answer = self._upgrade_later(way, result)
+            exchange.task = self._loop.create_task(self._respond_later(exchange, answer))
+        return None
+
+    async def _upgrade_later(self, way: ChainPass, result: Awaitable[Response]) -> Response:
+        answer = self._upgrade_after(way, await result)
+        return cast(Response, await answer if inspect.isawaitable(answer) else answer)
+
+    async def _respond_later(self, exchange: Exchange, answer: Awaitable[Response]) -> None:
+        exchange.respond(await answer)
+
+    def _upgrade_after(self, way: ChainPass, outcome: Response) -> Any:
+        """The answer to a handshake for which the chain of HTTP listeners is done, or an awaitable of it."""
+        request = way.request
+        refusal: Problem | None = None
+        answer: Response | None = None
+        if outcome is not way.accepted or outcome.status != 101:
+            if outcome.status >= 400:
+                refusal = way.problem if outcome is way.refused else None
+                refusal = refusal or Problem(REASONS.get(outcome.status, "Refused"), outcome.status)
+            if request.http_version[:1] == "2" and outcome.status < 300:  # which would say that the tunnel is open (RFC 8441)
+                outcome = self.failure(NotFound("No WebSocket is served here"), request)
+            answer = Response(outcome.body, outcome.status, pairs=list(outcome.pairs))
+        try:
+            assert self._upgrades is not None
+            result = self._upgrades.handle(request, refusal, answer)
+            if inspect.isawaitable(result):
+                return self._upgraded_later(way, result, outcome)
+            return self._chain_upgraded(way, result, outcome)
+        except Exception as error:
+            return self.error_response(error, request)
+
+    async def _upgraded_later(self, way: ChainPass, awaited: Awaitable[Response | None], outcome: Response) -> Response:
+        try:
+            return self._chain_upgraded(way, await awaited, outcome)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            return self.error_response(error, way.request)
+
+    def _chain_upgraded(self, way: ChainPass, result: Response | None, outcome: Response) -> Response:
+        if result is None:  # the listeners of upgrades have kept the default one from it, and took it not
+            if outcome is way.accepted:
+                raise NotFound("Not found")
+            result = Response(outcome.body, outcome.status, pairs=list(outcome.pairs))
+        elif isinstance(result, Upgrade) and outcome is way.accepted:
+            result.pairs.extend(outcome.pairs)
+        return self._upgraded(way.request, result)
 
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
@@ -348,3 +538,19 @@ class Dispatcher:
             if isinstance(status, int) and 400 <= status <= 599:
                 return Problem(str(error), status, getattr(error, "code", None))
         return None
+
+
+async def _own_copy(answer: Awaitable[Response]) -> Response:
+    """The response as one that no listener has, for fields are added to it."""
+    response = await answer
+    return Response(response.body, response.status, pairs=list(response.pairs))
+
+
+def _for_listeners(decision: Any, comes_first: bool) -> Any:
+    """How a body is received that resources want to receive in this way. Where listeners come first nothing is refused yet, and forms are collected: they
+    could not be read again."""
+    if comes_first and decision is not None and not isinstance(decision, Upload):
+        if not isinstance(decision, Response):
+            decision.discard()
+        return None
+    return decision

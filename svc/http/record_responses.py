@@ -39,7 +39,7 @@ class RecordResponses(ResponseParts):
         else:
             writer = self.writer(preferences, target)
             type_pair = ("Content-Type", writer.content_type)
-        if request.user is None or self._options.last_modified:
+        if request.user is None or self.options.last_modified:
             pairs = self._record_pairs(request, type_pair, raw, tag)
         else:
             pairs = [type_pair, ("ETag", f'"{tag}"'), VARY, PRIVATE]
@@ -72,7 +72,7 @@ class RecordResponses(ResponseParts):
 
     def no_record(self, table: Table, key: Any) -> NotFound:
         """404, with `Last-Modified` set to the time of deletion if that option is on and the log still has it (spec: http §4.1)."""
-        version = table.deleted_version(key) if self._options.last_modified else None
+        version = table.deleted_version(key) if self.options.last_modified else None
         return NotFound("Record not found", headers=() if version is None else (("Last-Modified", last_modified(version)),))
 
     def selected(

@@ -51,7 +51,7 @@ class ResponseParts:
         self._now = clock.monotonic
         self._wall = clock.wall
         self._report = report
-        self._options = options
+        self.options = options
 
     def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
         """The content type of the response; an extension in the address overrides `Accept` (spec: http §1.2). Raises NotAcceptable."""
@@ -74,7 +74,7 @@ class ResponseParts:
         pairs: HeaderPairs = [type_pair, ("ETag", f'"{tag}"'), VARY]
         if request.user is not None:
             pairs.append(PRIVATE)
-        if self._options.last_modified:
+        if self.options.last_modified:
             pairs.append(("Last-Modified", last_modified(version_of(raw))))
         return pairs
 

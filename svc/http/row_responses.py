@@ -81,7 +81,7 @@ class RowResponses(ResponseParts):
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
         if (
-            rows.plan.limit and self._options.pages and request.method != "QUERY"
+            rows.plan.limit and self.options.pages and request.method != "QUERY"
         ):  # the query of QUERY is in its body, so no address repeats it
             cursor = execution.run.next_cursor()
             if cursor is not None:

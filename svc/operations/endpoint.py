@@ -138,6 +138,12 @@ class OperationsEndpoint:
             Headers([("Content-Type", writer.content_type), *error.headers]),
         )
 
+    def answer(self, request: Request, result: Any) -> Any:
+        return self._responses.answer(request, _TARGET, result)
+
+    def knows(self, request: Request) -> bool:
+        return request.pathname in self._gets
+
     def _allowed(self, pathname: str) -> tuple[str, ...]:
         return ("GET", "HEAD", "POST", "OPTIONS") if pathname == "/" else ("GET", "HEAD", "OPTIONS")
 

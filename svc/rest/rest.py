@@ -27,6 +27,7 @@ from svc.http.responses import ResponseBuilder
 from svc.loop import then
 from svc.messages import Request, Response
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
+from svc.resources.addressing import WRITES
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, METHODS, OpenApi
@@ -64,9 +65,8 @@ class Rest:
         self._responses = ResponseBuilder(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
         self._streams = EventStreams(loop, clock.monotonic, report)
         resources.reserved.add(ADDRESS)
-        if login:
-            resources.reserved |= set(LOGIN_PATHS)
-        self._login = LoginEndpoint(self._bodies, self._responses) if login else None
+        self._login: LoginEndpoint | None = None
+        self.configure(options, login=login)
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
             "HEAD": self._get,
@@ -79,6 +79,15 @@ class Rest:
             "MOVE": self._other,
             "TRACE": self._other,
         }
+
+    def configure(self, options: RestOptions, *, login: bool) -> None:
+        """Take over what the applications want. `login`: whether there are `POST /login` and `/logout`."""
+        self._responses.options = options
+        self._login = LoginEndpoint(self._bodies, self._responses) if login else None
+        if login:
+            self._resources.reserved |= LOGIN_PATHS
+        else:
+            self._resources.reserved -= LOGIN_PATHS
 
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 
@@ -135,10 +144,26 @@ class Rest:
 
     def decode_content(self, request: Request) -> Any:
         """The body of a request as a value, for handlers that ask for it; None without a body."""
+        if request.upload is not None:
+            return request.upload.bytes()
         return self._bodies.read(request) if request.content else None
 
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
         return problem_response(error, self.types, request, request_id)
+
+    def answer(self, request: Request, result: Any) -> Any:
+        """The Response for what application code returned, or an awaitable of it."""
+        return self._responses.answer(request, RequestTarget(), result)
+
+    def knows(self, request: Request) -> bool:
+        """Whether something answers at this address, if only with a refusal."""
+        path = request.pathname
+        if path == ADDRESS or self._is_login(request):
+            return True
+        reads = request.method not in WRITES
+        return self._resources.find(path, "rest", reads) is not None or (
+            request.method in READS and self._responses.preferences(request).events and self._resources.find(path, "sse") is not None
+        )
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 

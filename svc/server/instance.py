@@ -14,6 +14,9 @@ from typing import Any
 from svc import __version__
 from svc.analytics import Analytics
 from svc.api.interface import Interface
+from svc.api.listener_scopes import ListenerScopes, current_request
+from svc.api.server import Server as ApplicationServer
+from svc.api.server import ServerParts
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
 from svc.auth.identify import Identifier
@@ -27,13 +30,16 @@ from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
 from svc.loop import Turns, new_loop
+from svc.operations.cluster import known_nodes
 from svc.operations.node import Node
+from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
 from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest.login import LOGIN_PATH
 from svc.root.installation import make_keys
+from svc.server.application_ports import ApplicationPorts
 from svc.server.building import (
     application_origins,
     create_first_super_user,
@@ -43,11 +49,13 @@ from svc.server.building import (
     operations_origins,
 )
 from svc.server.http_date import HttpDate
-from svc.server.interfaces import make_application_dispatcher, make_operations_dispatcher, make_rest
+from svc.server.interfaces import make_application_dispatcher, make_operations_dispatcher, make_rest, make_websockets, rest_options
 from svc.server.periodic import PeriodicWork
 from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow
+from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 from svc.tls.entries import StoredCertificates
+from svc.websocket import UpgradeListeners
 
 HELPER_THREADS = 2
 GC_THRESHOLD = 20_000  # new objects until the collector runs: requests leave no cycles, and a large body alone makes thousands of objects
@@ -124,7 +132,6 @@ class Server:
             self.types,
             config.http.timeout,
         )
-        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
         self.analytics = Analytics(
             self.store,
             config.analytics.aggregate_period,
@@ -136,15 +143,29 @@ class Server:
 
         certificates = StoredCertificates(self.store, config.root / "keys")
         date = HttpDate(clock)
-        self.application_port = self._make_application_port(certificates, date)
+        self.application_port = self._make_application_port(
+            PortCertificates(APPLICATION, config, certificates, self.logs, clock, self.loop), date
+        )
+        self._other_ports = self.application_ports.others
+        self.application_server = self._make_application_server()
+        self.interface.server, self.interface.auth = self.application_server, self.application_server.auth
+        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
+        self._configure_applications()
         self.operations_port = self._make_operations_port(certificates, date)
-        self._shutdown = Shutdown(self.application_port, self.operations_port, clock=clock, loop=self.loop, logger=self.logger)
+        self._shutdown = Shutdown(
+            self.application_port,
+            self.operations_port,
+            clock=clock,
+            loop=self.loop,
+            logger=self.logger,
+            others=self.application_ports.others,
+        )
         self._periodic = PeriodicWork(
             config,
             self.store,
             self.directory,
             self.analytics,
-            (self.application_port, self.operations_port),
+            self._all_ports,
             clock=clock,
             loop=self.loop,
             turns=self._turns,
@@ -155,12 +176,14 @@ class Server:
         )
         self._turns.end_turn = self._end_turn
 
+    def _all_ports(self) -> tuple[ServerPorts, ...]:
+        return (self.application_port, self.operations_port, *self.application_ports.others)
+
     # --- building --------------------------------------------------------------------------------------------------------------------
 
-    def _make_application_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:
-        certificates = PortCertificates(APPLICATION, self.config, stored, self.logs, self.clock, self.loop)
-        has_login = any(app.config.get("login") is True for app in self.apps)
-        identifier = Identifier(
+    def _make_application_port(self, certificates: PortCertificates, date: HttpDate) -> ServerPorts:
+        """Before the applications are loaded: their code may add listeners to it while it is."""
+        self._application_identifier = Identifier(
             self.directory,
             clock=self.clock,
             authorize_local=self.config.authentication.authorize_local,
@@ -169,34 +192,70 @@ class Server:
             tokens=self.tokens,
             sessions=self.sessions,
             events=self.events,
-            login_path=LOGIN_PATH if has_login else None,
             certificates=certificates.clients,
             origins=self._origins,
         )
-        self.rest = make_rest(
+        self.rest = make_rest(self.config, self.resources, clock=self.clock, loop=self.loop, log_error=self._log_error, types=self.types)
+        self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error)
+        dispatcher, upgrades = self._make_application_dispatcher(self.resources)
+        ports = self._make_ports(APPLICATION, dispatcher, certificates, date)
+        self.application_ports = ApplicationPorts(
             self.config,
-            self.resources,
-            self.apps,
-            clock=self.clock,
+            certificates,
             loop=self.loop,
+            make_ports=lambda row, dispatcher: self._make_ports(row, dispatcher, certificates, date),
+            make_dispatcher=lambda: self._make_application_dispatcher(None),
+            warn=self.logger.warn,
             log_error=self._log_error,
-            has_login=has_login,
-            types=self.types,
+            routed=self._record_routed,
+            scopes=ListenerScopes(self.store),
         )
-        dispatcher = make_application_dispatcher(
+        self.application_ports.set_default(ports, dispatcher, upgrades)
+        return ports
+
+    def _make_application_dispatcher(self, resources: Resources | None) -> tuple[Dispatcher, UpgradeListeners]:
+        return make_application_dispatcher(
             self.config,
             self.rest,
-            self.resources,
-            identifier,
+            resources,
+            self._application_identifier,
             self._origins,
             self.analytics.recorder,
+            self._sockets,
             clock=self.clock,
             loop=self.loop,
             executor=self._executor,
             logs=self.logs,
             log_error=self._log_error,
         )
-        return self._make_ports(APPLICATION, dispatcher, certificates, date)
+
+    def _make_application_server(self) -> ApplicationServer:
+        config = self.config
+        shard = None if config.replication is None else config.replication.shard
+        return ApplicationServer(
+            ServerParts(
+                ports=self.application_ports,
+                config=shown_configuration(config),
+                recorder=self.analytics.recorder,
+                directory=self.directory,
+                verifier=self.verifier,
+                operate=lambda body, user, authorize: self.operations.perform(body, user, authorize=authorize),
+                nodes=lambda: known_nodes(self.node),
+                hostname=config.node.hostname,
+                resources=self.resources,
+                content_types=self.rest.types,
+                shard=shard if isinstance(shard, int) else None,
+                instances=config.instances,
+                executor=self._executor,
+                current_request=current_request,
+            )
+        )
+
+    def _configure_applications(self) -> None:
+        """What the ports of applications have of the configurations of these."""
+        has_login = any(app.config.get("login") is True for app in self.apps)
+        self.rest.configure(rest_options(self.apps), login=has_login)
+        self._application_identifier.login_path = LOGIN_PATH if has_login else None
 
     def _make_operations_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:
         certificates = PortCertificates(OPERATIONS, self.config, stored, self.logs, self.clock, self.loop)
@@ -232,8 +291,9 @@ class Server:
             certificates=certificates.clients,
             origins=origins,
         )
+        self.operations = Operations(self.node)
         dispatcher = make_operations_dispatcher(
-            self.node, identifier, origins, self.analytics.recorder, log_error=self._log_error, is_ready=lambda: self.is_ready
+            self.operations, identifier, origins, self.analytics.recorder, log_error=self._log_error, is_ready=lambda: self.is_ready
         )
         return self._make_ports(OPERATIONS, dispatcher, certificates, date, self.config.operations_api.network.domain_socket)
 
@@ -270,11 +330,12 @@ class Server:
                 "authentication.authorizeLocal is on: requests from this machine are made as super user,",
                 "also those of a proxy on it that adds no header of its own",
             )
-        self.application_port.listen()
         try:
+            self.application_port.listen()
             self.operations_port.listen()
         except OSError:
             self.application_port.discard()
+            self.application_ports.discard()
             raise
 
     # --- running ---------------------------------------------------------------------------------------------------------------------
@@ -291,6 +352,7 @@ class Server:
                 return 1
             self.application_port.start()
             self.operations_port.start()
+            self.application_ports.start()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self._shutdown.stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
@@ -350,6 +412,8 @@ class Server:
                 store.commit_turn()  # first: its outcome decides what the held answers say
         more = self.application_port.connections.end_turn()  # encode and send, which may take up pipelined requests
         more = self.operations_port.connections.end_turn() or more
+        for other in self._other_ports:
+            more = other.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
         return more or store.has_pending
 
@@ -382,7 +446,8 @@ class Server:
 
     async def _end_parts(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
         self._shutdown.is_closing = True
-        ports = (self.application_port, self.operations_port)
+        ports = self._all_ports()
+        self.application_ports.stop()
         for each in ports:
             each.stop()
         if self.store.has_pending:
@@ -391,6 +456,7 @@ class Server:
                 each.connections.end_turn()
         for each in ports:
             each.connections.close_all()
+        self.application_ports.close()
         self.realtime.close()
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended

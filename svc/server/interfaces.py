@@ -21,7 +21,6 @@ from svc.http.decoding import RequestDecoder
 from svc.http.dispatch import Dispatcher
 from svc.logs import AccessLog, Logs
 from svc.operations.endpoint import OperationsEndpoint
-from svc.operations.node import Node
 from svc.operations.service import Operations
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
@@ -34,46 +33,54 @@ LogError = Callable[[str, BaseException | None], None]
 def make_rest(
     config: Config,
     resources: Resources,
-    apps: Sequence[App],
     *,
     clock: Clock,
     loop: asyncio.AbstractEventLoop,
     log_error: LogError,
-    has_login: bool,
     types: ContentTypes,
 ) -> Rest:
-    """The REST interface to the resources. `has_login`: some application has a login page."""
+    """The REST interface to the resources."""
     return Rest(
         resources,
         clock,
         _stream_reporter(log_error),
-        RestOptions(last_modified=any(_rest_option(app, "lastModified") for app in apps)),
         compression=Compression(config.http.compression_threshold),
         decoder=_decoder(config),
-        login=has_login,
         loop=loop,
         types=types,
     )
 
 
+def rest_options(apps: Sequence[App]) -> RestOptions:
+    """The options that the configurations of applications give to REST."""
+    return RestOptions(last_modified=any(_rest_option(app, "lastModified") for app in apps))
+
+
+def make_websockets(clock: Clock, loop: asyncio.AbstractEventLoop, recorder: Recorder, log_error: LogError) -> WebSocketRegistry:
+    """What the WebSockets of all application ports share."""
+    return WebSocketRegistry(loop, clock, recorder, log_error)
+
+
 def make_application_dispatcher(
     config: Config,
     rest: Rest,
-    resources: Resources,
+    resources: Resources | None,
     identifier: Identifier,
     origins: OriginPolicy,
     recorder: Recorder,
+    sockets: WebSocketRegistry,
     *,
     clock: Clock,
     loop: asyncio.AbstractEventLoop,
     executor: Executor,
     logs: Logs,
     log_error: LogError,
-) -> Dispatcher:
-    """The dispatcher of the application's ports: REST, and WebSockets on the same paths."""
-    upgrades = UpgradeListeners(WsListeners(WebSocketRegistry(loop, clock, recorder, log_error)))
-    upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
-    return Dispatcher(
+) -> tuple[Dispatcher, UpgradeListeners]:
+    """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners."""
+    upgrades = UpgradeListeners(WsListeners(sockets))
+    if resources is not None:
+        upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
+    dispatcher = Dispatcher(
         rest,
         identifier,
         Cors(origins, config.http.cors_access_control_allow_headers, credentials=config.authentication.enable_sessions),
@@ -85,10 +92,11 @@ def make_application_dispatcher(
         AccessLog.from_config(config, logs),
         upgrades=upgrades,
     )
+    return dispatcher, upgrades
 
 
 def make_operations_dispatcher(
-    node: Node,
+    operations: Operations,
     identifier: Identifier,
     origins: OriginPolicy,
     recorder: Recorder,
@@ -97,9 +105,10 @@ def make_operations_dispatcher(
     is_ready: Callable[[], bool],
 ) -> Dispatcher:
     """The dispatcher of the operations ports. `is_ready`: the answer of `/ready`; no operation begins while it is False."""
+    node = operations.node
     config = node.config
     endpoint = OperationsEndpoint(
-        Operations(node),
+        operations,
         compression=Compression(config.http.compression_threshold),
         decoder=_decoder(config),
         report=_stream_reporter(log_error),

@@ -32,7 +32,7 @@ class PeriodicWork:
         store: Store,
         directory: UserDirectory,
         analytics: Analytics,
-        ports: Sequence[ServerPorts],
+        ports: Callable[[], Sequence[ServerPorts]],
         *,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -72,7 +72,7 @@ class PeriodicWork:
         now = self._clock.monotonic()
         if stopped := self._store.stopped:
             self._on_store_stopped(stopped)
-        for ports in self._ports:
+        for ports in self._ports():
             ports.sweep(now)
         self._sweep_handlers(now)
         self._store.snapshots.abort_due()
@@ -91,7 +91,7 @@ class PeriodicWork:
 
     def _record_socket_bytes(self) -> None:
         """Bytes that all sockets have received and sent in the last second, heads included; nothing for an idle second."""
-        connections = [ports.connections for ports in self._ports]
+        connections = [ports.connections for ports in self._ports()]
         now = (sum(each.bytes_received for each in connections), sum(each.bytes_sent for each in connections))
         for direction, before, count in zip(("received", "sent"), self._socket_bytes, now, strict=True):
             if count > before:

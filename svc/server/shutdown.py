@@ -22,8 +22,17 @@ class Shutdown:
     """
 
     def __init__(
-        self, application: ServerPorts, operations: ServerPorts, *, clock: Clock, loop: asyncio.AbstractEventLoop, logger: Logger
+        self,
+        application: ServerPorts,
+        operations: ServerPorts,
+        *,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        logger: Logger,
+        others: Sequence[ServerPorts] = (),
     ) -> None:
+        """`others`: further ports of applications, live."""
+        self._others = others
         self._application = application
         self._operations = operations
         self._clock = clock
@@ -44,7 +53,8 @@ class Shutdown:
             self._loop.stop()
             return
         self._logger.notify("Stopping svc.")
-        self._application.stop()
+        for each in (self._application, *self._others):
+            each.stop()
         self._wait_until_drained(self._clock.monotonic() + DRAIN_SECONDS)
 
     @property
@@ -82,9 +92,10 @@ class Shutdown:
         if self.is_closing:
             return
         late = self._clock.monotonic() >= deadline
-        if late or not self._application.connections.open:
+        is_used = any(each.connections.open for each in (self._application, *self._others))
+        if late or not is_used:
             self._operations.stop()
-        if late or not (self._application.connections.open or self._operations.connections.open):
+        if late or not (is_used or self._operations.connections.open):
             self._loop.stop()
         else:
             self._loop.call_later(_DRAIN_POLL, self._wait_until_drained, deadline)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from functools import partial
 from typing import Any
 
@@ -31,15 +31,19 @@ WsListener = Callable[..., Awaitable[Any]]
 
 
 class HttpCompletion:
-    """The outcome of the HTTP chain of a request, known already: may be awaited any number of times."""
+    """The outcome of the HTTP chain of a request, known already: may be awaited any number of times.
 
-    def __init__(self, error: Problem | None = None) -> None:
+    The Response of a listener that has answered; None if nobody has and the WebSocket may be served. `error`: why it may not be, which is raised.
+    """
+
+    def __init__(self, error: Problem | None = None, answer: Response | None = None) -> None:
         self.error = error
+        self.answer = answer
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[Any, None, Response | None]:
         if self.error is not None:
             raise self.error.with_traceback(None)
-        return
+        return self.answer
         yield
 
 
@@ -55,12 +59,20 @@ class WsListeners:
         """`max_payload`: of the messages of a WebSocket that this listener is the first to use."""
         self._listeners.insert(0 if run_first else len(self._listeners), (listener, max_payload))
 
+    def replace(self, listeners: Iterable[tuple[WsListener, int]]) -> None:
+        """From now on these, in this order, with the `max_payload` of each."""
+        self._listeners = list(listeners)
+
     def __bool__(self) -> bool:
         return bool(self._listeners or self.handler)
 
-    def handle(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response]:
-        """Answer the handshake. Raises Problem."""
-        return self._run(request, HttpCompletion(refusal)) if self._listeners else self._serve(request, refusal)
+    def handle(self, request: Request, refusal: Problem | None, answer: Response | None = None) -> Response | Awaitable[Response]:
+        """Answer the handshake. `answer`: of a listener of HTTP requests. Raises Problem."""
+        if self._listeners:
+            return self._run(request, HttpCompletion(refusal, answer))
+        if answer is not None and (refusal is None or not _is_sent_as_close_code(refusal)):
+            return answer
+        return self._serve(request, refusal)
 
     def _serve(self, request: Request, refusal: Problem | None) -> Response:
         """Without listeners: the resource serves, or the refusal is sent. Browsers show scripts a close code, not the status of a handshake."""
@@ -104,7 +116,7 @@ class _ListenerChain:
     def __init__(self, listeners: list[tuple[WsListener, int]], handler: SocketHandler | None) -> None:
         self._listeners = tuple(listeners)
         self._handler = handler
-        self._refusal: Problem | None = None  # by the resources: the handshake is refused
+        self._refusal: Exception | None = None  # by the resources, or a listener of HTTP requests: the handshake is refused
 
     async def listen(self, socket: WebSocket, request: Request, completion: HttpCompletion, used: asyncio.Future[None]) -> None:
         try:
@@ -129,7 +141,10 @@ class _ListenerChain:
         return await self._serve(socket, request, completion)
 
     async def _serve(self, socket: WebSocket, request: Request, completion: Any) -> None:
-        await completion
+        answer = await completion
+        if answer is not None:
+            self._refusal = Abort(answer)
+            raise self._refusal
         try:
             if self._handler is None:
                 raise NotFound("Not found")
@@ -160,6 +175,25 @@ class UpgradeListeners:
         self._listeners.insert(0 if run_first else len(self._listeners), listener)
         self._has_others = True
 
+    def replace(self, listeners: Iterable[UpgradeListener | None]) -> None:
+        """From now on these listeners, in this order; None: the default one."""
+        self._listeners = list(listeners)
+        self._has_others = any(listener is not None for listener in self._listeners)
+
+    def replace_ws(self, listeners: Iterable[tuple[WsListener, int]]) -> None:
+        """From now on these listeners of WebSockets, in this order, with the `max_payload` of each."""
+        self._websockets.replace(listeners)
+        if self._websockets:
+            self._add_default()
+
+    @property
+    def serves_websockets(self) -> bool:
+        return bool(self._websockets)
+
+    @property
+    def has_listeners(self) -> bool:
+        return self._has_others
+
     def add_ws(self, listener: WsListener, *, run_first: bool = False, max_payload: int = MAX_PAYLOAD) -> None:
         self._websockets.add(listener, run_first=run_first, max_payload=max_payload)
         self._add_default()
@@ -173,13 +207,18 @@ class UpgradeListeners:
         if None not in self._listeners:
             self._listeners.append(None)
 
-    def handle(self, request: Request, refusal: Problem | None = None) -> Response | Awaitable[Response | None] | None:
-        """The answer, or None if no listener takes the upgrade. `refusal`: why the caller could not be identified. Raises Problem."""
+    def handle(
+        self, request: Request, refusal: Problem | None = None, answer: Response | None = None
+    ) -> Response | Awaitable[Response | None] | None:
+        """The answer, or None if no listener takes the upgrade. `refusal`: why the caller could not be identified, or a listener of HTTP requests has refused
+        the handshake; `answer`: what such a listener has answered. Raises Problem."""
         if not self._has_others or request.http_version[:1] == "2":  # there is no socket to pass on
-            return self._default_answer(request, refusal)
-        return _UpgradePass(self, request, refusal).run()
+            return self._default_answer(request, refusal, answer)
+        return _UpgradePass(self, request, refusal, answer).run()
 
-    def _default_answer(self, request: Request, refusal: Problem | None) -> Response | Awaitable[Response | None] | None:
+    def _default_answer(
+        self, request: Request, refusal: Problem | None, answer: Response | None
+    ) -> Response | Awaitable[Response | None] | None:
         """The answer of the default handler. A refused handshake is recorded here, an accepted one when the WebSocket is open."""
         if not _asks_for_websocket(request) or request.upgraded:
             return None
@@ -187,11 +226,15 @@ class UpgradeListeners:
         try:
             if not self._websockets:
                 raise NotFound("WebSockets are not enabled on this port")
-            answer = self._websockets.handle(request, refusal)
+            found = self._websockets.handle(request, refusal, answer)
         except Exception:
             self._sockets.answered(False)
             raise
-        return answer if isinstance(answer, Response) else self._awaited(answer)
+        if not isinstance(found, Response):
+            return self._awaited(found)
+        if not isinstance(found, Upgrade):
+            self._sockets.answered(False)
+        return found
 
     async def _awaited(self, answer: Awaitable[Response]) -> Response:
         try:
@@ -204,8 +247,9 @@ class UpgradeListeners:
 class _UpgradePass:
     """One pass along the upgrade listeners, without awaiting plain results."""
 
-    def __init__(self, listeners: UpgradeListeners, request: Request, refusal: Problem | None) -> None:
+    def __init__(self, listeners: UpgradeListeners, request: Request, refusal: Problem | None, answer: Response | None) -> None:
         self._default = listeners._default_answer
+        self._http_answer = answer
         self._listeners = tuple(listeners._listeners)
         self._sockets = listeners._sockets
         self._request = request
@@ -283,7 +327,7 @@ class _UpgradePass:
         call_next = partial(self._step, position + 1)
         if listener is not None:
             return listener(request, socket, head, call_next)
-        answer = self._default(request, self._refusal)
+        answer = self._default(request, self._refusal, self._http_answer)
         if inspect.isawaitable(answer):
             return self._settle_later(answer, call_next)
         if answer is not None:

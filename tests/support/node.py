@@ -11,10 +11,14 @@ from typing import Any
 
 from svc.analytics import Recorder
 from svc.api.interface import Interface
+from svc.api.listener_scopes import ListenerScopes, current_request
+from svc.api.port_listeners import PortListeners
+from svc.api.server import Server, ServerParts
 from svc.apps import load_app, schema_files
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
+from svc.auth.verifier import Verifier
 from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
 from svc.content.registry import ContentTypes
@@ -37,6 +41,42 @@ schema_files.parse_schema = functools.cache(schema_files.parse_schema)
 APP = Path(__file__).parent.parent / "integration" / "app"
 
 
+class NodePort:
+    """The one port of a node, which has no number, as `server.http` returns it."""
+
+    port = 0
+    secure = False
+
+    def __init__(self, listeners: PortListeners) -> None:
+        self.listeners = listeners
+
+
+class NodePorts:
+    """`api.server.Ports` of a node: no other port can be opened."""
+
+    def __init__(self, listeners: PortListeners) -> None:
+        self._port = NodePort(listeners)
+
+    def default(self) -> list[Any]:
+        return [self._port]
+
+    def open(self, port: int, secure: bool) -> Any:
+        raise OSError("a node of the tests has no sockets")
+
+    def release(self, port: Any) -> None:
+        pass
+
+    def open_socket(self, listener: Any, port: int, secure: bool) -> Any:
+        raise OSError("a node of the tests has no sockets")
+
+    def say_faults(self) -> None:
+        pass
+
+
+async def _no_operations(body: Any, user: User | None, authorize: bool) -> Any:
+    raise AssertionError("a node of the tests has no operations")
+
+
 class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
@@ -51,7 +91,6 @@ class Node:
         queries = QueryCache()
         self.types = ContentTypes.built_in()
         self.interface = Interface(self.store, self.resources, queries, self.realtime, self._loop, content_types=self.types)
-        self.app = load_app(app, self.store, self.resources, queries, {}, realtime=self.realtime, interface=self.interface)
         self.errors: list[tuple[str, BaseException | None]] = []
         self._executor = ThreadPoolExecutor(1)
 
@@ -72,6 +111,25 @@ class Node:
         self.dispatcher = Dispatcher(
             rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
+        listeners = PortListeners(self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(self.store))
+        self.server = Server(
+            ServerParts(
+                ports=NodePorts(listeners),
+                config={},
+                recorder=self.recorder,
+                directory=users,
+                verifier=Verifier(users, clock=self.clock),
+                operate=_no_operations,
+                nodes=list,
+                hostname="localhost",
+                resources=self.resources,
+                content_types=self.types,
+                executor=self._executor,
+                current_request=current_request,
+            )
+        )
+        self.interface.server, self.interface.auth = self.server, self.server.auth
+        self.app = load_app(app, self.store, self.resources, queries, {}, realtime=self.realtime, interface=self.interface)
         self.connections = Connections(
             FakeLoop(self._loop),  # type: ignore[arg-type]
             self.dispatcher,

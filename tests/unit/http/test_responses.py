@@ -212,7 +212,7 @@ def test_a_deleted_record_tells_when_it_was_deleted(tmp_path: Path) -> None:
         assert ask(node, f"/Product/{key}", "DELETE")[0] == 204
     node.clock.advance(100)
     assert "last-modified" not in ask(node, "/Product/gone")[1], "not asked for"
-    node.rest._responses._options = RestOptions(last_modified=True)
+    node.rest._responses.options = RestOptions(last_modified=True)
     assert ask(node, "/Product/here")[1]["last-modified"] == written
     for target in (
         "/Product/gone",

@@ -1,0 +1,396 @@
+"""The global `server` of application code: listeners, users, operations, figures (spec: http §12).
+
+There is one `ServerParts` for each server instance, and on top of it a `Server` for each application: what is registered through it carries the name and
+the mount of the application, and goes when the application goes. A newer version of an application is staged: from `activate` on its listeners are
+asked, in the places of those of the version before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from svc.analytics import Recorder
+from svc.api.listener_options import ListenerOptions, read_options
+from svc.api.port_listeners import HTTP, UPGRADE, WS, PortListeners, Registered
+from svc.auth.users import User, UserDirectory
+from svc.auth.verifier import Verifier
+from svc.errors import AccessViolation, ClientError, Problem
+from svc.http.listener_order import Placed
+from svc.http.routes import Route, make_route
+from svc.messages import Request
+from svc.store.values.conversion import is_encodable
+
+MAX_LABEL = 250  # characters of a path, method or type in analytics: they may come from clients
+
+
+class OpenPort(Protocol):
+    """One port: `server.application_ports.OpenPort`."""
+
+    @property
+    def listeners(self) -> PortListeners: ...
+
+    @property
+    def secure(self) -> bool: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+class SocketServer(Protocol):
+    """What `server.socket` returns: `server.socket_servers.SocketServer`."""
+
+    @property
+    def port(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Ports(Protocol):
+    """Opens ports, and closes them when nobody listens any more: `server.application_ports.ApplicationPorts`."""
+
+    def default(self) -> list[Any]:
+        """The plain and the TLS port of the configuration, those that there are, as OpenPorts with the same listeners."""
+
+    def open(self, port: int, secure: bool) -> Any:
+        """Another port, as an OpenPort; None without a certificate. Raises ValueError for a port that is something else's, OSError."""
+
+    def release(self, port: Any) -> None:
+        """Nothing is registered on this port any more."""
+
+    def open_socket(self, listener: Callable[..., Any], port: int, secure: bool) -> Any:
+        """A SocketServer; None without a certificate. Raises as `open`."""
+
+    def say_faults(self) -> None:
+        """Log what could not be met of the listeners' wishes (`PortListeners.faults`), unless it changes soon."""
+
+
+Operate = Callable[[Mapping[str, Any], User | None, bool], Awaitable[Any]]
+"""(body, user, whether rights are checked) -> the answer: `operations.service.Operations.perform`."""
+
+
+@dataclass
+class ServerParts:
+    """What the `Server`s of one instance share. `nodes`: records of the other nodes. `current_request`: that of the running code, for the address of its
+    caller. `resources`, `content_types`: shown as they are."""
+
+    ports: Ports
+    config: Mapping[str, Any]
+    recorder: Recorder
+    directory: UserDirectory
+    verifier: Verifier
+    operate: Operate
+    nodes: Callable[[], list[dict[str, Any]]]
+    hostname: str
+    resources: Any = None
+    content_types: Any = None
+    shard: int | None = None
+    instance: int = 0
+    instances: int = 1
+    executor: Any = None
+    current_request: Callable[[], Request | None] = lambda: None
+    owner_ranks: dict[str, int] = field(default_factory=dict)
+    registrations: int = 0
+
+    def next_rank(self, owner: str) -> tuple[int, int]:
+        """Applications in the order in which they first registered something; within one, by registration."""
+        self.registrations += 1
+        return self.owner_ranks.setdefault(owner, len(self.owner_ranks)), self.registrations
+
+
+class Server:
+    """`server`, as the code of one application sees it."""
+
+    def __init__(
+        self,
+        parts: ServerParts,
+        application: str = "",
+        *,
+        url_path: str | None = None,
+        host: str | None = None,
+        replaces: Server | None = None,
+        staged: bool = False,
+    ) -> None:
+        """`application`: its name, the default name of its listeners. `url_path`, `host`: where it is mounted. `staged`: nothing is in effect before
+        `activate`, which also withdraws `replaces`."""
+        self._parts = parts
+        self._application = application
+        self._mount = make_route(host, url_path, app=application)
+        self._replaces = replaces
+        self._is_staged = staged or replaces is not None
+        self._is_withdrawn = False
+        self._registered: list[tuple[Any, Registered]] = []  # with its port
+        self._waiting: list[tuple[Any, Registered]] = []  # until `activate`
+        self._sockets: list[SocketServer] = []
+        self.config = parts.config
+        self.resources = parts.resources
+        self.content_types = self.contentTypes = parts.content_types
+        self.hostname = parts.hostname
+        self.instance = self.worker_index = parts.instance
+        self.instances = parts.instances
+        self.is_main_thread = parts.instance == 0
+
+    def of_application(
+        self, name: str, *, url_path: str | None = None, host: str | None = None, replaces: Server | None = None, staged: bool = False
+    ) -> Server:
+        """The `server` of an application; arguments as of the class."""
+        return Server(self._parts, name, url_path=url_path, host=host, replaces=replaces, staged=staged)
+
+    # --- the application -------------------------------------------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """Put into effect what was registered so far, in place of what `replaces` has registered."""
+        waiting, self._waiting = self._waiting, []
+        self._is_staged = False
+        replaced, self._replaces = self._replaces, None
+        former = replaced._take_all() if replaced is not None else []
+        self._change(waiting, former)
+        self._registered += waiting
+        if replaced is not None:
+            replaced._close_sockets()
+
+    def withdraw(self) -> None:
+        """Remove all that was registered here. Nothing can be registered any more."""
+        self._change([], self._take_all())
+        self._close_sockets()
+
+    def _take_all(self) -> list[tuple[Any, Registered]]:
+        self._is_withdrawn = True
+        waiting, self._waiting = self._waiting, []
+        registered, self._registered = self._registered, []
+        for port, _ in waiting:
+            if not len(port.listeners):
+                self._parts.ports.release(port)
+        return registered
+
+    def _close_sockets(self) -> None:
+        sockets, self._sockets = self._sockets, []
+        for socket in sockets:
+            socket.close()
+
+    def _change(self, added: list[tuple[Any, Registered]], removed: list[tuple[Any, Registered]]) -> None:
+        """Take effect, one arrangement for each port."""
+        ports: dict[int, Any] = {id(port.listeners): port for port, _ in (*added, *removed)}
+        for port in ports.values():
+            listeners: PortListeners = port.listeners
+            listeners.change(
+                [each for owner, each in added if owner.listeners is listeners],
+                [each for owner, each in removed if owner.listeners is listeners],
+            )
+            if not len(listeners):
+                self._parts.ports.release(port)
+        self._parts.ports.say_faults()
+
+    # --- listeners -------------------------------------------------------------------------------------------------------------------
+
+    def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
+        """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port."""
+        return self._register(HTTP, listener, read_options(HTTP, options, named))
+
+    request = http
+
+    def ws(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
+        """Add `listener(ws, request, chain_completion, next)` to the chain of WebSockets. Returns as `http`."""
+        return self._register(WS, listener, read_options(WS, options, named))
+
+    def upgrade(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol."""
+        self._register(UPGRADE, listener, read_options(UPGRADE, options, named))
+
+    def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""
+        found = read_options("socket", options, named)
+        self._check(listener, "socket")
+        secure = found.secure_port is not None
+        port = found.secure_port if secure else found.port
+        if port is None:
+            raise TypeError("server.socket needs port or secure_port")
+        server = self._parts.ports.open_socket(listener, port, secure)
+        if server is not None:
+            self._sockets.append(server)
+        return server
+
+    def _check(self, listener: object, kind: str) -> None:
+        if not callable(listener):
+            raise TypeError(f"server.{kind} needs a listener that can be called, not {type(listener).__name__}")
+        if self._is_withdrawn:
+            raise RuntimeError("this version of the application has been replaced: it cannot register anything any more")
+
+    def _register(self, kind: str, listener: Callable[..., Any], options: ListenerOptions) -> list[Any]:
+        self._check(listener, kind)
+        base = make_route(options.host, options.url_path, base=self._mount, app=self._application)
+        rank = self._parts.next_rank(self._application)
+        ports = self._ports_of(options)
+        added = []
+        for listeners, names in _by_listeners(ports):
+            route = base if len(names) == len(_schemes_of(listeners, self._parts.ports)) else Route(base.host, base.segments, names[0])
+            placed = Placed(
+                None, rank, options.name or self._application, options.run_first, options.before, options.after, base.particular
+            )
+            registered = Registered(kind, listener, placed, route, self, options.max_payload)
+            placed.value = registered
+            added.append((next(port for port in ports if port.listeners is listeners), registered))
+        if self._is_staged:
+            self._waiting += added
+        else:
+            self._registered += added
+            self._change(added, [])
+        return ports
+
+    def _ports_of(self, options: ListenerOptions) -> list[Any]:
+        source = self._parts.ports
+        if options.port is None and options.secure_port is None:
+            return source.default()
+        wanted = [(number, secure) for number, secure in ((options.port, False), (options.secure_port, True)) if number is not None]
+        opened = []
+        try:
+            for number, secure in wanted:
+                port = source.open(number, secure)
+                if port is not None:
+                    opened.append(port)
+        except (OSError, ValueError):
+            for port in opened:
+                if not len(port.listeners):
+                    source.release(port)
+            raise
+        return opened
+
+    # --- users -----------------------------------------------------------------------------------------------------------------------
+
+    async def get_user(self, username: str) -> User | None:
+        """The user of this name, whose password is not asked for; None if there is none."""
+        return self._parts.directory.get_user(username) if isinstance(username, str) else None
+
+    async def authenticate_user(self, username: str, password: str) -> User:
+        """The user, if the password is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
+        if not isinstance(username, str) or not isinstance(password, str):
+            raise ClientError("Login failed", 401)
+        parts = self._parts
+        try:
+            return await parts.verifier.verify(username, password, parts.current_request(), parts.executor)
+        except Problem as problem:
+            if problem.status_code != 401:
+                raise
+            raise ClientError(problem.message, 401) from None
+
+    async def auth(self, username: str, password: str | None = None) -> User | None:
+        """The global `auth`: `get_user` without a password, `authenticate_user` with one."""
+        return await (self.get_user(username) if password is None else self.authenticate_user(username, password))
+
+    getUser = get_user
+    authenticateUser = authenticate_user
+
+    # --- operations and figures ------------------------------------------------------------------------------------------------------
+
+    async def operation(self, operation: Mapping[str, Any], context: Any = None, authorize: bool = False) -> Any:
+        """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name. Rights are checked only with `authorize`.
+        Raises Problem."""
+        if not isinstance(operation, Mapping):
+            raise TypeError(f"server.operation takes a mapping with 'operation', not {type(operation).__name__}")
+        return await self._parts.operate(operation, self._user_of(context, authorize is True), authorize is True)
+
+    def _user_of(self, context: Any, authorize: bool) -> User | None:
+        if isinstance(context, Mapping):
+            username = context.get("username")
+            user = (
+                context.get("user") if username is None else self._parts.directory.get_user(username) if isinstance(username, str) else None
+            )
+            if username is not None and user is None and authorize:
+                raise AccessViolation(None)
+        else:
+            user = getattr(context, "user", None)
+        if user is not None and not isinstance(user, User):
+            raise TypeError(f"server.operation: the user of the context must be a user of this server, not {type(user).__name__}")
+        if authorize and user is not None and not user.active:
+            raise ClientError("Cannot complete request: User is inactive", 401)
+        return user
+
+    def record_analytics(
+        self, value: Any, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
+    ) -> None:
+        """Record a number, a yes or no, or a function that gives the fields of an entry (spec: analytics §5). `path` should hold no ids of records."""
+        if not isinstance(metric, str) or not metric or not is_encodable(metric):
+            raise TypeError(f"a metric has a name, not {metric!r}")
+        if isinstance(value, (int, float)) and not _is_number(value):
+            raise ValueError(f"{value!r:.50} cannot be recorded: give a finite number")
+        self._parts.recorder.record(value, metric[:MAX_LABEL], _label(path), _label(method), _label(type))
+
+    recordAnalytics = record_analytics
+
+    # --- the cluster -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[ClusterNode]:
+        """The other nodes that are registered."""
+        return [ClusterNode(record) for record in self._parts.nodes()]
+
+    @property
+    def shards(self) -> dict[int, list[ClusterNode]]:
+        """The registered nodes by the number of their shard, and this one if it has a shard."""
+        found: dict[int, list[ClusterNode]] = {}
+        own = self._parts.shard
+        if own is not None:
+            found[own] = [ClusterNode({"name": self.hostname, "shard": own})]
+        for node in self.nodes:
+            if node.get("shard") is not None:
+                found.setdefault(node["shard"], []).append(node)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<server of {self._application or self.hostname}>"
+
+
+class ClusterNode(Mapping[str, Any]):
+    """A node of the registry: `name`, `url`, `shard` and what else is known of it, as attributes and as items; never credentials."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._record = {"url": None, "shard": None, **{name: value for name, value in record.items() if name != "authorization"}}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._record[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_record"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+    def __repr__(self) -> str:
+        return f"<node {self._record.get('name')}>"
+
+
+def _is_number(value: float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _label(value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"path, method and type are strings, not {value!r:.50}")
+    return value[:MAX_LABEL].encode(errors="replace").decode()
+
+
+def _by_listeners(ports: list[Any]) -> list[tuple[PortListeners, list[str]]]:
+    """The different listeners of some ports, each with the schemes of its ports."""
+    found: dict[int, tuple[PortListeners, list[str]]] = {}
+    for port in ports:
+        found.setdefault(id(port.listeners), (port.listeners, []))[1].append("https" if port.secure else "http")
+    return list(found.values())
+
+
+def _schemes_of(listeners: PortListeners, ports: Ports) -> list[str]:
+    """The schemes of all ports with these listeners."""
+    default = [port for port in ports.default() if port.listeners is listeners]
+    return ["https" if port.secure else "http" for port in default] or [""]

@@ -1,0 +1,145 @@
+"""The order of listeners: by registration, `run_first`, and `before` and `after` named ones (spec: http §12.2).
+
+    first     the listeners of `run_first`, the latest in front
+    built-in  the steps that are always there, in their order; behind `routed_after` the listeners of a host or a path, the most particular first
+    rest      all others, by registration
+
+Listeners of `before` or `after` are put directly in front of the first, or behind the last, that has the name; several of them by registration.
+Pure: names and numbers in, a list out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True, eq=False)
+class Placed:
+    """A listener and where it wants to be. `rank`: ascends with registration. `particular`: how particular its route is, larger first; () without a route.
+
+    `value`: what is ordered.
+    """
+
+    value: Any
+    rank: tuple[int, int] = (0, 0)
+    name: str = ""
+    run_first: bool = False
+    before: str | None = None
+    after: str | None = None
+    particular: tuple[int, ...] = ()
+
+
+def ordered(
+    listeners: Sequence[Placed], built_in: Sequence[Placed] = (), *, routed_after: str = "", warn: Callable[[str], None] = lambda text: None
+) -> list[Placed]:
+    """All of them in the order in which they are asked. `built_in`: in their order. `warn` is told which wishes could not be met."""
+    by_rank = sorted(listeners, key=lambda each: each.rank)
+    wishes = {each: _wish(each, by_rank, built_in, warn) for each in by_rank if each.before is not None or each.after is not None}
+    wishes = {each: wish for each, wish in wishes.items() if wish != (None, None)}
+    while True:
+        unmet = _find_cycle(wishes, by_rank)
+        if not unmet:
+            placed, unmet = _place(by_rank, built_in, routed_after, wishes)
+            if not unmet:
+                return placed
+        names = ", ".join(sorted({f"'{each.name}'" for each in unmet}))
+        warn(f"the listeners {names} cannot be placed before and after each other as they want to; they stay in the order of registration")
+        for each in unmet:
+            del wishes[each]
+
+
+def _wish(
+    listener: Placed, listeners: Sequence[Placed], built_in: Sequence[Placed], warn: Callable[[str], None]
+) -> tuple[str | None, str | None]:
+    """(before, after), without names that no other listener has."""
+    known = {each.name for each in (*listeners, *built_in) if each is not listener}
+    found: list[str | None] = []
+    for word, name in (("before", listener.before), ("after", listener.after)):
+        if name is not None and name not in known:
+            warn(f"there is no listener '{name}', {word} which '{listener.name}' wants to be")
+            name = None
+        found.append(name)
+    return found[0], found[1]
+
+
+def _find_cycle(wishes: dict[Placed, tuple[str | None, str | None]], by_rank: Sequence[Placed]) -> list[Placed]:
+    """Listeners that wait for each other; empty if there are none."""
+    done: set[Placed] = set()
+    for start in wishes:
+        path: list[Placed] = []
+        if _walk(start, wishes, by_rank, path, done):
+            return path
+    return []
+
+
+def _walk(
+    listener: Placed, wishes: dict[Placed, tuple[str | None, str | None]], by_rank: Sequence[Placed], path: list[Placed], done: set[Placed]
+) -> bool:
+    """Depth first. True: `path` has been cut to a cycle."""
+    if listener in done or listener not in wishes:
+        return False
+    if listener in path:
+        del path[: path.index(listener)]
+        return True
+    path.append(listener)
+    names = [name for name in wishes[listener] if name is not None]
+    for other in by_rank:
+        if other is not listener and other.name in names and _walk(other, wishes, by_rank, path, done):
+            return True
+    path.pop()
+    done.add(listener)
+    return False
+
+
+def _place(
+    by_rank: Sequence[Placed], built_in: Sequence[Placed], routed_after: str, wishes: dict[Placed, tuple[str | None, str | None]]
+) -> tuple[list[Placed], list[Placed]]:
+    """(the order, []), or (a part of it, the listener whose two wishes exclude each other)."""
+    order = _base([each for each in by_rank if each not in wishes], built_in, routed_after)
+    waiting = [each for each in by_rank if each in wishes]
+    while waiting:
+        # Without cycles there always is one that waits for no other.
+        each = next(one for one in waiting if {other.name for other in waiting if other is not one}.isdisjoint(wishes[one]))
+        waiting.remove(each)
+        position = _position(each, order, *wishes[each], wishes)
+        if position is None:
+            return order, [each]
+        order.insert(position, each)
+    return order, []
+
+
+def _base(listeners: Sequence[Placed], built_in: Sequence[Placed], routed_after: str) -> list[Placed]:
+    first = [each for each in listeners if each.run_first][::-1]
+    routed = sorted((each for each in listeners if each.particular and not each.run_first), key=lambda each: _negated(each.particular))
+    rest = [each for each in listeners if not each.particular and not each.run_first]
+    middle: list[Placed] = []
+    for step in built_in:
+        middle.append(step)
+        if step.name == routed_after:
+            middle += routed
+            routed = []
+    return [*first, *routed, *middle, *rest]
+
+
+def _negated(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-number for number in numbers)
+
+
+def _position(
+    listener: Placed, order: list[Placed], before: str | None, after: str | None, wishes: dict[Placed, tuple[str | None, str | None]]
+) -> int | None:
+    """Where it goes. None: it cannot be before the one and after the other."""
+    first = next((index for index, each in enumerate(order) if each.name == before), None) if before is not None else None
+    if after is None:
+        return first if first is not None else len(order)
+    last = max((index for index, each in enumerate(order) if each.name == after), default=None)
+    if last is None:
+        return first if first is not None else len(order)
+    if before is not None:
+        return None if first is not None and last >= first else first
+    position = last + 1
+    while position < len(order) and wishes.get(order[position]) == (None, after):
+        position += 1
+    return position

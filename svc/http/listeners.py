@@ -1,0 +1,425 @@
+"""The chain of HTTP listeners of a port: application code around and instead of the resources (spec: http §12).
+
+    listener(request, next)      plain or async
+
+returns a Response, a mapping that is one, data (negotiated, 200), None (404), or an awaitable of one of these. `next(request)` is an awaitable
+Response of the steps that follow. A chain without anything that waits is plain calls; a task exists from the first listener on that has to be awaited.
+
+Whatever a step raises is made a response at once, by the dispatcher, so that the listeners before it see what the client will get. Who awaits `next` gets the
+response when what was written is on disk; it stays, whatever the listener answers then. At the end of the chain nobody has answered: 404.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from svc.content.values import is_blob
+from svc.errors import NotFound, Problem
+from svc.http.responses import as_response
+from svc.http.routes import ANYWHERE, Route
+from svc.messages import Abort, Feed, Request, Response
+
+Listener = Callable[[Request, Callable[..., Any]], Any]
+
+AUTHENTICATION = "authentication"
+REST = "rest"
+BUILT_IN = ("static", AUTHENTICATION, "graphql", REST)
+"""Names of the steps that are always there; listeners are placed relative to them whether or not they do anything."""
+
+
+class Scope(Protocol):
+    """What one async listener writes itself, in a transaction: `api.listener_scopes`."""
+
+    def resume(self) -> None:
+        """The steps after the listener are done: it goes on."""
+
+    def commit(self) -> Awaitable[None] | None:
+        """The listener has returned: apply what it has written. An awaitable if that takes longer. Raises Problem."""
+
+    def abort(self) -> None:
+        """The listener has failed."""
+
+
+class Scopes(Protocol):
+    def enter(self, request: Request) -> AbstractContextManager[Any]:
+        """The context that the listeners of a request are called in."""
+
+    def begin(self, request: Request) -> Scope: ...
+
+
+class ChainHost(Protocol):
+    """What the steps between the listeners do: `dispatch.Dispatcher`."""
+
+    def authenticate(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        """Identify the caller, or answer a preflight. Raises Problem."""
+
+    def has_resource(self, request: Request) -> bool:
+        """Whether `ask_resource` is to be asked, even where it refuses."""
+
+    def ask_resource(self, request: Request) -> Any:
+        """The Response of the addressed resource, or an awaitable of it. Raises Problem."""
+
+    def answer(self, request: Request, result: Any) -> Any:
+        """The Response for what a listener returned, or an awaitable of it. Raises Problem."""
+
+    def failure(self, error: BaseException, request: Request) -> Response:
+        """The response to an exception; writes of the request that are not applied yet are undone."""
+
+    def undo(self, request: Request) -> None:
+        """Undo the writes of the request that are not applied yet."""
+
+    async def committed(self, request: Request) -> None:
+        """Wait until what the request has written is on disk. Raises the Problem that prevents it."""
+
+    def report(self, fault: str, request: Request) -> None:
+        """Log a fault of a listener that did not raise anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`listener` None: the built-in step of this name."""
+
+    name: str
+    listener: Listener | None = None
+    route: Route = ANYWHERE
+
+
+class Chain:
+    """The steps of a port in their order. `scopes`: None where code has no contexts and transactions."""
+
+    def __init__(self, steps: Iterable[Step], scopes: Scopes | None = None) -> None:
+        self.steps = tuple(steps)
+        self.scopes = scopes
+        self._routes = tuple(step.route for step in self.steps if step.listener is not None)
+        names = [step.name for step in self.steps if step.listener is None]
+        at = next((number for number, step in enumerate(self.steps) if step.listener is None and step.name == REST), len(self.steps))
+        self._routes_in_front = tuple(step.route for step in self.steps[:at] if step.listener is not None)
+        self.has_rest = REST in names
+
+    def concerns(self, request: Request) -> bool:
+        """Whether some listener may be asked about this request."""
+        return any(route.rest_of(request) is not None for route in self._routes)
+
+    def comes_first(self, request: Request) -> bool:
+        """Whether some listener may be asked before the resources are."""
+        return any(route.rest_of(request) is not None for route in self._routes_in_front)
+
+
+class ChainPass:
+    """One request on its way through the steps.
+
+    `accepted`: for a WebSocket, the response that stands for "nobody has refused it"; its fields go with the handshake. None for other requests.
+    """
+
+    __slots__ = ("_host", "_scopes", "_steps", "accepted", "problem", "refused", "request")
+
+    def __init__(self, chain: Chain, host: ChainHost, request: Request, *, for_websocket: bool = False) -> None:
+        self._steps: Sequence[Step] = chain.steps
+        self._scopes = chain.scopes
+        self._host = host
+        self.request = request
+        self.accepted = Response(None, 101) if for_websocket else None
+        self.refused: Response | None = None  # the last response that was made of an exception
+        self.problem: Problem | None = None  # ... if that was a Problem
+
+    def begin(self) -> Response | Awaitable[Response]:
+        """The response, or an awaitable of it. Neither raises, but for cancellation."""
+        answer: Response | Awaitable[Response] = self.step(0)
+        return answer
+
+    # --- steps -----------------------------------------------------------------------------------------------------------------------
+
+    def step(self, position: int) -> Any:
+        """The response of the steps from `position` on, or an awaitable of it."""
+        request = self.request
+        try:
+            while position < len(self._steps):
+                step = self._steps[position]
+                position += 1
+                if step.listener is not None:
+                    inner = request.pathname if step.route is ANYWHERE else step.route.rest_of(request)
+                    if inner is not None:
+                        return self._listen(step.listener, position, inner)
+                elif step.name == AUTHENTICATION:
+                    found = self._host.authenticate(request)
+                    if found is not None:
+                        return found if isinstance(found, Response) else self._authenticated(found, position)
+                elif step.name == REST:
+                    if self.accepted is not None:
+                        return self.accepted
+                    if position == len(self._steps) or self._host.has_resource(request):
+                        result = self._host.ask_resource(request)
+                        return result if isinstance(result, Response) else self._resource_answers(result)
+            if self.accepted is not None:
+                return self.accepted
+            raise NotFound("Not found")
+        except Exception as error:
+            return self._failed(error)
+
+    async def _authenticated(self, identifying: Awaitable[Response | None], position: int) -> Response:
+        try:
+            found = await identifying
+        except Exception as error:
+            return self._failed(error)
+        result = self.step(position) if found is None else found
+        response: Response = await result if inspect.isawaitable(result) else result
+        return response
+
+    async def _resource_answers(self, result: Any) -> Response:
+        try:
+            while inspect.isawaitable(result):
+                result = await result
+            response: Response = result
+        except asyncio.CancelledError as error:
+            return self._failed(_not_ours(error))
+        except Exception as error:
+            return self._failed(error)
+        return response
+
+    def report(self, fault: str) -> None:
+        self._host.report(fault, self.request)
+
+    async def committed(self, response: Response | None) -> Response | None:
+        """The response once it is true."""
+        try:
+            await self._host.committed(self.request)
+        except Problem as problem:
+            return self._failed(problem)
+        return response
+
+    def _failed(self, error: BaseException) -> Response:
+        self.problem = error if isinstance(error, Problem) else None
+        self.refused = self._host.failure(error, self.request)
+        return self.refused
+
+    # --- listeners -------------------------------------------------------------------------------------------------------------------
+
+    def _listen(self, listener: Listener, position: int, inner: str) -> Any:
+        request = self.request
+        outer = request.pathname
+        following = Following(self, position, outer, inner)
+        request.pathname = inner
+        try:
+            result = listener(request, following)
+            if type(result) is Continuation:
+                result = result.begin()
+            if inspect.isawaitable(result):
+                return self._listened(result, following)
+            response = self._made(result, following)
+            if inspect.isawaitable(response):
+                return self._listened(response, following)
+        except Abort as abort:
+            return self._aborted(abort, following)
+        except (Exception, asyncio.CancelledError) as error:
+            response = self._failed(error)
+        following.restore()
+        return response
+
+    async def _listened(self, result: Any, following: Following) -> Response:
+        """`result`: an awaitable of what the listener answers."""
+        scope = following.scope = None if self._scopes is None else self._scopes.begin(self.request)
+        try:
+            while inspect.isawaitable(result):
+                result = await result
+            response = self._made(result, following)
+            if inspect.isawaitable(response):
+                response = await response
+            if scope is not None:
+                waiting = scope.commit()
+                scope = None
+                if waiting is not None:
+                    await waiting
+        except Abort as abort:
+            response = self._aborted(abort, following)
+            if inspect.isawaitable(response):
+                response = await response
+        except asyncio.CancelledError as error:
+            response = self._failed(_not_ours(error))
+        except Exception as error:
+            response = self._failed(error)
+        finally:
+            if scope is not None:
+                scope.abort()
+        following.restore()
+        made: Response = response
+        return made
+
+    def _aborted(self, abort: Abort, following: Following) -> Any:
+        """Answer with the response that the listener raised."""
+        self._host.undo(self.request)
+        try:
+            response = self._made(abort.response, following)
+        except Exception as error:
+            response = self._failed(error)
+        if inspect.isawaitable(response):
+            return self._encoded(response, following)
+        following.restore()
+        return response
+
+    async def _encoded(self, encoding: Awaitable[Response], following: Following) -> Response:
+        try:
+            response = await encoding
+        except Exception as error:
+            response = self._failed(error)
+        following.restore()
+        return response
+
+    def _made(self, result: Any, following: Following) -> Any:
+        """The response for what a listener returned, or an awaitable of it."""
+        request = self.request
+        passed = following.response
+        if passed is not None and result is passed:
+            if result is self.accepted and result.status == 101:
+                return result
+            _check(result)
+            if result.data is None or result.body is not None:
+                return result
+        if result is None:
+            if getattr(request.exchange, "status", 0):
+                return Response(status=204)  # the listener has answered through `raw_response`: this is not sent
+            raise NotFound("Not found")
+        if type(result) is dict:
+            result = as_response(result)
+        if isinstance(result, Response):
+            # A copy: an application may return one object to many requests.
+            _check(result)
+            result = Response(result.body, result.status, None, result.data, pairs=list(result.pairs))
+        return self._host.answer(request, result)
+
+
+class Following:
+    """`next` of a listener."""
+
+    __slots__ = ("_continuation", "_inner", "_outer", "_position", "chain_pass", "scope")
+
+    def __init__(self, chain_pass: ChainPass, position: int, outer: str, inner: str) -> None:
+        """`outer`, `inner`: the path of the request outside of the listener and inside of it."""
+        self.chain_pass = chain_pass
+        self._position = position
+        self._outer = outer
+        self._inner = inner
+        self._continuation: Continuation | None = None
+        self.scope: Scope | None = None
+
+    def __call__(self, request: Any = None, /) -> Continuation:
+        """What follows, when it is awaited or returned. Raises TypeError for another request, RuntimeError when called again."""
+        if request is not None and request is not self.chain_pass.request:
+            raise TypeError(f"next takes the request that the listener got, not {type(request).__name__}")
+        if self._continuation is not None:
+            raise RuntimeError("a listener can call next once: the steps after it answer a request once")
+        self._continuation = Continuation(self)
+        return self._continuation
+
+    @property
+    def response(self) -> Response | None:
+        """What the steps after the listener answered; None if they have not."""
+        return None if self._continuation is None else self._continuation.response
+
+    def proceed(self) -> Any:
+        """Run the steps after the listener: their response, or an awaitable of it."""
+        request = self.chain_pass.request
+        request.adopt_headers()
+        within = request.pathname
+        if self._inner != self._outer:
+            request.pathname = self._outer if within == self._inner else self._prefix() + within
+        result = self.chain_pass.step(self._position)
+        if inspect.isawaitable(result):
+            return self._back(result, within)
+        self._return_to(within)
+        return result
+
+    async def _back(self, result: Awaitable[Response], within: str) -> Response:
+        response = await result
+        self._return_to(within)
+        return response
+
+    def _return_to(self, within: str) -> None:
+        if self.scope is not None:
+            self.scope.resume()
+        if self._inner != self._outer:
+            self.chain_pass.request.pathname = within
+
+    def _prefix(self) -> str:
+        return self._outer[: -len(self._inner)] if self._outer.endswith(self._inner) else self._outer
+
+    def restore(self) -> None:
+        """The listener is done."""
+        if self._continuation is not None and not self._continuation.has_begun:
+            self.chain_pass.report("a listener has called next, and neither awaited nor returned what it gave")
+        if self._inner != self._outer:
+            self.chain_pass.request.pathname = self._outer
+
+
+class Continuation:
+    """The awaitable Response of the steps after a listener. They begin when it is awaited, or when the listener returns it; once."""
+
+    __slots__ = ("_following", "has_begun", "response")
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self.has_begun = False
+        self.response: Response | None = None
+
+    def begin(self) -> Any:
+        """The response, or an awaitable of it."""
+        if self.response is not None:
+            return self.response
+        if self.has_begun:
+            raise RuntimeError("what next returned is being awaited already")
+        self.has_begun = True
+        result = self._following.proceed()
+        if inspect.isawaitable(result):
+            return self._wait(result)
+        self.response = result
+        return result
+
+    async def _wait(self, result: Awaitable[Response]) -> Response:
+        self.response = await result
+        return self.response
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        result = self.begin()
+        if inspect.isawaitable(result):
+            yield from result.__await__()
+        chain_pass = self._following.chain_pass
+        if chain_pass.request.pending_commit is not None:
+            self.response = yield from chain_pass.committed(self.response).__await__()
+        assert self.response is not None
+        return self.response
+
+
+def _not_ours(error: asyncio.CancelledError) -> BaseException:
+    """The exception itself, if it did not come from a cancellation of this task but from something that was awaited; else raises it."""
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        raise error
+    return error
+
+
+def _check(response: Response) -> None:
+    """Raise TypeError or ValueError for a response that cannot be sent."""
+    status = response.status
+    if type(status) is not int or not 200 <= status <= 599:
+        raise ValueError(f"a listener's response must have a status from 200 to 599, not {status!r}")
+    body: Any = response.body
+    if body is None or isinstance(body, (bytes, Feed)) or is_blob(body):
+        return
+    if isinstance(body, str):
+        response.body = body.encode()
+    elif isinstance(body, (bytearray, memoryview)):
+        response.body = bytes(body)
+    elif hasattr(body, "__anext__") or hasattr(body, "__next__"):
+        return
+    elif hasattr(body, "__aiter__"):
+        response.body = aiter(body)
+    elif hasattr(body, "__iter__") and not isinstance(body, (Mapping, list, tuple, set)):
+        response.body = iter(body)
+    else:
+        raise TypeError(
+            f"the body of a response must be bytes, a string, an iterator of bytes or a Blob, not {type(body).__name__}; see `data`"
+        )

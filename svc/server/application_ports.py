@@ -1,0 +1,237 @@
+"""The ports that application code listens on: those of the configuration, and others that it asks for (spec: http §12.4).
+
+Another port is opened when the first listener names it, shared by all that do, and closed with the last of them. It accepts connections as long as the
+instance serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from svc.api.port_listeners import PortListeners
+from svc.config import Config
+from svc.config.sections import HttpSection
+from svc.connection.listener import RESERVED_BY_APPLICATION, Listener, listen_on
+from svc.connection.stream_servers import StreamConnections
+from svc.http.dispatch import Dispatcher
+from svc.http.listeners import Scopes
+from svc.server.ports import APPLICATION, PortCertificates, ServerPorts
+from svc.server.socket_servers import SocketServer
+from svc.websocket import UpgradeListeners
+
+MakePorts = Callable[[Any, Dispatcher], ServerPorts]
+
+
+class OpenPort:
+    """A port of HTTP, as application code sees it."""
+
+    def __init__(self, ports: ServerPorts, listeners: PortListeners, *, secure: bool, wanted: int) -> None:
+        """`wanted`: its number in the configuration."""
+        self.ports = ports
+        self.listeners = listeners
+        self.secure = secure
+        self._wanted = wanted
+
+    @property
+    def port(self) -> int:
+        """Its number; as long as it is not open, the one that is configured."""
+        return next((each.port for each in self.ports.listeners if each.path is None and each.is_secure is self.secure), self._wanted)
+
+    @property
+    def address(self) -> str:
+        return f"{'https' if self.secure else 'http'}://*:{self.port}"
+
+    @property
+    def is_open(self) -> bool:
+        return any(each.path is None and each.is_secure is self.secure for each in self.ports.listeners)
+
+    @property
+    def connections(self) -> int:
+        """How many are open, those of the other scheme included."""
+        return len(self.ports.connections.open)
+
+    def __repr__(self) -> str:
+        return f"<OpenPort {self.address}>"
+
+
+class ApplicationPorts:
+    """`others`: the further ports of HTTP, live."""
+
+    def __init__(
+        self,
+        config: Config,
+        certificates: PortCertificates,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        make_ports: MakePorts,
+        make_dispatcher: Callable[[], tuple[Dispatcher, UpgradeListeners]],
+        warn: Callable[[str], None],
+        log_error: Callable[[str, BaseException | None], None],
+        routed: Callable[[bool], None],
+        scopes: Scopes | None = None,
+    ) -> None:
+        """`make_dispatcher`: for a further port. `scopes`: what listeners are called in."""
+        self._config = config
+        self._certificates = certificates
+        self._loop = loop
+        self._make_ports = make_ports
+        self._make_dispatcher = make_dispatcher
+        self._scopes = scopes
+        self._warn = warn
+        self._log_error = log_error
+        self._routed = routed
+        self._default: list[OpenPort] = []
+        self._opened: dict[tuple[int, bool], OpenPort] = {}
+        self._sockets: list[SocketServer] = []
+        self.others: list[ServerPorts] = []
+        self._is_serving = False
+        self._is_saying = False
+        self._said: set[str] = set()
+
+    def set_default(self, ports: ServerPorts, dispatcher: Dispatcher, upgrades: UpgradeListeners) -> None:
+        """The ports of the configuration."""
+        http = self._config.http
+        listeners = PortListeners(dispatcher, upgrades, serves_resources=True, scopes=self._scopes)
+        for number, secure in ((http.port, False), (http.secure_port, True)):
+            if number is not None:
+                self._default.append(OpenPort(ports, listeners, secure=secure, wanted=number))
+
+    # --- for `api.server` ------------------------------------------------------------------------------------------------------------
+
+    def default(self) -> list[OpenPort]:
+        return list(self._default)
+
+    def open(self, port: int, secure: bool) -> OpenPort | None:
+        for each in self._default:
+            if port and each.port == port:
+                if each.secure is not secure:
+                    raise ValueError(f"port {port} is the {'TLS' if each.secure else 'plain'} port of the configuration")
+                return each
+        known = self._opened.get((port, secure)) if port else None
+        if known is not None:
+            return known
+        self._check(port)
+        dispatcher, upgrades = self._make_dispatcher()
+        network = HttpSection({**vars(self._config.http), "port": None if secure else port, "secure_port": port if secure else None})
+        ports = self._make_ports(replace(APPLICATION, section="server.http", network=lambda config: network), dispatcher)
+        ports.listen()
+        if not ports.listeners:
+            return None  # no certificate: the log says so
+        listeners = PortListeners(dispatcher, upgrades, serves_resources=False, scopes=self._scopes)
+        opened = OpenPort(ports, listeners, secure=secure, wanted=port)
+        self._opened[opened.port, secure] = opened
+        self.others.append(ports)
+        if self._is_serving:
+            ports.start()
+        return opened
+
+    def _check(self, port: int) -> None:
+        """Raise ValueError for a port that is something else's."""
+        config = self._config
+        taken = {
+            "operationsApi.network": (config.operations_api.network.port, config.operations_api.network.secure_port),
+            "mqtt.network": (config.mqtt.network.port, config.mqtt.network.secure_port),
+            "server.socket": tuple(server.port for server in self._sockets),
+            "server.http": tuple(number for number, _ in self._opened),
+            "http": tuple(each.port for each in self._default),
+        }
+        for name, numbers in taken.items():
+            if port and port in numbers:
+                raise ValueError(f"port {port} is taken by {name}")
+
+    def release(self, port: OpenPort) -> None:
+        if self._opened.get((port.port, port.secure)) is not port:
+            return
+        del self._opened[port.port, port.secure]
+        if self._is_serving:
+            port.ports.stop()
+            self._loop.call_later(self._config.http.timeout, self._forget, port.ports)
+        else:
+            port.ports.discard()
+            self.others.remove(port.ports)
+
+    def _forget(self, ports: ServerPorts) -> None:
+        """A port was closed some time ago: what is left of its connections goes too."""
+        if ports in self.others:
+            ports.connections.close_all()
+            ports.connections.end_turn()
+            self.others.remove(ports)
+
+    def open_socket(self, listener: Callable[..., Any], port: int, secure: bool) -> SocketServer | None:
+        self._check(port)
+        what = f"server.socket port {port}"
+        contexts = None
+        if secure:
+            contexts = self._certificates.make_contexts(what, http2=False)
+            if not contexts.open():
+                return None
+        try:
+            sock = listen_on(port)
+        except OSError as error:
+            raise OSError(error.errno, f"{what}: {error.strerror}") from None
+        connections = StreamConnections(self._loop, listener, self._log_error, None if contexts is None else lambda: contexts.context)
+        found = Listener(
+            sock, connections, self._loop, self._routed, self._warn, "https" if secure else "http", reserved=RESERVED_BY_APPLICATION
+        )
+        server = SocketServer(found, connections, contexts, self._forget_socket)
+        self._sockets.append(server)
+        if self._is_serving:
+            server.start()
+        return server
+
+    def _forget_socket(self, server: SocketServer) -> None:
+        if server in self._sockets:
+            self._sockets.remove(server)
+
+    def say_faults(self) -> None:
+        """Applications are loaded one after the other: what is still wrong when the loop gets to it is said, once."""
+        if not self._is_saying:
+            self._is_saying = True
+            self._loop.call_soon(self._say)
+
+    def _say(self) -> None:
+        self._is_saying = False
+        faults: list[str] = []
+        for listeners in {id(each.listeners): each.listeners for each in (*self._default, *self._opened.values())}.values():
+            faults += listeners.faults
+        for fault in faults:
+            if fault not in self._said:
+                self._said.add(fault)
+                self._warn(fault)
+
+    # --- while the instance runs -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The instance serves: accept connections."""
+        self._is_serving = True
+        for ports in self.others:
+            ports.start()
+        for server in self._sockets:
+            server.start()
+
+    def sweep(self) -> None:
+        """Act on changed certificates of sockets. Called about once a second."""
+        for server in self._sockets:
+            if server.contexts is not None:
+                server.contexts.refresh()
+
+    def stop(self) -> None:
+        """Accept no more connections."""
+        self._is_serving = False
+        for server in self._sockets:
+            server.stop()
+
+    def discard(self) -> None:
+        """Close what was opened, when the instance cannot be started."""
+        for each in self.others:
+            each.discard()
+        for server in self._sockets:
+            server.stop()
+
+    def close(self) -> None:
+        """The instance ends."""
+        for server in list(self._sockets):
+            server.close()

@@ -1,0 +1,67 @@
+"""`server.socket`: a TCP or TLS port whose connections are served by code of an application (spec: http §12.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from svc.connection.listener import Listener
+from svc.connection.stream_servers import StreamConnections
+from svc.tls.contexts import ServerContexts
+
+
+class SocketServer:
+    """A port that is open. `close` ends its connections too."""
+
+    def __init__(
+        self, listener: Listener, connections: StreamConnections, contexts: ServerContexts | None, forget: Callable[[SocketServer], None]
+    ) -> None:
+        self._listener = listener
+        self._connections = connections
+        self.contexts = contexts
+        self._forget = forget
+        self._is_started = False
+        self.is_open = True
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    @property
+    def secure(self) -> bool:
+        return self.contexts is not None
+
+    @property
+    def address(self) -> str:
+        return f"{'tls' if self.secure else 'tcp'}://*:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections.open)
+
+    @property
+    def accepted(self) -> int:
+        """How many there have been."""
+        return self._connections.count
+
+    def start(self) -> None:
+        if self.is_open and not self._is_started:
+            self._is_started = True
+            self._listener.start()
+
+    def stop(self) -> None:
+        """Accept no more."""
+        if self.is_open:
+            self.is_open = False
+            if self._is_started:
+                self._listener.stop()
+            else:
+                self._listener.discard()
+
+    def close(self) -> None:
+        self.stop()
+        self._connections.close_all()
+        self._forget(self)
+
+    def __repr__(self) -> str:
+        return f"<SocketServer {self.address}>"
