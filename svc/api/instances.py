@@ -63,6 +63,11 @@ class Instance(AlreadyThere):
         """The request, or the context of code that runs without one."""
         return self._context if self._context is not None else current_context()
 
+    def _writing_context(self) -> Any:
+        """The context whose transaction writes take part in: its own, or that of the running call if its own is over."""
+        own = self._context
+        return own if own is not None and open_transaction(own) is not None else current_context()
+
     def get_current_user(self) -> Any:
         """The user that the call is made for; None: anonymous."""
         context = self.get_context()
@@ -221,7 +226,7 @@ class Instance(AlreadyThere):
             self.__dict__["_changes"] = None
 
     def _save_later(self) -> None:
-        transaction = open_transaction(self.get_context())
+        transaction = open_transaction(self._writing_context())
         if transaction is not None:
             transaction.save_later((self._table, self._id), self)
 
@@ -230,7 +235,7 @@ class Instance(AlreadyThere):
         self._start_saving()
         if not self._changes:
             return Ready(self)
-        result = run_in_transaction(self._own_interface().store, self.get_context(), self.collect)
+        result = run_in_transaction(self._own_interface().store, self._writing_context(), self.collect)
         return result if hasattr(result, "__await__") else Ready(self)
 
     def collect(self, transaction: Transaction) -> Any:

@@ -104,6 +104,8 @@ class Table(Resource):
     def _is_self(self, target: Any) -> bool:
         """Whether what is asked for is what the instance is bound to."""
         bound = self._target
+        if bound is None and target is None and self._id is not None:
+            bound = self.__dict__["_target"] = as_target(self._id, self._table)
         return bound is not None and (target is None or target is bound or not isinstance(target, RequestTarget))
 
     def _get_collection(self, target: RequestTarget) -> Any:
@@ -186,7 +188,7 @@ class Table(Resource):
 
     def _of_write(self, target: Any) -> tuple[RequestTarget, Any, AnyContext]:
         """(target, context for the store's checks, context) of a write. A call of code has all rights, and values with Python's own types."""
-        context = self.get_context()
+        context = self._writing_context()
         if self._is_self(target):
             found: RequestTarget = self._target
         else:
@@ -252,7 +254,7 @@ class Table(Resource):
 
     def _create_one(self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext) -> Table:
         table = self._table
-        if record.get(table.primary_key) in EMPTY_KEYS:
+        if record.get(table.primary_key, "") in EMPTY_KEYS or record[table.primary_key] is None:
             record.pop(table.primary_key, None)
             if table.has_sequence:
                 record[table.primary_key] = table.new_key()
@@ -312,7 +314,7 @@ class Table(Resource):
         return self._update_self(changes)
 
     def _update_at(self, target: RequestTarget, changes: Any) -> Table:
-        context = self.get_context()
+        context = self._writing_context()
         if target.id is None:
             raise ClientError(f"{type(self).__name__}.update needs the id of a record")
         target.id = check_key(self._table.definition, target.id)
@@ -361,7 +363,7 @@ class Table(Resource):
 
     def _check_changes(self, changes: dict[str, Any]) -> None:
         if self._validates:
-            self._check_later(self.get_context(), changes, partial=True)
+            self._check_later(self._writing_context(), changes, partial=True)
 
     def _forget(self, context: AnyContext, key: Any) -> None:
         """Instances of the record have to read it again."""

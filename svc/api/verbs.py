@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import Call, then
 from svc.api.context import AnyContext, context_of, current_context
 from svc.api.target import RequestTarget, as_target
-from svc.api.transactions import Transaction, run_in_transaction
+from svc.api.transactions import Transaction, open_transaction, run_in_transaction
 
 if TYPE_CHECKING:
     from svc.api.resource import Resource
@@ -32,6 +32,7 @@ VERBS = (
     "get", "search", "put", "patch", "post", "delete", "create", "update", "publish", "subscribe", "connect", "invalidate", "query", "copy", "move",
 )  # fmt: skip
 WITH_DATA = frozenset(("put", "patch", "post", "publish", "create", "query", "copy", "move", "update"))
+_WRITING = frozenset(("put", "patch", "post", "create", "delete", "publish", "invalidate"))
 _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be left out
 
 
@@ -56,7 +57,13 @@ class Verb:
             return partial(self._bound_anew, owner)  # called with a target by a handler of the target style
         if style == BUILT_IN and instance._target is None and instance._id is None and self.name in WITH_DATA:
             return partial(self._with_target_first, instance)
+        if style == BUILT_IN and self.name in _WRITING and open_transaction(instance._writing_context()) is None:
+            return partial(self._call_alone, instance)
         return MethodType(self.function, instance)
+
+    def _call_alone(self, instance: Resource, *arguments: Any) -> Call:
+        """A write through an instance for which no transaction is open any more: in one of its own."""
+        return Call(_write_alone, (self.function, instance, arguments))
 
     def _with_target_first(self, instance: Resource, *arguments: Any) -> Any:
         """Handlers of the target style call `super().put(target, data)`."""
@@ -152,6 +159,13 @@ def _in_transaction(transaction: Transaction, verb: Verb, owner: type[Resource],
     if target.check_permission or context.state.authorize:
         return then(owner._check_permission(verb, target, data, context), lambda _: verb.call(owner, target, data, context))
     return verb.call(owner, target, data, context)
+
+
+def _write_alone(function: Any, instance: Resource, arguments: tuple[Any, ...]) -> Any:
+    return run_in_transaction(instance._store(), instance._writing_context(), lambda _: function(instance, *arguments))
+
+
+_write_alone.__qualname__ = "a write to a record"
 
 
 def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[RequestTarget, Any]:

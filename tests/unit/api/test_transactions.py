@@ -1,0 +1,213 @@
+"""svc.api.transactions, context: one transaction for a call, its own writes visible, undone by an exception."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.errors import ClientError, PreconditionFailed
+from tests.support.application import Application, application
+
+CODE = """
+import asyncio
+from svc import Abort, ClientError, Resource, Response, get_context, get_response, get_user, tables, transaction
+
+class Two(Resource):
+    async def post(self, data, query=None):
+        await tables.Seat.put("a", {"stock": 1})
+        assert (await tables.Seat.get("a")).stock == 1
+        await asyncio.sleep(0)
+        await tables.Journal.create({"seat": "a"})
+        if data["how"] == "raise":
+            raise ClientError("no", 409)
+        if data["how"] == "defect":
+            raise KeyError("no")
+        if data["how"] == "abort":
+            raise Abort(Response(status=418, data={"short": "stout"}))
+        if data["how"] == "commit":
+            await get_context().transaction.commit()
+            await tables.Seat.put("b", {"stock": 2})
+            raise ClientError("the first one stays")
+        if data["how"] == "undo":
+            transaction.abort()
+        if data["how"] == "linger":
+            asyncio.create_task(linger())
+        return {"user": get_user().username}
+
+async def linger():
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await tables.Seat.put("later", {"lastBuyer": get_user().username})
+
+class Status(Resource):
+    def get(self, query=None):
+        get_response().status = 202
+        get_response().headers.set("X-Colour", "blue")
+        return {"ok": True}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "left"),
+    [
+        ("return", 200, ["a"]),
+        ("raise", 409, []),
+        ("defect", 500, []),
+        ("abort", 418, []),
+        ("commit", 400, ["a"]),
+        ("undo", 200, []),
+        ("linger", 200, ["a", "later"]),
+    ],
+)
+def test_what_a_handler_leaves(tmp_path: Path, how: str, status: int, left: list[str]) -> None:
+    with application(tmp_path, CODE) as app:
+        answered, body = app.ask("POST", "/Two/", {"how": how})
+        assert answered == status, body
+        app.node.settle()
+        assert [each.id for each in app.run(app.tables.Seat.search({}).to_list())] == left
+        assert len(app.ask("GET", "/Journal/")[1]) == ("a" in left)
+        if how == "linger":
+            assert app.run(app.tables.Seat.get("later")).lastBuyer == "admin"
+        app.errors.clear()
+
+
+def test_the_status_of_plain_data(tmp_path: Path) -> None:
+    with application(tmp_path, CODE) as app:
+        status, fields, body = app.answer("GET", "/Status/")
+        assert (status, fields["x-colour"], body) == (202, "blue", {"ok": True})
+
+
+def run(path: Path, work: Any) -> None:
+    with application(path, CODE) as app:
+        app.run(work(app, app.module.transaction))
+
+
+def test_both_forms_of_transaction(tmp_path: Path) -> None:
+    async def work(app: Application, transaction: Any) -> None:
+        seats = app.tables.Seat
+
+        async def ten(txn: Any) -> float:
+            for n in range(10):
+                await seats.patch(str(n), {"price": 10})
+            assert (await seats.get("3")).price == 10
+            return txn.timestamp  # type: ignore[no-any-return]
+
+        assert await transaction(ten) > 0
+        assert len(await seats.search({}).to_list()) == 10
+        with pytest.raises(KeyError):
+            async with transaction() as txn:
+                await seats.delete("3")
+                assert await seats.get("3") is None
+                async with transaction() as inner:
+                    assert inner is txn
+                raise KeyError
+        assert (await seats.get("3")).price == 10
+        async with transaction() as txn:
+            await seats.put("x", {"stock": 1})
+            await txn.commit()
+            await seats.put("y", {"stock": 1})
+            txn.abort()
+            with pytest.raises(ClientError, match="aborted"):
+                await seats.put("z", {"stock": 1})
+        assert [(await seats.get(key)) is not None for key in "xyz"] == [True, False, False]
+        with pytest.raises(TypeError, match="needs a function"):
+            await transaction()
+        with pytest.raises(TypeError):
+            transaction(5)
+        with pytest.raises(RuntimeError, match="no open transaction"):
+            transaction.abort()
+
+    run(tmp_path, work)
+
+
+def test_two_reads_agree_until_the_snapshot_is_reset(tmp_path: Path) -> None:
+    async def work(app: Application, transaction: Any) -> None:
+        seats = app.tables.Seat
+        await seats.put("a", {"stock": 1})
+        async with transaction() as txn:
+            assert (await seats.get("a")).stock == 1
+            other = app.node._loop.create_task(_alone(seats.put("a", {"stock": 2})), context=_empty())
+            await other
+            assert (await seats.get("a")).stock == 1
+            assert [each.stock async for each in seats.search({})] == [1]
+            txn.reset_read_snapshot()
+            assert (await seats.get("a")).stock == 2
+
+    run(tmp_path, work)
+
+
+async def _alone(call: Any) -> None:
+    await call
+
+
+def _empty() -> Any:
+    from contextvars import Context
+
+    return Context()
+
+
+def test_an_expected_version(tmp_path: Path) -> None:
+    async def work(app: Application, transaction: Any) -> None:
+        seats = app.tables.Seat
+        await seats.put("a", {"stock": 1})
+        version = (await seats.get("a")).get_updated_time()
+        await seats.put("a", {"stock": 2})
+        with pytest.raises(PreconditionFailed):
+            async with transaction():
+                context = app.module.get_context()
+                context.if_version = version
+                await seats.put("a", {"stock": 3})
+        assert (await seats.get("a")).stock == 2
+        async with transaction():
+            app.module.get_context().if_version = (await seats.get("a")).get_updated_time()
+            await seats.put("a", {"stock": 3})
+            await seats.put("b", {"stock": 3})
+        assert (await seats.get("a")).stock == (await seats.get("b")).stock == 3
+
+    run(tmp_path, work)
+
+
+def test_a_call_that_is_not_awaited_is_not_made_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    code = """
+    from svc import Resource, tables
+
+    class Careless(Resource):
+        def get(self, query=None):
+            tables.Seat.put("lost", {"stock": 1})
+            return "done"
+    """
+    with application(tmp_path, code) as app:
+        assert app.ask("GET", "/Careless/") == (200, "done")
+        assert app.run(app.tables.Seat.get("lost")) is None
+        lines = [record.getMessage() for record in caplog.records if "never awaited" in record.getMessage()]
+        assert len(lines) == 1 and lines[0].endswith("resources.py:6, in get")
+
+
+def test_nothing_is_left_of_cancelled_handlers(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    from svc import Resource, tables, transaction
+
+    class Waits(Resource):
+        async def get(self, query=None):
+            await tables.Seat.put("never", {"stock": 1})
+            await tables.Seat.get("a")
+            async for seat in tables.Seat.search({}):
+                await asyncio.Event().wait()
+            async with transaction():
+                await asyncio.Event().wait()
+    """
+    with application(tmp_path, code) as app:
+        app.run(app.tables.Seat.put("a", {"stock": 1}))
+        for _ in range(5):
+            wire = app.node.connect()
+            wire.send(b"GET /Waits/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert wire.sock.sent == b""
+            wire.sock.incoming.append(ConnectionResetError())
+            wire._loop.readers[wire.sock]()
+            app.node.settle()
+        app.node.settle()
+        assert len(app.node.store.snapshots) == 0 and not app.node.interface.running.open
+        assert app.run(app.tables.Seat.get("never")) is None
