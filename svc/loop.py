@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import selectors
 from collections.abc import Awaitable, Callable, Mapping
+from types import CodeType
 from typing import Any, Protocol
 
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -37,6 +39,16 @@ class Turns(Protocol):
         """Seconds, cumulated."""
 
 
+class TurnWatch(Protocol):
+    """Follows how long turns take."""
+
+    def begin_turn(self, now: float) -> None:
+        """A turn begins that is to be watched: `watch_from` has passed."""
+
+    def end_turn(self, now: float) -> None:
+        """A turn ends of which `is_sampled` was set."""
+
+
 class TurnSelector(selectors.BaseSelector):
     """A selector that ends a turn before it polls. Everything else is the platform's best selector."""
 
@@ -46,6 +58,9 @@ class TurnSelector(selectors.BaseSelector):
         self._poll = self._inner.select
         self.end_turn: Callable[[], bool] = lambda: False
         self.begin_turn: Callable[[], None] | None = None  # called after each poll
+        self.watch: TurnWatch | None = None
+        self.watch_from = math.inf  # a turn that begins later is told to `watch`
+        self.is_sampled = False  # the end of this turn is told to `watch`
         self.turn_started = self._now()  # when the last poll returned: a time stamp that costs nothing
         self.idle = 0.0  # seconds, cumulated
         self.active = 0.0  # seconds, cumulated
@@ -54,14 +69,23 @@ class TurnSelector(selectors.BaseSelector):
         if self.end_turn():
             timeout = 0
         polling = self._now()
+        if self.is_sampled and self.watch is not None:
+            self.watch.end_turn(polling)
         ready = self._poll(timeout)
         woken = self._now()
         self.active += polling - self.turn_started
         self.idle += woken - polling
         self.turn_started = woken
+        if woken >= self.watch_from and self.watch is not None:
+            self.watch.begin_turn(woken)
         if self.begin_turn is not None:
             self.begin_turn()
         return ready
+
+    @property
+    def polling_code(self) -> frozenset[CodeType]:
+        """The functions that run while the loop waits, and are at work in no turn."""
+        return frozenset((type(self._inner).select.__code__, TurnSelector.select.__code__))
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._inner.register(fileobj, events, data)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svc.api.resource import Resource
@@ -132,6 +133,8 @@ class Interface:
         self.content_types = content_types
         self.server: Any = None
         self.auth: Any = None
+        self.on_code: Callable[[Path, str], None] = lambda directory, name: None
+        """Called with the directory of an application before its modules are loaded, and with its name."""
         self.Resource = Resource
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration

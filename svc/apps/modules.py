@@ -53,6 +53,7 @@ class ApplicationModules:
         self.server: Any = None if interface.server is None else interface.server.of_application(name)
         if self.server is not None:
             self._globals["server"] = interface.app_servers[self.package] = self.server
+        interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
         self.loaded: list[ModuleType] = []
 

@@ -67,6 +67,9 @@ def get_status(call: Call) -> Any:
     }
     if board.restart_required:
         found["restartReasons"] = board.restart_reasons
+    held = None if board.held_loop is None else board.held_loop.status()
+    if held is not None:
+        found["heldLoop"] = held
     return found
 
 
@@ -108,7 +111,9 @@ OPERATIONS: tuple[Operation, ...] = (
         returns="`systemStatus`, `componentStatus`, `restartRequired`; with `id` that one record.",
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
-            "then `restartReasons` names the changed settings. With an `id` that is not set: 404."
+            "then `restartReasons` names the changed settings. `heldLoop`, once there is something to tell: how often code has kept "
+            "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
+            "application, where, how often and for how long. With an `id` that is not set: 404."
         ),
         example={},
         example_answer={"systemStatus": [], "componentStatus": [], "restartRequired": False},

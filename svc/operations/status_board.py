@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from svc.clock import Clock
+from svc.operations.held_loop import HeldLoop
 
 IDS = ("primary", "maintenance", "availability")
 
@@ -13,7 +14,9 @@ IDS = ("primary", "maintenance", "availability")
 class StatusBoard:
     """The statuses that operators have set since this node started, and the settings that take effect at its next restart."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, held_loop: HeldLoop | None = None) -> None:
+        """`held_loop`: what has held the loop, of an instance that looks for it."""
+        self.held_loop = held_loop
         self._clock = clock
         self._records: dict[str, dict[str, Any]] = {}
         self._settings: tuple[str, ...] = ()

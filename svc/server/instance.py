@@ -29,8 +29,11 @@ from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
+from svc.logs.application_code import ApplicationCode
+from svc.logs.forgotten import Forgotten
 from svc.loop import Turns, new_loop
 from svc.operations.cluster import known_nodes
+from svc.operations.held_loop import HeldLoop
 from svc.operations.node import Node
 from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
@@ -54,6 +57,7 @@ from svc.server.periodic import PeriodicWork
 from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow
 from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
+from svc.server.slow_turns import SlowTurns
 from svc.tls.entries import StoredCertificates
 from svc.websocket import UpgradeListeners
 
@@ -85,14 +89,25 @@ class Server:
         self.logger = self.logs.logger
         self._release_logging = capture_logging(self.logs, "" if host is None else "svc")
         self._release_output: Callable[[], None] = lambda: None
+        code = ApplicationCode()
+        self._forgotten = Forgotten(self.logs, code)
+        self._release_warnings: Callable[[], None] = lambda: None
         self._on_ready = on_ready
         self._is_serving = False
         self._commit_deferred = False
         self.loop: asyncio.AbstractEventLoop
         self._turns: Turns
-        self.loop, self._turns = new_loop(clock) if host is None else host
+        self.slow_turns: SlowTurns | None = None
+        self._held_loop: HeldLoop | None = None
         if host is None:
+            self.loop, selector = new_loop(clock)
+            self._turns = selector
             self.loop.set_exception_handler(self._on_loop_error)
+            self._release_warnings = self._forgotten.watch()
+            self._held_loop = HeldLoop(self.logs, clock, lambda *event: self.analytics.recorder.record(*event))
+            self.slow_turns = SlowTurns(selector, clock, code, self._held_loop, self.logger)
+        else:
+            self.loop, self._turns = host
         self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
         self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: no login waits for a disk
 
@@ -132,6 +147,8 @@ class Server:
             self.types,
             config.http.timeout,
         )
+        if self.slow_turns is not None:
+            self.interface.on_code = self.slow_turns.add
         self.analytics = Analytics(
             self.store,
             config.analytics.aggregate_period,
@@ -272,7 +289,7 @@ class Server:
             types=self.rest.types,
             tokens=self.tokens,
             sessions=self.sessions,
-            status=StatusBoard(self.clock),
+            status=StatusBoard(self.clock, self._held_loop),
             analytics=self.analytics,
             apps=self.apps,
             restart=self.restart,
@@ -358,6 +375,8 @@ class Server:
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
             if self.config.logging.console:
                 self._release_output = capture_output(self.logs)
+            assert self.slow_turns is not None
+            self.slow_turns.start()
             gc.collect()
             gc.freeze()  # what start-up built stays until the end: the collector need not visit it again
             gc.set_threshold(GC_THRESHOLD, 10, 10)
@@ -446,6 +465,8 @@ class Server:
 
     async def _end_parts(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
         self._shutdown.is_closing = True
+        if self.slow_turns is not None:
+            self.slow_turns.stop()
         ports = self._all_ports()
         self.application_ports.stop()
         for each in ports:
@@ -473,6 +494,7 @@ class Server:
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")
         self._release_output()
+        self._release_warnings()
         self._release_logging()
         self.logs.close()
 
@@ -494,5 +516,7 @@ class Server:
         self.logger.error(where, error) if error is not None else self.logger.error(where)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        if self._forgotten.report_task(context):
+            return
         error = context.get("exception")
         self._log_error(str(context.get("message", "event loop")), error if isinstance(error, BaseException) else None)

@@ -1,0 +1,107 @@
+"""An application that holds the loop, or forgets to await, is told so in the log of a real server (spec: configuration §9.3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Process
+
+SOURCE = """\
+import asyncio
+import time
+
+from svc import Resource
+
+
+def work(seconds):
+    time.sleep(seconds)
+
+
+async def forgotten():
+    raise ValueError("unseen")
+
+
+class Slow(Resource):
+    load_as_instance = False
+
+    def get(self, target):
+        work(float(target.get("seconds")))
+        return {"ok": True}
+
+
+class Later(Resource):
+    load_as_instance = False
+
+    async def get(self, target):
+        await asyncio.sleep(0)
+        time.sleep(0.2)
+        return {"ok": True}
+
+
+class Careless(Resource):
+    load_as_instance = False
+
+    def get(self, target):
+        forgotten()
+        return {"ok": True}
+
+    async def post(self, target, data):
+        asyncio.create_task(forgotten())
+        return {"ok": True}
+"""
+
+
+@pytest.fixture
+def careless(tmp_path: Path) -> Iterator[Process]:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "resources.py").write_text(SOURCE)
+    process = Process(tmp_path / "root", shop).start()
+    yield process
+    process.kill()
+
+
+def wait_for_line(process: Process, text: str) -> str:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for line in process.logged().splitlines():
+            if text in line:
+                return line
+        time.sleep(0.05)
+    raise AssertionError(f"{text!r} is not in the log: {process.logged()}")
+
+
+def test_who_held_the_loop_is_in_the_log_and_in_the_status(careless: Process) -> None:
+    with careless.client() as client:
+        for _ in range(3):
+            assert client.get("/Slow/?seconds=0.2").status_code == 200
+        assert client.get("/Later/").status_code == 200
+    line = wait_for_line(careless, "work (resources.py, line 8) held the loop")
+    assert "[warn] [shop]" in line
+    wait_for_line(careless, "Later.get (resources.py, line 28) held the loop")
+    assert careless.logged().count("work (resources.py") == 1
+    held = careless.operate("get_status").json()["heldLoop"]
+    handlers = {handler["function"]: handler for handler in held["handlers"]}
+    assert handlers["work"]["count"] == 3 and handlers["work"]["file"] == "resources.py"
+    assert handlers["work"]["longestMs"] >= 200
+    assert handlers["Later.get"]["count"] == 1
+    assert held["applications"] >= 4
+    assert careless.stop() == 0
+
+
+def test_what_was_never_awaited_is_an_error_with_its_line(careless: Process) -> None:
+    with careless.client() as client:
+        for _ in range(3):
+            assert client.get("/Careless/").status_code == 200
+        assert client.post("/Careless/", json={}).status_code == 200
+    line = wait_for_line(careless, "coroutine 'forgotten' was never awaited")
+    assert "[error] [shop]: resources.py, line 36: " in line
+    assert careless.logged().count("was never awaited") == 1
+    line = wait_for_line(careless, "nobody has awaited it")
+    assert "[error] [shop]: resources.py, line 12: forgotten failed" in line
+    assert careless.stop() == 0
+    assert "never awaited" not in careless.output()
