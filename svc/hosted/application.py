@@ -12,8 +12,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from svc.server import Server
 
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
-    from svc.mounted.messages import Message, Receive, Scope, Send
+    from svc.mounted.messages import Receive, Scope, Send
     from svc.server.ports import ServerPorts
 
 logger = logging.getLogger("svc.hosted")
@@ -165,28 +165,35 @@ class HostedApplication:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except NotStarted as error:
+            logger.error("%s", error)
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The instance runs during the block: for the lifespan of an application that mounts this one. Raises NotStarted."""
+        try:
             if self._guest is not None:
-                raise ConfigError("This application has been started already, by another lifespan")
+                raise ConfigError("it has been started already, by another lifespan")
             guest = self._guest = Guest(self)
         except AlreadyRunning as error:
-            await _failed(send, f"{error}. {ONE_PROCESS}")
-            return
+            raise NotStarted(f"svc cannot be started: {error}. {ONE_PROCESS}") from error
         except (ConfigError, WrongUser, Problem, OSError) as error:
-            await _failed(send, str(error))
-            return
-        message: Message = {"type": "lifespan.startup.complete"}
+            raise NotStarted(f"svc cannot be started: {error}") from error
         try:
-            await send(message)
-            await receive()
+            yield
         finally:
             self._guest = None
             await guest.end()
-        await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _failed(send: Send, reason: str) -> None:
-    logger.error("svc cannot be started: %s", reason)
-    await send({"type": "lifespan.startup.failed", "message": f"svc cannot be started: {reason}"})
+class NotStarted(RuntimeError):
+    """The instance cannot be started, and why."""
 
 
 def options_of(settings: dict[str, Any]) -> dict[str, str]:
