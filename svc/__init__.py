@@ -50,9 +50,9 @@ _CLASSES = {
     "transaction": "svc.api.interface",
     "asgi": "svc.hosted",
 }
-_OF_INSTANCE = ("tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config")
+OF_INSTANCE = ("tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config")
 
-__all__ = [*sorted({*_CLASSES, *_OF_INSTANCE})]  # pyright: ignore
+__all__ = [*sorted({*_CLASSES, *OF_INSTANCE})]  # pyright: ignore
 
 
 def __getattr__(name: str) -> Any:
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(home), name)
-    if name in _OF_INSTANCE:
+    if name in OF_INSTANCE:
         import sys
 
         from svc.api.interface import global_of

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import svc
 from svc.api.resource import Resource
 from svc.api.served import serve
 
@@ -55,6 +56,7 @@ class ApplicationModules:
             self._globals["server"] = interface.app_servers[self.package] = self.server
         interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
+        self._svc = _InterfaceModule(interface, self.package)
         self.loaded: list[ModuleType] = []
 
     def load(self, path: Path) -> ModuleType:
@@ -116,8 +118,10 @@ class ApplicationModules:
     def _import(
         self, name: str, globals: Any = None, locals: Any = None, fromlist: Sequence[str] | None = (), level: int = 0
     ) -> ModuleType:
-        """`import helpers` in a module of the application is its own `helpers.py`, if it has one."""
+        """`import helpers` in a module of the application is its own `helpers.py`, if it has one. `svc` is what is documented of it."""
         first = name.partition(".")[0]
+        if name == "svc" and not level:
+            return self._svc
         if level or self.find(first) is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         module = importlib.import_module(f"{self.package}.{name}")
@@ -139,6 +143,24 @@ class ApplicationModules:
     def _shown(self, filename: str) -> str:
         path = Path(filename)
         return path.relative_to(self._directory).as_posix() if path.is_relative_to(self._directory) else filename
+
+
+class _InterfaceModule(ModuleType):
+    """The module `svc` as an application sees it. In the real one, packages of the same names are in the way of `server`, `auth`, `config` and `resources`."""
+
+    def __init__(self, interface: Interface, package: str) -> None:
+        super().__init__("svc", svc.__doc__)
+        self.__all__ = svc.__all__
+        self._interface = interface
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        if name in svc.OF_INSTANCE:
+            return self._interface.global_of(name, self._package)
+        return getattr(svc, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(svc)
 
 
 class _Loader(SourceFileLoader):
