@@ -504,8 +504,9 @@ class Request(ContextMembers):
             yield self.content
 
     def send_early_hints(self, link: str | list[str], headers: dict[str, str] | None = None) -> None:
-        """Send 103 with these `Link` values (RFC 8297) ahead of the answer. Nothing happens on HTTP/1.0 or after the answer has begun."""
-        if self.exchange is None:
+        """Send 103 with these `Link` values (RFC 8297) ahead of the answer. Nothing happens on HTTP/1.0, after the answer has begun, or for a request that
+        offers another protocol: clients of WebSockets take it for a refusal."""
+        if self.exchange is None or self.offers:
             return
         fields = Headers([("Link", value) for value in ([link] if isinstance(link, str) else link)])
         for name, value in (headers or {}).items():
