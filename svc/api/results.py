@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
 
 from svc.api.calls import AlreadyThere, each, is_waiting, settled
 from svc.api.context import AnyContext
 from svc.api.frozen import freeze
 from svc.api.records import Record
-from svc.api.transactions import open_transaction
+from svc.api.transactions import Transaction, open_transaction
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
 from svc.query.explain import explain
+from svc.query.overlay import overlaid_rows
+from svc.store.slices import SLICE
 
 if TYPE_CHECKING:
     from svc.resources import PlannedQuery
@@ -28,17 +31,12 @@ class Items(AlreadyThere):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._running: AsyncIterator[Any] | None = None
+        self._running: ReferenceType[Any] | None = None  # weak, so that an iteration that is left ends at once
 
     def __aiter__(self) -> AsyncIterator[Any]:
         iterator = self._iterate()
-        self._running = iterator
+        self._running = ref(iterator)
         return iterator
-
-    async def __anext__(self) -> Any:
-        if self._running is None:
-            self._running = self._iterate()
-        return await self._running.__anext__()
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self
@@ -51,9 +49,9 @@ class Items(AlreadyThere):
     async def aclose(self) -> None:
         """End the iteration, and what it holds."""
         running, self._running = self._running, None
-        close = getattr(running, "aclose", None)
-        if close is not None:
-            await close()
+        iterator = None if running is None else running()
+        if iterator is not None:
+            await iterator.aclose()
 
     # --- derived -----------------------------------------------------------------------------------------------------------------------
 
@@ -188,6 +186,11 @@ class Results(Items):
         table = planned.table
         clock = table.database.store.clock
         transaction = open_transaction(context)
+        written = None if transaction is None else transaction.written(table)
+        if transaction is not None and written:
+            async for row in self._overlaid(planned, transaction, written):
+                yield row
+            return
         execution = QueryExecution(
             planned,
             native=True,
@@ -198,21 +201,40 @@ class Results(Items):
             txn=transaction.snapshot(table.database) if transaction is not None and transaction.is_lasting else None,
         )
         execution.keep()
-        shaped = execution.shaped
         try:
             while True:
                 if execution.gather():
                     found, execution.found = execution.found, []
                     for row in found:
-                        if shaped:
-                            yield Record(table, None, row, context) if type(row) is dict else freeze(row)
-                        else:
-                            yield Record(table, row, None, context)
+                        yield self._item(row)
                     if execution.done:
                         return
                 await execution.wait_for_slice()
         finally:
             execution.close()
+
+    def _item(self, row: Any) -> Any:
+        """A row as application code sees it."""
+        if type(row) is bytes:
+            return Record(self.planned.table, row, None, self._context)
+        return Record(self.planned.table, None, row, self._context) if type(row) is dict else freeze(row)
+
+    async def _overlaid(self, planned: PlannedQuery, transaction: Transaction, written: dict[bytes, bytes | None]) -> AsyncIterator[Any]:
+        """The rows with what the transaction has written so far."""
+        table = planned.table
+        transaction.is_lasting = True  # this gives way to others between its steps
+        store = table.database.store
+        now = store.clock.monotonic
+        rows = overlaid_rows(planned.plan.query, table, transaction.snapshot(table.database), written, allow_full_scan=True)
+        end = now() + SLICE
+        try:
+            for batch in rows:
+                for row in batch:
+                    yield self._item(row)
+                if now() >= end:
+                    end = await store.slices.take()
+        finally:
+            rows.close()  # type: ignore[attr-defined]
 
     async def first(self) -> Any:
         """The first item; None without any."""

@@ -95,6 +95,11 @@ class Transaction:
         txn = self.snapshot(table.database)
         return table.get_raw(key, txn) if writes is None or not writes.has_writes else writes.get_raw(table, key, txn)
 
+    def written(self, table: Table) -> dict[bytes, bytes | None]:
+        """Stored key -> record, None for a deleted one, of what this transaction has written to a table."""
+        writes = self._writes
+        return {} if writes is None or not writes.has_writes else writes.written(table, self.snapshot(table.database))
+
     def reset_read_snapshot(self) -> None:
         """From now on read the newest state."""
         held, self._held = self._held, None

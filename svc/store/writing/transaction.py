@@ -24,7 +24,7 @@ from svc.store.caching.copies import Fetched, State
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
-from svc.store.values.keys import Key, encode_primary, is_hashed
+from svc.store.values.keys import MAX_STORED, Key, decode_key, encode_primary, is_hashed, storage_key
 from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
@@ -271,6 +271,16 @@ class Transaction:
                 record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
             raw = encode(record, self.version, 0, write.expires_at)
         return raw
+
+    def written(self, table: Table, txn: Txn | None = None) -> dict[bytes, bytes | None]:
+        """Stored key -> the record as `get_raw` has it, of all records of a table that were written so far."""
+        if table not in self._tables:
+            return {}
+        keys = {write.key for write in self._writes if write.table is table and write.key and write.kind not in NOTES}
+        found: dict[bytes, bytes | None] = {}
+        for key in keys:
+            found[key if len(key) < MAX_STORED else storage_key(key)] = self.get_raw(table, decode_key(key), txn)  # type: ignore[arg-type]
+        return found
 
     # -- ending
 
