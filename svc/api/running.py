@@ -15,6 +15,7 @@ logger = logging.getLogger("svc.applications")
 
 LONG = 30.0  # seconds, after which a handler is reported
 TIMEOUT = 120.0  # by default
+OF_APPLICATIONS = "svc_apps."  # what the names of their modules begin with
 
 
 class Running:
@@ -70,10 +71,15 @@ class RunningHandlers:
 
 
 def _position(task: asyncio.Task[Any] | None) -> str:
-    """Where it waits: the innermost frame of its coroutines."""
+    """Where it waits: the innermost place in the application's own code."""
     awaited: Any = None if task is None else task.get_coro()
-    frame = None
+    innermost = own = None
     while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None) or getattr(awaited, "gi_frame", None) or frame
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            innermost = frame
+            if frame.f_globals.get("__name__", "").startswith(OF_APPLICATIONS):
+                own = frame
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return "it waits" if frame is None else f"it waits at {frame.f_code.co_filename}:{frame.f_lineno}"
+    shown = own or innermost
+    return "it waits" if shown is None else f"it waits at {shown.f_code.co_filename}:{shown.f_lineno}"

@@ -7,6 +7,7 @@ Each call runs in a transaction of its own. A plain handler is answered in the s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
@@ -90,8 +91,8 @@ class _Served(ProtocolResource):
         except BaseException as error:
             transaction.abort()
             transaction.close()
-            if isinstance(error, SystemExit):
-                raise RuntimeError("the handler has called sys.exit()") from error
+            if isinstance(error, SystemExit | asyncio.CancelledError):
+                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
             raise
         finally:
             leave(token)
@@ -117,8 +118,9 @@ class _Served(ProtocolResource):
             return await answer if is_waiting(answer) else answer
         except BaseException as error:
             transaction.abort()
-            if isinstance(error, SystemExit):
-                raise RuntimeError("the handler has called sys.exit()") from error
+            task = asyncio.current_task()
+            if isinstance(error, SystemExit) or (isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()):
+                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
             raise
         finally:
             transaction.close()
