@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svc.api.context import get_user as get_user
     from svc.api.resource import Resource as Resource
     from svc.api.target import RequestTarget as RequestTarget
+    from svc.api.threads import run_in_thread as run_in_thread
     from svc.errors import AccessViolation as AccessViolation
     from svc.errors import ClientError as ClientError
     from svc.errors import ServerError as ServerError
@@ -48,6 +49,7 @@ _CLASSES = {
     "Blob": "svc.store.blobs",
     "create_blob": "svc.store.blobs",
     "transaction": "svc.api.interface",
+    "run_in_thread": "svc.api.threads",
     "asgi": "svc.hosted",
 }
 OF_INSTANCE = ("tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config")

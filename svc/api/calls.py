@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from types import CodeType, GeneratorType
 from typing import Any
 
+from svc.api.thread_guard import here, refuse_helper
+
 logger = logging.getLogger("svc.applications")
 
 
@@ -33,6 +35,9 @@ class Call(Coroutine[Any, Any, Any]):
     def run(self) -> Any:
         """Make the call: its result, or an awaitable of it."""
         function = self._function
+        if here.is_helper:
+            self._function = None
+            refuse_helper()
         if function is None:
             raise RuntimeError("this call has been made already: a call is awaited once")
         self._function = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
 from svc.api.table import Table
+from svc.api.threads import HelperThreads
 from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
 from svc.query import QueryCache
@@ -136,6 +137,7 @@ class Interface:
         self.on_code: Callable[[Path, str], None] = lambda directory, name: None
         """Called with the directory of an application before its modules are loaded, and with its name."""
         self.Resource = Resource
+        self.threads = HelperThreads()
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
@@ -190,6 +192,7 @@ class Interface:
     def close(self) -> None:
         """The instance has ended."""
         global _current
+        self.threads.close()
         if _current is self:
             _current = None
 

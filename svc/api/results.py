@@ -10,6 +10,7 @@ from svc.api.calls import AlreadyThere, each, is_waiting, settled
 from svc.api.context import AnyContext
 from svc.api.frozen import freeze
 from svc.api.records import Record
+from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
@@ -171,6 +172,8 @@ class Results(Items):
     def planned(self) -> PlannedQuery:
         """The query as it will run. Raises QueryError."""
         if self._planned is None:
+            if here.is_helper:
+                refuse_helper()
             self._planned = self._plan()
         return self._planned
 

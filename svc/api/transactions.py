@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
+from svc.api.thread_guard import here, refuse_helper
 from svc.errors import ClientError, SnapshotLost
 from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
@@ -227,7 +228,9 @@ class Transaction:
 
 
 def open_transaction(context: AnyContext | None) -> Transaction | None:
-    """The transaction that calls in `context` take part in; None: they run for themselves."""
+    """The transaction that calls in `context` take part in; None: they run for themselves. Raises RuntimeError on a helper thread."""
+    if here.is_helper:
+        refuse_helper()
     if context is None:
         return None
     transaction: Transaction | None = context.state.transaction
