@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
 from svc.api.table import Table
@@ -141,6 +142,7 @@ class Interface:
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
+        self.resources = ResourceRegistry(self)
         self.databases = Databases(self)
         self.tables = self.databases.of(DEFAULT_DATABASE)
 
@@ -162,8 +164,6 @@ class Interface:
             return self.app_config(module)
         if name == "server":
             return _of_module(self.app_servers, module, self.server)
-        if name == "resources":
-            return self.registry if self.server is None else self.server.resources
         return getattr(self, "content_types" if name == "contentTypes" else name)
 
     def app_config(self, module: str) -> Mapping[str, Any]:

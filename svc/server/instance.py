@@ -259,7 +259,7 @@ class Server:
                 operate=lambda body, user, authorize: self.operations.perform(body, user, authorize=authorize),
                 nodes=lambda: known_nodes(self.node),
                 hostname=config.node.hostname,
-                resources=self.resources,
+                resources=self.interface.resources,
                 content_types=self.rest.types,
                 shard=shard if isinstance(shard, int) else None,
                 instances=config.instances,

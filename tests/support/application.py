@@ -38,7 +38,8 @@ class Application:
         self.node = node
         self.wire = node.connect()
         assert node.app.modules is not None
-        self.module: Any = node.app.modules.loaded[0] if node.app.modules.loaded else None
+        own = str(node.app.directory.resolve() / "resources.py")
+        self.module: Any = next((module for module in node.app.modules.loaded if module.__file__ == own), None)
         self.tables = node.interface.tables
 
     def ask(self, method: str, target: str, data: Any = None, **fields: str) -> tuple[int, Any]:

@@ -122,7 +122,7 @@ class Node:
                 operate=_no_operations,
                 nodes=list,
                 hostname="localhost",
-                resources=self.resources,
+                resources=self.interface.resources,
                 content_types=self.types,
                 executor=self._executor,
                 current_request=current_request,
