@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
+from svc.api.administration import TableAdministration
 from svc.api.calls import Call, Ready, ready, then
 from svc.api.context import AnyContext, Context, context_of, current_context
 from svc.api.instances import NOT_LOADED
@@ -47,7 +48,7 @@ class ClassProperty:
         return self._function(owner)
 
 
-class Table(Resource):
+class Table(TableAdministration, Resource):
     """A table of the database, as a resource. Class methods: the verbs, and what is below."""
 
     _is_built_in = True

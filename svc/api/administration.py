@@ -1,0 +1,261 @@
+"""What classes of tables offer besides their verbs: figures, history, changes of their definition (spec: applications §3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from svc.api.frozen import freeze
+from svc.api.results import Items
+from svc.errors import ClientError, SchemaError
+from svc.store import LogEntry
+from svc.store import Table as StoredTable
+from svc.store.log.entries import KINDS, MESSAGE, OPERATIONS
+from svc.store.log.removal import remove_log_entries
+from svc.store.values.conversion import Key
+from svc.store.values.keys import encode_primary
+from svc.store.values.records import decode, decode_payload, expiry_of, lsn_of, raw_payload
+from svc.store.values.validation import check_key, key_from_text
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+
+logger = logging.getLogger("svc.applications")
+
+
+class RecordCount(dict[str, Any]):
+    """`record_count`, `estimated_range`: also as attributes, and in camelCase."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(record_count=count, estimated_range=[count, count], recordCount=count, estimatedRange=[count, count])
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class HistoryEntry(dict[str, Any]):
+    """One entry of the transaction log; its members are also attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return freeze(self[name])
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class TableAdministration:
+    """Base class of `Table`."""
+
+    _table: ClassVar[Any]
+    _interface: ClassVar[Any]
+
+    # --- figures ---------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def get_record_count(cls, exact_count: bool = False) -> RecordCount:
+        """The number of records. It is always exact, `exact_count` or not."""
+        return RecordCount(_of(cls).record_count())
+
+    @classmethod
+    async def get_size(cls) -> int:
+        """Bytes of the records."""
+        return _of(cls).size()
+
+    @classmethod
+    async def get_audit_size(cls) -> int:
+        """Entries of the transaction log about this table."""
+        table = _of(cls)
+        counts = table.database.log.counts
+        await table.database.store.slices.exhaust(counts.catch_up())
+        return counts.of(table.number)
+
+    @classmethod
+    async def get_storage_stats(cls) -> dict[str, Any]:
+        """Bytes of the records and of the whole database, free ones among them, and the number of records."""
+        table = _of(cls)
+        database = table.database
+        return {
+            "table_size": table.size(),
+            "record_count": table.record_count(),
+            "database_size": database.env.used_bytes(),
+            "free_space": database.free_bytes(),
+        }
+
+    # --- keys ------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def get_new_id(cls) -> Key:
+        """A key that no record has: a UUID, or the next number. Raises ClientError if keys have to be given."""
+        return _of(cls).new_key()
+
+    @classmethod
+    def coerce_id(cls, text: Any) -> Key:
+        """The key that a text stands for in an address. Raises ClientError."""
+        table = _of(cls)
+        return key_from_text(table.definition, text) if isinstance(text, str) else check_key(table.definition, text)
+
+    # --- the definition ----------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def set_ttl_expiration(
+        cls,
+        seconds: float | Mapping[str, Any] | None = None,
+        *,
+        expiration: float | None = None,
+        eviction: float | None = None,
+        scan_interval: float | None = None,
+        scanInterval: float | None = None,
+    ) -> None:
+        """How long records last from their last write, in seconds; as the arguments of `@table`. Raises ClientError."""
+        if isinstance(seconds, Mapping):
+            cls.set_ttl_expiration(**seconds)
+            return
+        interval = scan_interval if scan_interval is not None else scanInterval
+        times = {"expiration": expiration if expiration is not None else seconds, "eviction": eviction, "scan_interval": interval}
+        given = {name: value for name, value in times.items() if value is not None}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise ClientError(f"{name} must be a number of seconds, not {value!r}")
+        if not given:
+            raise TypeError("set_ttl_expiration takes seconds, or expiration=, eviction=, scan_interval=")
+        table = _of(cls)
+        definition = replace(table.definition, **{name: float(value) for name, value in given.items()})  # type: ignore[arg-type]
+        if definition != table.definition:
+            try:
+                table.database.define_table(definition)
+            except SchemaError as error:
+                raise ClientError(error.message) from error
+
+    @classmethod
+    def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
+        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect."""
+        try:
+            _of(cls).set_computed_attribute(name, function)
+        except ClientError as error:
+            logger.error("set_computed_attribute: %s", error.message)
+
+    @classmethod
+    async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:
+        """Run an operation on this table: `database` and `table` are filled in."""
+        table = _of(cls)
+        body = {**operation, "database": table.database.name, "table": table.name}
+        interface: Interface = cls._interface
+        return await interface.server.operation(body, None, authorize)
+
+    @classmethod
+    async def add_attributes(cls, attributes: Iterable[str | Mapping[str, Any]]) -> None:
+        """Add attributes: names, or `{"name": ...}`."""
+        for attribute in attributes:
+            name = attribute if isinstance(attribute, str) else attribute["name"]
+            await cls.operation({"operation": "create_attribute", "attribute": name})
+
+    @classmethod
+    async def remove_attributes(cls, names: Iterable[str]) -> None:
+        """Remove attributes, from the records as well."""
+        for name in names:
+            await cls.operation({"operation": "drop_attribute", "attribute": name})
+
+    @classmethod
+    async def drop_table(cls) -> None:
+        """Remove the table with all its records."""
+        await cls.operation({"operation": "drop_table"})
+
+    @classmethod
+    def enable_auditing(cls, enabled: bool = True) -> None:
+        """Whether the transaction log keeps records as they were before a change."""
+        table = _of(cls)
+        table.database.define_table(replace(table.definition, audit=bool(enabled)))
+
+    # --- history ---------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def get_history(cls, start: float = 0, end: float | None = None) -> Items:
+        """The entries of the transaction log from `start` to before `end`, ms since the epoch, oldest first."""
+        return Items(_History(_of(cls), float(start), None if end is None else float(end)))
+
+    @classmethod
+    async def get_history_of_record(cls, id: Any) -> list[HistoryEntry]:
+        """The entries of one record, oldest first."""
+        table = _of(cls)
+        snapshot = table.database.snapshot()
+        key = encode_primary(check_key(table.definition, id))
+        raw = table.get_by(key, snapshot)
+        newest = None if raw is None else lsn_of(raw)
+        entries = list(table.database.log.read_record_history(snapshot, table.number, key, newest))
+        return [_shown(entry) for entry in reversed(entries)]
+
+    @classmethod
+    async def delete_history(cls, end_time: float, cleanup_deleted_records: bool = False) -> int:
+        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries."""
+        return await remove_log_entries(_of(cls), float(end_time))
+
+    getRecordCount = get_record_count
+    getSize = get_size
+    getAuditSize = get_audit_size
+    getStorageStats = get_storage_stats
+    getNewId = get_new_id
+    coerceId = coerce_id
+    setTTLExpiration = set_ttl_expiration
+    setComputedAttribute = set_computed_attribute
+    addAttributes = add_attributes
+    removeAttributes = remove_attributes
+    dropTable = drop_table
+    enableAuditing = enable_auditing
+    getHistory = get_history
+    getHistoryOfRecord = get_history_of_record
+    deleteHistory = delete_history
+
+
+class _History:
+    """Reads the log in slices; each iteration on a snapshot of its own."""
+
+    def __init__(self, table: StoredTable, start: float, end: float | None) -> None:
+        self._table, self._start, self._end = table, start, end
+
+    async def __aiter__(self) -> AsyncIterator[HistoryEntry]:
+        table = self._table
+        store = table.database.store
+        held = store.snapshots.hold(table.database, reader=f"the history of {table.name}")
+        try:
+            slice_ends = await store.slices.take()
+            for entry in table.database.log.read_table(held.use(), table.number):
+                if entry is not None and entry.version >= self._start:
+                    if self._end is not None and entry.version >= self._end:
+                        return
+                    yield _shown(entry)
+                    held.use()  # given up, if nobody went on for half a minute
+                if store.clock.monotonic() >= slice_ends:
+                    slice_ends = await store.slices.take()
+                    held.use()
+        finally:
+            held.abort()
+
+
+def _of(cls: Any) -> StoredTable:
+    table: StoredTable = cls._table
+    return table
+
+
+def _shown(entry: LogEntry) -> HistoryEntry:
+    value: Any = None
+    if entry.value is not None:
+        value = decode_payload(raw_payload(entry.value)) if entry.kind == MESSAGE else decode(entry.value)
+    return HistoryEntry(
+        type="delete" if KINDS[entry.kind] == "expire" else KINDS[entry.kind],
+        id=entry.id,
+        value=value,
+        version=entry.version,
+        timestamp=entry.version,
+        local_time=entry.lsn,
+        localTime=entry.lsn,
+        user=entry.user,
+        node=entry.node,
+        previous_local_time=entry.previous or None,
+        expires_at=None if entry.value is None or entry.kind == MESSAGE else expiry_of(entry.value),
+        operation=OPERATIONS[entry.operation] or None,
+    )
