@@ -216,6 +216,11 @@ class Transaction:
     def close(self) -> None:
         """The call is over."""
         self.is_closed = True
+        state = self._context.state
+        if state.transaction is self:
+            state.transaction = (
+                None  # else the two would be a reference cycle, which keeps all that a request refers to until a garbage collection
+            )
         self._writes = self.pending = self.instances = self.before_commit = None
         if self._held is not None:
             held, self._held = self._held, None
