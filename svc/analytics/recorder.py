@@ -43,12 +43,13 @@ class YesNo:
 
 
 class RequestGroup:
-    """The figures of the requests to one resource by one method. Their number is that of the durations."""
+    """The figures of the requests to one resource by one method. Their number is that of all durations."""
 
-    __slots__ = ("durations", "sizes", "successes", "transfers")
+    __slots__ = ("durations", "of_caches", "sizes", "successes", "transfers")
 
     def __init__(self) -> None:
         self.durations: list[float] = []
+        self.of_caches: dict[str, list[float]] | None = None  # by type, of answers of a caching table: these are not among the others
         self.sizes: list[float] = []
         self.transfers: list[float] = []
         self.successes = 0
@@ -125,14 +126,21 @@ class Recorder:
         else:
             raise TypeError(f"a {kind.__name__} cannot be recorded: give a number, a boolean or a function")
 
-    def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None:
-        """One HTTP request: `duration`, `success`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it."""
+    def request_done(
+        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+    ) -> None:
+        """One HTTP request: `duration`, `success`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it. `type`: of the duration."""
         group = self._requests.get((path, method))
         if group is None:
             group = self._new_request_group(path, method)
             if group is None:
                 return
-        group.durations.append(duration_ms)
+        if type is None:
+            group.durations.append(duration_ms)
+        else:
+            if group.of_caches is None:
+                group.of_caches = {}
+            group.of_caches.setdefault(type, []).append(duration_ms)
         if success:
             group.successes += 1
         if body_bytes:
@@ -195,8 +203,13 @@ class Recorder:
         requests, self._requests = self._requests, {}
         for (address, method), group in requests.items():
             path = address or None
-            numbers["duration", path, method, None] = group.durations
-            flags["success", path, method, None] = (group.successes, len(group.durations))
+            count = len(group.durations)
+            if count:
+                numbers["duration", path, method, None] = group.durations
+            for type, durations in (group.of_caches or {}).items():
+                numbers["duration", path, method, type] = durations
+                count += len(durations)
+            flags["success", path, method, None] = (group.successes, count)
             if group.sizes:
                 numbers["bytes-sent", path, method, None] = group.sizes
                 # The one metric of a request that has a type: analytics §3.
@@ -228,7 +241,9 @@ class IdleRecorder(Recorder):
     def record(self, value: Any, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> None:
         pass
 
-    def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None:
+    def request_done(
+        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+    ) -> None:
         pass
 
     def bucket(self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> Callable[[float], None]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svc.analytics.recorder import IdleRecorder, Recorder
+from svc.api.caching import TableCache
 from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
@@ -137,6 +139,8 @@ class Interface:
         self.auth: Any = None
         self.on_code: Callable[[Path, str], None] = lambda directory, name: None
         """Called with the directory of an application before its modules are loaded, and with its name."""
+        self.recorder: Recorder = IdleRecorder()
+        self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
         self.threads = HelperThreads()
         self.running = RunningHandlers(store.clock, handler_timeout)
@@ -193,6 +197,8 @@ class Interface:
         """The instance has ended."""
         global _current
         self.threads.close()
+        for cache in self.caches:
+            cache.close()
         if _current is self:
             _current = None
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, I
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
-from svc.api.calls import AlreadyThere, each, is_waiting, settled
+from svc.api.calls import AlreadyThere, each, is_waiting, settled, then
 from svc.api.context import AnyContext
 from svc.api.frozen import freeze
 from svc.api.records import Record
@@ -162,8 +162,10 @@ class Results(Items):
     A faulty query raises when it is awaited or at the first step. What a handler returns is sent to the client while it is found.
     """
 
-    def __init__(self, plan: Callable[[], PlannedQuery], context: AnyContext | None) -> None:
+    def __init__(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, caching: Any = None) -> None:
+        """`caching`: of a table with a source, which loads what the query finds and is not here."""
         super().__init__(())
+        self._caching = caching
         self._plan = plan
         self._planned: PlannedQuery | None = None
         self._context = context
@@ -177,6 +179,17 @@ class Results(Items):
             self._planned = self._plan()
         return self._planned
 
+    def ready(self) -> Any:
+        """The query as it will run, when what it finds is here: of a caching table perhaps an awaitable."""
+        if self._caching is None:
+            return self.planned
+        caching, self._caching = self._caching, None
+        return then(caching.find(self._plan, self._context), self._loaded)
+
+    def _loaded(self, planned: PlannedQuery) -> PlannedQuery:
+        self._planned = planned
+        return planned
+
     def __await__(self) -> Generator[Any, Any, Any]:
         planned = self.planned
         if planned.plan.query.explain:
@@ -185,10 +198,14 @@ class Results(Items):
         yield
 
     async def _iterate(self) -> AsyncIterator[Any]:
-        planned, context = self.planned, self._context
+        planned, context = self.ready(), self._context
+        transaction = open_transaction(context)
+        if is_waiting(planned):
+            planned = await planned
+            if transaction is not None:
+                transaction.reset_read_snapshot()  # it is from before
         table = planned.table
         clock = table.database.store.clock
-        transaction = open_transaction(context)
         written = None if transaction is None else transaction.written(table)
         if transaction is not None and written:
             async for row in self._overlaid(planned, transaction, written):

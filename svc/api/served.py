@@ -178,10 +178,8 @@ class _Served(ProtocolResource):
     def _plain(cls, result: Any, target: RequestTarget) -> Any:
         kind = type(result)
         if kind is Results:
-            planned = result.planned
-            if planned.plan.query.explain:
-                return explain(planned.plan, planned.table.database.snapshot())
-            return planned
+            planned = result.ready()
+            return then(planned, _planned) if is_waiting(planned) else _planned(planned)
         if kind is Record:
             return cls._record(result, target)
         if isinstance(result, Instance):
@@ -332,6 +330,10 @@ def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:
     if select.shape == "array":
         return [record.get(name) for name in names]
     return {name: record[name] for name in names if name in record}
+
+
+def _planned(planned: PlannedQuery) -> Any:
+    return explain(planned.plan, planned.table.database.snapshot()) if planned.plan.query.explain else planned
 
 
 def _unplanned(answer: Any) -> Any:

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from svc.api.administration import TableAdministration
-from svc.api.calls import Call, Ready, ready, then
+from svc.api.caching import name_source, spelled
+from svc.api.calls import Call, Ready, is_waiting, ready, then
 from svc.api.context import AnyContext, Context, context_of, current_context
 from svc.api.instances import NOT_LOADED
 from svc.api.records import Record
@@ -74,8 +75,22 @@ class Table(TableAdministration, Resource):
     replicate = ClassProperty(lambda cls: getattr(cls._table.definition, "replicate", True))
     schema_defined = ClassProperty(lambda cls: not cls._table.definition.dynamic)
     split_segments = ClassProperty(lambda cls: cls._table.definition.split_segments)
-    expiration_ms = ClassProperty(lambda cls: _milliseconds(cls._table.definition.expiration))
-    is_caching = ClassProperty(lambda cls: False)
+    expiration_ms = ClassProperty(lambda cls: cls._table.expiry.duration_ms)
+    is_caching = ClassProperty(lambda cls: cls._table.is_caching)
+
+    # --- sources -------------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def source_from(cls, source: Any, given: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        """Make the table a cache of `source`: a resource class, or an object with `get(id, context)` and perhaps `put`, `delete`, `subscribe` and others.
+
+        `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it is asked before the canonical one. Raises ClientError
+        for a second canonical source.
+        """
+        assert cls._interface is not None
+        name_source(cls, cls._interface, source, spelled(given, options))
+
+    sourced_from = sourcedFrom = sourceFrom = source_from
 
     # --- permission ------------------------------------------------------------------------------------------------------------------
 
@@ -131,14 +146,70 @@ class Table(TableAdministration, Resource):
         table = cls._table
         key = check_key(table.definition, target.id)
         transaction = open_transaction(context)
+        selects = (target.query and "select" in target.query) or (target.details is not None and "select" in target.details.given)
+        if table.caching is not None:
+            raw = cls._read_through(key, target, context, transaction, is_part=bool(selects))
+            return then(raw, lambda raw: None if raw is None else cls._shown(raw, key, target, context, bool(selects)))
         raw = table.get_raw(key) if transaction is None else transaction.get_raw(table, key)
-        if raw is None:
-            return None
+        return None if raw is None else cls._shown(raw, key, target, context, bool(selects))
+
+    @classmethod
+    def _shown(cls, raw: bytes, key: Any, target: RequestTarget, context: AnyContext | None, selects: bool) -> Any:
         if target.rights is not None:
             _note_version(context, version_of(raw))
-        if (target.query and "select" in target.query) or (target.details is not None and "select" in target.details.given):
-            return cls._select(target, key, context)
-        return Record(table, raw, None, context)
+        return cls._select(target, key, context) if selects else Record(cls._table, raw, None, context)
+
+    @classmethod
+    def _read_through(
+        cls, key: Any, target: RequestTarget | None, context: AnyContext | None, transaction: Transaction | None, *, is_part: bool = False
+    ) -> Any:
+        """The stored record of a table with a source, loaded if it has to be, or an awaitable of it."""
+        table = cls._table
+        if transaction is not None and transaction.has_written(table, key):
+            return transaction.get_raw(table, key)
+        if not is_part:
+            return table.caching.read(key, target, context, None if transaction is None else transaction.snapshot(table.database))
+
+        def loaded(raw: bytes | None) -> bytes | None:
+            if transaction is not None:
+                transaction.reset_read_snapshot()  # what was loaded is newer
+            return raw
+
+        return then(table.caching.load_stored(key, target, context), loaded)
+
+    def _load_first(self, verb: str) -> Any:
+        return self._load() if verb == "get" and self._id is not None and self._table.caching is not None else None
+
+    def _load(self) -> Any:
+        """Have the record of a table with a source loaded; an awaitable if that takes longer."""
+        context = self.get_context()
+        target = self._target if isinstance(self._target, RequestTarget) else None
+        raw = self._read_through(self._id, target, context, open_transaction(context))
+        if is_waiting(raw):
+            return then(raw, self._take_loaded)
+        self._take_loaded(raw)
+        return None
+
+    def _take_loaded(self, raw: bytes | None) -> Table:
+        self.__dict__["_raw"] = raw
+        if not self._changes:
+            self.__dict__["_values"] = None
+        return self
+
+    def ensure_loaded(self) -> Any:
+        """Have the record of a table with a source loaded, if it is not here or is stale: `await self.ensure_loaded()`."""
+        if self._id is None or self._table.caching is None:
+            return Ready(self)
+        loading = self._load()
+        return Ready(self) if loading is None else loading
+
+    ensureLoaded = ensure_loaded
+
+    def allow_stale_while_revalidate(self, entry: Any, id: Any) -> bool:
+        """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
+        return False
+
+    allowStaleWhileRevalidate = allow_stale_while_revalidate
 
     @classmethod
     def _select(cls, target: RequestTarget, key: Any, context: AnyContext | None) -> Any:
@@ -166,8 +237,8 @@ class Table(TableAdministration, Resource):
         if target.rights is None:
             target.rights = ALL_RIGHTS
             allow = target.option("allow_full_scan")
-            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context)
-        return Results(partial(cls._plan, target, context, None), context)
+            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context, cls._table.caching)
+        return Results(partial(cls._plan, target, context, None), context, cls._table.caching)
 
     @classmethod
     def _plan(cls, target: RequestTarget, context: AnyContext | None, allow_full_scan: bool | None) -> PlannedQuery:
@@ -403,10 +474,6 @@ def _required_key(record: Mapping[str, Any], table: StoredTable, what: str) -> A
     if key in EMPTY_KEYS:
         raise ClientError(f"{what} has no {table.primary_key}")
     return key
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1000
 
 
 def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:

@@ -51,6 +51,7 @@ class Transaction:
         "is_closed",
         "is_lasting",
         "pending",
+        "source",
     )
 
     def __init__(self, store: Store, context: AnyContext) -> None:
@@ -64,6 +65,7 @@ class Transaction:
         self.is_lasting = False  # it goes on in later turns, so its snapshots are kept for it
         self.pending: dict[Any, Pending] | None = None
         self.instances: dict[Any, Any] | None = None
+        self.source: Any = None  # the cache whose source's context it is of: what is written to its table is not sent back
         self.before_commit: list[Callable[[], Any]] | None = None  # called first of all: checks of applications, writes to sources
 
     @property
@@ -101,6 +103,10 @@ class Transaction:
         writes = self._writes
         return {} if writes is None or not writes.has_writes else writes.written(table, self.snapshot(table.database))
 
+    def has_written(self, table: Table, key: Key) -> bool:
+        """Whether something was written to this record, and waits for the commit."""
+        return self._writes is not None and self._writes.has_written(table, key)
+
     def reset_read_snapshot(self) -> None:
         """From now on read the newest state."""
         held, self._held = self._held, None
@@ -124,6 +130,7 @@ class Transaction:
         if self._writes is None:
             user = self._context.user
             self._writes = self._store.begin(None if user is None else user.username)
+            self._writes.source = self.source
         return self._writes
 
     def precondition(self) -> Precondition | None:

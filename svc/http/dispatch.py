@@ -74,7 +74,9 @@ class Upgrades(Protocol):
 class RequestRecorder(Protocol):
     """Records the metrics of a request (spec: analytics §3)."""
 
-    def request_done(self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float) -> None: ...
+    def request_done(
+        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+    ) -> None: ...
 
 
 class RequestLog(Protocol):
@@ -306,6 +308,7 @@ class Dispatcher:
         """The last byte was handed to the socket: record the request (spec: analytics §3)."""
         request = exchange.request
         answered = request.answered
+        state = request._state
         self._request_done(
             request.handler_path,
             self._recorded_method or request.method,
@@ -313,6 +316,7 @@ class Dispatcher:
             exchange.status < 400,
             exchange.body_bytes,
             (now - answered) * 1000.0,
+            *(() if state is None or state.cache_result is None else (state.cache_result,)),
         )
         if self._access is not None:
             protocol = f"{request.scheme.upper()}/{request.http_version}"

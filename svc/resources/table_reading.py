@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,10 @@ class TableReading(TableBase):
     def on_get(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         if target.id is not None:
             table = cls.table
+            if table.caching is not None:
+                is_part = target.property is not None or table.has_enumerable or (target.query is not None and "select" in target.query)
+                read = table.caching.load_stored if is_part else table.caching.read  # a part is made by a query
+                return then(read(target.id, target, request), lambda raw: cls._found(raw, target))
             raw = table.get_raw(target.id)
             if raw is None:
                 return None
@@ -39,7 +44,13 @@ class TableReading(TableBase):
             return StoredRecord(table, raw, None if may.attributes is None else may.readable)
         if target.is_root:
             return cls.describe(cls.visible(target))
+        if cls.table.caching is not None:
+            return cls.table.caching.find(partial(cls.on_search, target, data, request), request, target)
         return cls.on_search(target, data, request)
+
+    @classmethod
+    def _found(cls, raw: bytes | None, target: RequestTarget) -> StoredRecord | None:
+        return None if raw is None else StoredRecord(cls.table, raw, cls.visible(target))
 
     @classmethod
     def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:
@@ -82,7 +93,13 @@ class TableReading(TableBase):
     def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
         """The records that a query object finds, or its plan, if it asks for that (spec: query §9)."""
         began = cls.store.clock.monotonic()
-        rows = cls.planned(query_from_mapping(data), target, request, began)
+        if cls.table.caching is not None:
+            plan = partial(cls.planned, query_from_mapping(data), target, request, began)
+            return then(cls.table.caching.find(plan, request, target), cls._shown)
+        return cls._shown(cls.planned(query_from_mapping(data), target, request, began))
+
+    @classmethod
+    def _shown(cls, rows: PlannedQuery) -> Any:
         return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
 
     @classmethod

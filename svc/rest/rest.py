@@ -230,10 +230,13 @@ class Rest:
         record = uploaded_record(target)
         record.property = name
         resource.bind(record)
-        result = resource.handle("get", record, None, request)
-        if type(result) is not StoredRecord:
-            raise self._responses.no_record(resource.table, record.id)
-        return self._responses.property(request, resource, record, result, self._responses.preferences(request))
+
+        def found(result: Any) -> Any:
+            if type(result) is not StoredRecord:
+                raise self._responses.no_record(resource.table, record.id)
+            return self._responses.property(request, resource, record, result, self._responses.preferences(request))
+
+        return then(resource.handle("get", record, None, request), found)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 

@@ -157,6 +157,8 @@ class Server:
             storage_interval=config.analytics.storage_interval,
             executor=self._executor,
         )
+        self.interface.recorder = self.analytics.recorder
+        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
 
         certificates = StoredCertificates(self.store, config.root / "keys")
         date = HttpDate(clock)

@@ -2,7 +2,7 @@
 
 A request's handler calls `commit`. Usually the writes are then applied, and `holder.pending_commit` is set: the response is held back until the commit at
 the end of the turn. What takes too long for a turn is awaited: new blobs are saved to files first, a long write runs in slices with a commit of its own,
-and behind a long write the transaction waits in the queue of its database.
+and behind a long write the transaction waits in the queue of its database. Writes to a table with a source are first carried out there.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
 
     Sets `holder.pending_commit` when they are applied; not after a long write, which is on disk already. `content_length`: bytes of the request's body.
     """
+    if transaction.writes_copies:
+        writing = transaction.write_through(holder)
+        if writing is not None:
+            return _commit_after(writing, transaction, holder, content_length)
     if transaction.unsaved:
         return _save_and_commit(transaction, holder, content_length)
     if transaction.is_long or (content_length > LONG_CONTENT and transaction.has_writes):
@@ -40,6 +44,13 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
         return _apply_in_turn(transaction, holder)
     holder.pending_commit = transaction
     return None
+
+
+async def _commit_after(writing: Awaitable[None], transaction: Transaction, holder: TransactionHolder, content_length: int) -> None:
+    await writing
+    waiting = commit(transaction, holder, content_length)
+    if waiting is not None:
+        await waiting
 
 
 async def _save_and_commit(transaction: Transaction, holder: TransactionHolder, content_length: int) -> None:

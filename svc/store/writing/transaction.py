@@ -15,7 +15,7 @@ commit again: it is awaited instead (`apply_long`). Then it gives way to readers
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, Problem
@@ -50,6 +50,7 @@ class Transaction:
 
     __slots__ = (
         "_aborted",
+        "_are_assigned",
         "_by_key",
         "_is_keyless",
         "_store",
@@ -63,9 +64,11 @@ class Transaction:
         "operation",
         "outcome",
         "skipped",
+        "source",
         "unsaved",
         "user",
         "version",
+        "writes_copies",
     )
 
     def __init__(self, store: Turn, user: str | None = None, operation: int = 0) -> None:
@@ -75,6 +78,9 @@ class Transaction:
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
         self._is_keyless = False  # records among the writes are given a key when they are applied
+        self._are_assigned = False  # those keys, before the writes are applied
+        self.writes_copies = False  # to tables with a source, which is to write them first
+        self.source: object = None  # where the writes come from, if that is what loads the records of a table: it does not get them back
         self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
@@ -193,9 +199,28 @@ class Transaction:
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
         if table not in self._tables:
-            self._tables[table] = table.definition
+            self._enter(table)
         # Not among those by key: they say nothing of what the record is.
         self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload))
+
+    def _enter(self, table: Table) -> None:
+        self._tables[table] = table.definition
+        if table.is_caching and table.caching is not self.source:
+            self.writes_copies = True
+
+    def write_through(self, holder: object) -> Awaitable[None] | None:
+        """Have the sources of caching tables carry out the writes to them. Returns an awaitable if that takes longer; raises what they raise."""
+        self.writes_copies = False
+        if self._is_keyless:  # a source has to know the keys
+            self.assigned = []
+            self._assign_keys(self._writes)
+            self._is_keyless, self._are_assigned = False, True
+        work = [
+            (table.caching, [write for write in self._writes if write.table is table])
+            for table in self._tables
+            if table.is_caching and table.caching is not self.source
+        ]
+        return _write_each(work, holder)
 
     @staticmethod
     def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:
@@ -237,7 +262,7 @@ class Transaction:
     def _add(self, write: Write) -> None:
         table = write.table
         if table not in self._tables:
-            self._tables[table] = table.definition
+            self._enter(table)
         self._writes.append(write)
         if self._by_key is not None:
             self._by_key.setdefault((table, write.key), []).append(write)
@@ -282,6 +307,13 @@ class Transaction:
             found[key if len(key) < MAX_STORED else storage_key(key)] = self.get_raw(table, decode_key(key), txn)  # type: ignore[arg-type]
         return found
 
+    def has_written(self, table: Table, key: Key) -> bool:
+        """Whether writes to this record wait to be applied."""
+        if table not in self._tables:
+            return False
+        encoded = encode_primary(key)
+        return any(write.table is table and write.key == encoded and write.kind not in NOTES for write in self._writes)
+
     # -- ending
 
     async def save_blobs(self) -> None:
@@ -312,6 +344,7 @@ class Transaction:
         if not self._writes:
             self.databases = ()
             self.deleted, self.skipped, self.assigned = 0, [], []
+            self._are_assigned = False
             self.outcome = None
             store.applied(self)
             return
@@ -320,7 +353,9 @@ class Transaction:
         store.check_tables(self._tables)  # from here on no other process can change them
         is_keyless = self._is_keyless
         writes = self._take()
-        self.assigned = []
+        if not self._are_assigned:
+            self.assigned = []
+        self._are_assigned = False
         if is_keyless:
             self._assign_keys(writes)
         for database in databases:
@@ -381,7 +416,10 @@ class Transaction:
         long_write = LongWrite(self._store, work, tables, self.user, self.operation)
         await long_write.run()
         self.databases = databases
-        self.version, self.deleted, self.skipped, self.assigned = long_write.version, work.deleted, long_write.skipped, work.assigned
+        self.version, self.deleted, self.skipped = long_write.version, work.deleted, long_write.skipped
+        if not self._are_assigned:
+            self.assigned = work.assigned
+        self._are_assigned = False
 
     def with_assigned(self, keys: list[Key | None]) -> list[Key]:
         """The keys of all records that were added, in their order, once they are applied: `assigned` in place of each None."""
@@ -407,6 +445,21 @@ class Transaction:
         """Forget what was collected; further writes are an error. What was applied is not affected."""
         self._store.slices.discard(self._take())
         self._aborted = True
+
+
+def _write_each(work: list[tuple[Any, list[Write]]], holder: object) -> Awaitable[None] | None:
+    for number, (caching, writes) in enumerate(work):
+        waiting: Awaitable[None] | None = caching.write_through(writes, holder)
+        if waiting is not None:
+            return _write_rest(waiting, work[number + 1 :], holder)
+    return None
+
+
+async def _write_rest(waiting: Awaitable[None], work: list[tuple[Any, list[Write]]], holder: object) -> None:
+    await waiting
+    rest = _write_each(work, holder)
+    if rest is not None:
+        await rest
 
 
 def _require_space(database: Database, writes: list[Write]) -> None:

@@ -1,0 +1,591 @@
+"""Reading a table through its source: what is fresh is served, what is not is fetched (spec: caching §1-§5).
+
+`TableCache` hangs on the table of the store (`Table.caching`), where REST, the classes of applications and operations find it. A hit is what a read of a
+table without a source is, and a look at the expiry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+from svc.analytics.recorder import IdleRecorder, Recorder
+from svc.api.caching.directives import NONE, Directives, directives_of
+from svc.api.caching.entry import Entry, SourceContext
+from svc.api.caching.fetches import Fetches, Flight
+from svc.api.caching.sources import SERVED_STALE, Answer, Source, is_unreachable, problem_of, status_of_error, to_version, understand
+from svc.api.caching.written import write_through
+from svc.api.calls import is_waiting, settled, then
+from svc.api.context import AnyContext, Context
+from svc.api.target import RequestTarget
+from svc.api.transactions import Transaction
+from svc.errors import ClientError, Problem, ServerError
+from svc.messages import Headers, Request
+from svc.query import AnyRows
+from svc.query.execution import execute
+from svc.resources import PlannedQuery
+from svc.store import Store, Table
+from svc.store.caching import Fetched, State
+from svc.store.env import Txn
+from svc.store.expiry import ExpiryTimes
+from svc.store.values.keys import MAX_STORED, Key, encode_key, storage_key
+from svc.store.values.records import (
+    HAS_FILES,
+    IS_PARTIAL,
+    decode,
+    encode,
+    expiry_of,
+    frame,
+    is_partial,
+    lsn_of,
+    raw_payload,
+    refreshed_of,
+    version_of,
+)
+from svc.store.writing.write_list import Write
+
+logger = logging.getLogger("svc.applications")
+
+STEP = 64  # records found between two polls of the clock
+MOST_FOUND = 1000  # records that a query may have to load
+TOGETHER = 50  # of these that are loaded at a time
+ALLOW_STALE = "allow_stale_while_revalidate"
+
+
+class TableCache:
+    """The sources of one table, and what is under way with them. `owner`: the class that has named the source, for its rules."""
+
+    def __init__(self, table: Table, store: Store, loop: asyncio.AbstractEventLoop, recorder: Recorder | None = None) -> None:
+        self.table = table
+        self.owner: Any = None
+        self._store = store
+        self._clock = store.clock
+        self._loop = loop
+        recorder = IdleRecorder() if recorder is None else recorder
+        self._note_hit = recorder.yes_no("cache-hit", table.name)
+        self.fetches = Fetches(table, store.clock, loop, recorder.bucket("cache-resolution", table.name))
+        self.canonical: Source | None = None
+        self._intermediates: list[Source] = []
+        self._getters: list[Source] = []  # those with a `get`, in the order in which they are asked
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._following: dict[str, asyncio.Task[None]] = {}  # by name of the source
+
+    # --- sources -----------------------------------------------------------------------------------------------------------------------
+
+    def add(self, source: Source, owner: Any, times: ExpiryTimes) -> None:
+        """Take a source, in place of the one of the same name. Raises ClientError for a second canonical one."""
+        if source.is_intermediate:
+            self._intermediates = [each for each in self._intermediates if each.name != source.name] + [source]
+        else:
+            if self.canonical is not None and self.canonical.name != source.name:
+                raise ClientError(
+                    f"{self.table.name} has a canonical source already, {self.canonical.name}: {source.name} can be an intermediate one"
+                )
+            self.canonical = source
+        self.owner = owner
+        self._getters = [each for each in (*self._intermediates, self.canonical) if each is not None and each.has("get")]
+        if times != ExpiryTimes():
+            self.table.expiry.set_times(times)
+        self.table.cache(self)
+
+    def follow(self, source: Source, run: Coroutine[Any, Any, None]) -> None:
+        """Apply the events of a source, with `run`, in place of those of the one of the same name."""
+        before = self._following.pop(source.name, None)
+        if before is not None:
+            before.cancel()
+        self._following[source.name] = self._loop.create_task(run)
+
+    def close(self) -> None:
+        """The server ends: nothing more is followed or fetched."""
+        for task in (*self._following.values(), *self._tasks):
+            task.cancel()
+        self.fetches.close()
+
+    @property
+    def intermediates(self) -> list[Source]:
+        return self._intermediates
+
+    # --- reading -----------------------------------------------------------------------------------------------------------------------
+
+    def read(self, key: Key, target: Any, context: AnyContext | None, txn: Txn | None = None, directives: Directives | None = None) -> Any:
+        """The record as stored, None if there is none, or an awaitable of it. `txn`: what is read from, default the turn's snapshot. `directives`:
+        if they are not those of the call.
+
+        Raises ServerError 504 if it would have to be fetched and must not be, Overloaded, and the Problem that a failed source is.
+        """
+        data = encode_key(key)
+        stored = data if len(data) < MAX_STORED else storage_key(data)
+        raw = self.table.get_entry(stored, txn)
+        if directives is None:
+            directives = directives_of(context, target)
+        if raw is not None and not self._is_stale(raw, directives):
+            self._note_hit(True)
+            self._answered(raw, False, target, context)
+            return raw
+        return self._read_stale(key, stored, raw, directives, target, context)
+
+    def _is_stale(self, raw: bytes, directives: Directives) -> bool:
+        expiry = expiry_of(raw)
+        if expiry is not None and expiry <= self._clock.wall() * 1000:
+            return True
+        return directives is not NONE and (directives.no_cache or self._is_older(raw, directives.max_age))
+
+    def _is_older(self, raw: bytes, seconds: float | None) -> bool:
+        if seconds is None:
+            return False
+        refreshed = refreshed_of(raw)
+        return self._clock.wall() * 1000 - (version_of(raw) if refreshed is None else refreshed) > seconds * 1000
+
+    def _read_stale(
+        self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None
+    ) -> Any:
+        whole = None if raw is None or raw[0] & IS_PARTIAL else raw
+        if not self._getters:
+            return whole
+        if type(context) is SourceContext and context.is_loading(self.table, key):
+            raise ServerError(f"the source of {self._name(key)} asks for that record itself", 500)
+        if directives.only_if_cached:
+            if whole is None:
+                raise ServerError("Entry is not cached", 504)
+            self._answered(whole, False, target, context)
+            return whole
+        if not directives.no_cache:
+            self._note_hit(False)
+            if whole is not None and self._may_be_stale(whole, key, context):
+                self._refresh_behind(key, stored, whole, directives, context)
+                self._answered(whole, False, target, context)
+                return whole
+        flight, own = self._flight(key, stored, whole, directives, context)
+        if flight.is_settled:
+            return self._outcome(flight, key, whole, directives, target, context)
+        return self._wait(flight, own, key, stored, whole, directives, target, context)
+
+    async def _wait(
+        self,
+        flight: Flight,
+        own: bool,
+        key: Key,
+        stored: bytes,
+        whole: bytes | None,
+        directives: Directives,
+        target: Any,
+        context: AnyContext | None,
+    ) -> bytes | None:
+        while not await self.fetches.wait(flight, own=own):
+            another = self.fetches.find(stored)
+            if another is None or another is flight:
+                flight, own = self._start(key, stored, whole, directives, context, alone=False), True
+            else:
+                flight = another
+        return self._outcome(flight, key, whole, directives, target, context)
+
+    def _may_be_stale(self, whole: bytes, key: Key, context: AnyContext | None) -> bool:
+        """Whether the class of the table serves this record, which is stale, while it is refreshed."""
+        owner = self.owner
+        static = None if owner is None else inspect.getattr_static(owner, ALLOW_STALE, None)
+        if static is None:
+            return False
+        holder = owner if isinstance(static, classmethod | staticmethod) else owner(key, context)
+        return bool(getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key))
+
+    def _refresh_behind(self, key: Key, stored: bytes, whole: bytes, directives: Directives, context: AnyContext | None) -> None:
+        if self.fetches.find(stored) is None:
+            try:
+                self._start(key, stored, whole, directives, context)
+            except Problem as problem:  # there are too many calls
+                logger.warning("%s is not refreshed: %s", self._name(key), problem.message)
+
+    # --- what the caller gets ----------------------------------------------------------------------------------------------------------
+
+    def _outcome(
+        self, flight: Flight, key: Key, whole: bytes | None, directives: Directives, target: Any, context: AnyContext | None
+    ) -> bytes | None:
+        error = flight.error
+        if error is None:
+            self._answered(flight.raw, flight.is_fetched, target, context, flight.milliseconds)
+            return flight.raw
+        if whole is not None:
+            may_be = SERVED_STALE if directives.stale_if_error else ()
+            served = not directives.must_revalidate if is_unreachable(error) else status_of_error(error) in may_be
+            if served:
+                self._answered(whole, False, target, context)
+                return whole
+        if isinstance(error, Problem) and not flight.began:
+            raise Problem(error.message, error.status_code, error.code, headers=error.headers, retryable=error.retryable)
+        if flight.problem is None:
+            flight.problem = problem_of(error, self._name(key))  # once: it may be logged
+        problem = flight.problem
+        raise Problem(problem.message, problem.status_code, problem.code, headers=problem.headers, retryable=problem.retryable)
+
+    def _answered(self, raw: bytes | None, is_loaded: bool, target: Any, context: AnyContext | None, milliseconds: float = 0.0) -> None:
+        """Note how a read was answered where it can be seen."""
+        if type(target) is RequestTarget:
+            target.loaded_from_source = is_loaded
+        if type(context) is not Request:
+            if context is not None:
+                context.state.loaded_from_source = is_loaded
+            return
+        state = context.state
+        state.loaded_from_source = is_loaded
+        if type(target) is RequestTarget and state.owner is not self.table:
+            return  # it is not this table that was asked for
+        state.cache_result = "cache-miss" if is_loaded else "cache-hit"
+        if is_loaded:
+            context.response_headers.append("Server-Timing", f"cache-resolve;dur={milliseconds:.2f}, miss")
+        elif raw is not None:
+            refreshed = refreshed_of(raw)
+            if refreshed is not None:
+                age = ("Age", str(max(int((self._clock.wall() * 1000 - refreshed) / 1000), 0)))
+                if context.added_headers is None:
+                    context.added_headers = Headers.trusted([age])
+                else:
+                    context.added_headers.set(*age)
+
+    def _name(self, key: Key) -> str:
+        return f"{self.table.name} {str(key)[:200]!r}"
+
+    # --- fetching ----------------------------------------------------------------------------------------------------------------------
+
+    def _flight(
+        self, key: Key, stored: bytes, whole: bytes | None, directives: Directives, context: AnyContext | None
+    ) -> tuple[Flight, bool]:
+        """The flight for a record, and whether it was begun for this caller."""
+        flight = self.fetches.find(stored)
+        if flight is not None:
+            return flight, False
+        return self._start(key, stored, whole, directives, context), True
+
+    def _start(
+        self,
+        key: Key,
+        stored: bytes,
+        whole: bytes | None,
+        directives: Directives,
+        context: AnyContext | None,
+        *,
+        alone: bool = True,
+    ) -> Flight:
+        database = self.table.database
+        since = database.log.newest_lsn(database.snapshot())
+        flight = Flight(stored, lambda flight: self._load(flight, key, whole, since, directives, context), self._known)
+        self.fetches.start(flight, alone=alone)
+        return flight
+
+    def _known(self, flight: Flight) -> bytes | None:
+        """The record, if another process has refreshed it since the flight began."""
+        raw = self.table.get_entry(flight.stored)
+        if raw is None or is_partial(raw) or self._is_stale(raw, NONE):
+            return None
+        refreshed = refreshed_of(raw)
+        return raw if refreshed is not None and refreshed >= flight.since else None
+
+    def _load(self, flight: Flight, key: Key, whole: bytes | None, since: int, directives: Directives, context: AnyContext | None) -> Any:
+        """Ask the sources: the record as stored, None if there is none, or an awaitable of it. Raises what they raise."""
+        own = SourceContext(self.table, whole, context, key)
+        own.state.source = self
+        transaction = own.state.transaction = Transaction(self._store, own)
+        transaction.source = self
+        try:
+            answer = settled(self._ask(0, key, own))
+            result = self._store_answer(flight, key, whole, since, directives, own, answer) if type(answer) is Answer else answer
+        except BaseException as error:
+            self._failed(transaction, key, error)
+            raise
+        if type(answer) is not Answer:
+            transaction.is_lasting = True
+            return self._load_later(flight, key, whole, since, directives, own, result)
+        if is_waiting(result):
+            return self._guarded(transaction, key, result)
+        return result
+
+    async def _load_later(
+        self, flight: Flight, key: Key, whole: bytes | None, since: int, directives: Directives, own: SourceContext, asked: Any
+    ) -> bytes | None:
+        transaction = own.state.transaction
+        try:
+            answer = settled(await asked)
+            result: Any = self._store_answer(flight, key, whole, since, directives, own, answer)
+            raw: bytes | None = await result if is_waiting(result) else result
+            return raw
+        except BaseException as error:
+            self._failed(transaction, key, error)
+            raise
+
+    async def _guarded(self, transaction: Transaction, key: Key, result: Any) -> bytes | None:
+        try:
+            return await result  # type: ignore[no-any-return]
+        except BaseException as error:
+            self._failed(transaction, key, error)
+            raise
+
+    def _failed(self, transaction: Transaction, key: Key, error: BaseException) -> None:
+        transaction.abort()
+        transaction.close()
+        logger.debug("the source of %s has failed: %s", self._name(key), error)
+
+    def _ask(self, number: int, key: Key, own: SourceContext) -> Any:
+        """The Answer of the first source, from that with this number on, that has the record, or an awaitable of it."""
+        for index in range(number, len(self._getters)):
+            source = self._getters[index]
+            available = source.is_available
+            if is_waiting(available):
+                return self._ask_rest(index, key, own, self._ask_when(available, source, key, own))
+            if not available:
+                continue
+            result = self._ask_one(source, key, own)
+            if is_waiting(result):
+                return self._ask_rest(index, key, own, result)
+            if result.state is not State.MISSING or not source.is_intermediate:
+                return result
+        return Answer(State.MISSING)
+
+    async def _ask_rest(self, index: int, key: Key, own: SourceContext, result: Awaitable[Any]) -> Any:
+        answer = settled(await result)
+        while is_waiting(answer):
+            answer = settled(await answer)
+        if answer is not None and (answer.state is not State.MISSING or not self._getters[index].is_intermediate):
+            return answer
+        rest = self._ask(index + 1, key, own)
+        return await rest if is_waiting(rest) else rest
+
+    async def _ask_when(self, available: Awaitable[Any], source: Source, key: Key, own: SourceContext) -> Any:
+        return self._ask_one(source, key, own) if await available else None
+
+    @staticmethod
+    def _ask_one(source: Source, key: Key, own: SourceContext) -> Any:
+        return then(source.call("get", key, own), understand)
+
+    # --- storing -----------------------------------------------------------------------------------------------------------------------
+
+    def _store_answer(
+        self,
+        flight: Flight,
+        key: Key,
+        whole: bytes | None,
+        since: int,
+        directives: Directives,
+        own: SourceContext,
+        answer: Answer,
+    ) -> Any:
+        """Have what the source says stored, if it is to be; returns the record as stored, or an awaitable of it. The commit is not waited for."""
+        table, transaction = self.table, own.state.transaction
+        now_ms = self._clock.wall() * 1000
+        expires_at = _expiry(own.state.expires_at)
+        record: dict[str, Any] | None = None
+        raw: bytes | None = None
+        version = 0.0
+        if answer.state is State.UNCHANGED:
+            if whole is None:
+                raise ServerError("its status is 304, and there is nothing here that could be unchanged", 502)
+            expiry = table.expiry.time_for(decode(whole), expires_at, now_ms)
+            raw = frame(raw_payload(whole), version_of(whole), lsn_of(whole), expiry, whole[0] & HAS_FILES, now_ms)
+        elif answer.state is State.NEW:
+            assert answer.record is not None
+            record = self._validated(answer, key)
+            if own.last_modified is not None:
+                version = to_version(own.last_modified)
+            else:
+                version = self._store.next_version() if answer.version is None else answer.version
+            if table.stamps:
+                table.validator.stamp(record, version, None if whole is None else decode(whole))
+            expiry = table.expiry.time_for(record, expires_at, now_ms)
+        else:
+            expiry = None
+        if not (directives.no_store or own.state.no_cache_store):
+            fetched = Fetched(answer.state, since, version, now_ms)
+            if answer.state is not State.MISSING or self.table.get_entry(flight.stored) is not None:
+                transaction.writes.store_fetched(table, key, fetched, record, expires_at=expiry)
+            if transaction.writes.unsaved:
+                return self._save_and_store(flight, transaction, own, record, version, expiry, now_ms)
+        if record is not None:
+            raw = encode(record, version, 0, expiry, refreshed=now_ms)
+        self._apply(flight, transaction, own)
+        return raw
+
+    async def _save_and_store(
+        self,
+        flight: Flight,
+        transaction: Transaction,
+        own: SourceContext,
+        record: dict[str, Any] | None,
+        version: float,
+        expiry: float | None,
+        now_ms: float,
+    ) -> bytes | None:
+        """With content that goes into files: these come first."""
+        await transaction.writes.save_blobs()
+        raw = None if record is None else encode(record, version, 0, expiry, refreshed=now_ms)
+        self._apply(flight, transaction, own)
+        return raw
+
+    def _validated(self, answer: Answer, key: Key) -> dict[str, Any]:
+        table = self.table
+        assert answer.record is not None
+        record = {**answer.record, table.primary_key: list(key) if type(key) is tuple else key}
+        try:
+            return table.validator.record(record, source="json" if answer.is_json else "native")
+        except Problem as problem:
+            raise ServerError(f"what it returned is no record of this table: {problem.message}", 502) from None
+
+    def _apply(self, flight: Flight, transaction: Transaction, own: SourceContext) -> None:
+        """Hand the transaction to the store. What prevents it does not concern whoever has asked for the record."""
+        try:
+            waiting = transaction.apply()
+        except Problem as problem:
+            transaction.abort()
+            transaction.close()
+            self.fetches.stored(flight, problem)
+            return
+        if waiting is not None:
+            flight.storing = True
+            self.spawn(self._apply_later(flight, transaction, own, waiting))
+            return
+        self._applied(flight, transaction, own)
+
+    async def _apply_later(self, flight: Flight, transaction: Transaction, own: SourceContext, waiting: Awaitable[None]) -> None:
+        try:
+            await waiting
+        except Problem as problem:
+            transaction.abort()
+            transaction.close()
+            self.fetches.stored(flight, problem)
+            return
+        except BaseException:
+            self.fetches.stored(flight, None)
+            raise
+        self._applied(flight, transaction, own)
+
+    def _applied(self, flight: Flight, transaction: Transaction, own: SourceContext) -> None:
+        transaction.close()
+        pending = own.pending_commit
+        if pending is None:  # nothing was written, or a long write is on the disk
+            flight.storing = False
+            if flight.is_settled:
+                self.fetches.stored(flight, None)
+        elif pending.outcome is not None:
+            self.fetches.stored(flight, pending.outcome[0])
+        else:
+            flight.storing = True
+            pending.on_done = lambda problem: self.fetches.stored(flight, problem)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine for which nobody waits."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- several -----------------------------------------------------------------------------------------------------------------------
+
+    def load_stored(self, key: Key, target: Any, context: AnyContext | None, directives: Directives | None = None) -> Any:
+        """`read`, or an awaitable of it, which ends when what was fetched can be read by all: it is stored, whatever the directives say."""
+        if directives is None:
+            directives = directives_of(context, target)
+        result = self.read(key, target, context, directives=replace(directives, no_store=False))
+        if is_waiting(result):
+            return self._until_stored(key, result)
+        flight = self._flight_of(key)
+        return result if flight is None or not flight.storing else self._until_stored(key, result)
+
+    async def _until_stored(self, key: Key, result: Any) -> bytes | None:
+        raw: bytes | None = await result if is_waiting(result) else result
+        flight = self._flight_of(key)
+        if flight is not None and flight.is_settled:
+            await self.fetches.wait_stored(flight)
+        return raw
+
+    # --- queries -----------------------------------------------------------------------------------------------------------------------
+
+    def find(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, target: Any = None) -> Any:
+        """The query that `plan` makes, with all that it finds loaded, or an awaitable of it. Raises what `plan` and sources raise."""
+        rows = plan()
+        query = rows.plan.query
+        if not self._getters or query.aggregate is not None or query.explain or rows.table is not self.table:
+            return rows
+        now_ms, snapshot = self._clock.wall() * 1000, self.table.database.snapshot()
+        if not self.table.expiry.has_due(snapshot, now_ms):
+            return rows
+        stale: list[bytes] = []
+        steps = self._stale(execute(rows.plan, snapshot), now_ms, stale)
+        directives = replace(directives_of(context, target), no_cache=False, no_store=False, max_age=None)
+        if not self._store.slices.run(steps):
+            return self._find_later(steps, self.table.database.take_snapshot(), stale, plan, context, directives)
+        return self._load_found(stale, plan, context, directives) if stale else rows
+
+    def _stale(self, run: AnyRows, now_ms: float, stale: list[bytes]) -> Iterator[None]:
+        """Collect those records that a query finds and that have to be loaded."""
+        try:
+            while not run.done:
+                for _, raw in run.step_pairs(STEP):
+                    expiry = expiry_of(raw)
+                    if expiry is not None and expiry <= now_ms:
+                        stale.append(raw)
+                        if len(stale) > MOST_FOUND:
+                            raise ClientError(
+                                f"The query finds more than {MOST_FOUND} records that have to be loaded from the source: limit it",
+                                code="QUERY_TOO_LARGE",
+                            )
+                yield
+        finally:
+            run.close()
+
+    async def _find_later(
+        self,
+        steps: Iterator[None],
+        snapshot: Txn,
+        stale: list[bytes],
+        plan: Callable[[], PlannedQuery],
+        context: AnyContext | None,
+        directives: Directives,
+    ) -> PlannedQuery:
+        try:
+            await self._store.slices.exhaust(steps)
+        finally:
+            snapshot.abort()
+        result: Any = self._load_found(stale, plan, context, directives)
+        rows: PlannedQuery = await result if is_waiting(result) else result
+        return rows
+
+    def _load_found(self, stale: list[bytes], plan: Callable[[], PlannedQuery], context: AnyContext | None, directives: Directives) -> Any:
+        if directives.only_if_cached:
+            if any(map(is_partial, stale)):
+                raise ServerError("Entry is not cached", 504)
+            return plan()
+        return self._load_all([self.table.key_of(raw) for raw in stale], plan, context, directives)
+
+    async def _load_all(
+        self, keys: list[Key], plan: Callable[[], PlannedQuery], context: AnyContext | None, directives: Directives
+    ) -> PlannedQuery:
+        own = None if context is None else Context(context.user)
+        for start in range(0, len(keys), TOGETHER):
+            waiting = []
+            for key in keys[start : start + TOGETHER]:
+                result = self.load_stored(key, None, own, directives)
+                if is_waiting(result):
+                    waiting.append(result)
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            for outcome in results:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+        return plan()
+
+    def _flight_of(self, key: Key) -> Flight | None:
+        data = encode_key(key)
+        return self.fetches.find(data if len(data) < MAX_STORED else storage_key(data))
+
+    # --- writing -----------------------------------------------------------------------------------------------------------------------
+
+    def write_through(self, writes: list[Write], holder: Any) -> Awaitable[None] | None:
+        """See `written`."""
+        return write_through(self, writes, holder)
+
+
+def _expiry(given: Any) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ServerError("the expires_at that it has set is no number of ms", 502)
+    return float(given)

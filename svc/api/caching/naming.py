@@ -1,0 +1,58 @@
+"""`Table.source_from`: an application names the source of a table (spec: caching)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from svc.api.caching.cache import TableCache
+from svc.api.caching.following import Following
+from svc.api.caching.sources import Source
+from svc.errors import ClientError
+from svc.store.expiry import ExpiryTimes
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+    from svc.api.table import Table
+
+_SPELLINGS = {"scanInterval": "scan_interval", "intermediateSource": "intermediate_source"}
+_TIMES = ("expiration", "eviction", "scan_interval")
+
+
+def times_of(options: Mapping[str, Any]) -> ExpiryTimes:
+    """Raises TypeError for what is not a time."""
+    for name, value in options.items():
+        if name not in _TIMES:
+            raise TypeError(f"{name!r} is not one of {', '.join(_TIMES)}")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12):
+            raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    return ExpiryTimes(**{name: None if value is None else float(value) for name, value in options.items()})
+
+
+def spelled(given: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options, of a mapping or keyword arguments, under the names that they have here."""
+    return {_SPELLINGS.get(name, name): value for name, value in {**(given or {}), **options}.items()}
+
+
+def name_source(owner: type[Table], interface: Interface, given: Any, options: dict[str, Any]) -> None:
+    """Make `given` a source of the table. Raises TypeError for what cannot be one, ClientError for a second canonical one."""
+    intermediate = options.pop("intermediate_source", False)
+    times = times_of(options)
+    source = Source(given, intermediate=bool(intermediate))
+    table = owner._table
+    if source.given is owner or getattr(source.given, "_table", None) is table:
+        raise ClientError(f"{table.name} cannot be its own source")
+    cache: TableCache = table.caching
+    if cache is None:
+        cache = TableCache(table, interface.store, interface.loop, interface.recorder)
+    cache.add(source, owner, times)
+    interface.caches.add(cache)
+    if source.has("subscribe") and _is_here(source, interface):
+        cache.follow(source, Following(cache, source, interface.store).run())
+
+
+def _is_here(source: Source, interface: Interface) -> bool:
+    """Whether this instance is the one of the node that follows the source."""
+    number = getattr(interface.server, "instance", 0)
+    chosen = getattr(source.given, "subscribe_on_this_thread", None)
+    return bool(chosen(number)) if callable(chosen) else number == 0
