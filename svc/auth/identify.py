@@ -143,6 +143,10 @@ class Identifier:
             raise TypeError(f"request.user must be a user of this server, as `get_user` returns them, not {type(user).__name__}")
         if not user.active:
             raise Problem("Cannot complete request: User is inactive", 401)
+        self.give_sessions(request)
+
+    def give_sessions(self, request: Request) -> None:
+        """What `identify` does besides: the request gets its sessions, for code that runs before."""
         request.sessions = self._sessions
         fields = request.block.fields
         if self._sessions is not None and ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):

@@ -333,6 +333,7 @@ class Dispatcher:
         request = exchange.request
         request.user = None
         request.handler_path = ""
+        self._identifier.give_sessions(request)
         with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
             result = ChainPass(chain, self, request).begin()
             if not isinstance(result, Response):
@@ -390,6 +391,7 @@ class Dispatcher:
         """The chain of a WebSocket's handshake first, then, with its outcome, those of upgrades and WebSockets."""
         request = exchange.request
         request.user = None
+        self._identifier.give_sessions(request)
         with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
             way = ChainPass(chain, self, request, for_websocket=True)
             result = way.begin()

@@ -95,19 +95,22 @@ class Chain:
     def __init__(self, steps: Iterable[Step], scopes: Scopes | None = None) -> None:
         self.steps = tuple(steps)
         self.scopes = scopes
-        self._routes = tuple(step.route for step in self.steps if step.listener is not None)
+        routes = [step.route for step in self.steps if step.listener is not None]
         names = [step.name for step in self.steps if step.listener is None]
         at = next((number for number, step in enumerate(self.steps) if step.listener is None and step.name == REST), len(self.steps))
-        self._routes_in_front = tuple(step.route for step in self.steps[:at] if step.listener is not None)
+        in_front = [step.route for step in self.steps[:at] if step.listener is not None]
+        # None: for all requests
+        self._routes = None if any(route.is_open for route in routes) else tuple(routes)
+        self._routes_in_front = None if any(route.is_open for route in in_front) else tuple(in_front)
         self.has_rest = REST in names
 
     def concerns(self, request: Request) -> bool:
         """Whether some listener may be asked about this request."""
-        return any(route.rest_of(request) is not None for route in self._routes)
+        return self._routes is None or any(route.rest_of(request) is not None for route in self._routes)
 
     def comes_first(self, request: Request) -> bool:
         """Whether some listener may be asked before the resources are."""
-        return any(route.rest_of(request) is not None for route in self._routes_in_front)
+        return self._routes_in_front is None or any(route.rest_of(request) is not None for route in self._routes_in_front)
 
 
 class ChainPass:
@@ -142,7 +145,7 @@ class ChainPass:
                 step = self._steps[position]
                 position += 1
                 if step.listener is not None:
-                    inner = request.pathname if step.route is ANYWHERE else step.route.rest_of(request)
+                    inner = request.pathname if step.route.is_open else step.route.rest_of(request)
                     if inner is not None:
                         return self._listen(step.listener, position, inner)
                 elif step.name == AUTHENTICATION:

@@ -212,7 +212,7 @@ class ApplicationPorts:
         for server in self._sockets:
             server.start()
 
-    def sweep(self) -> None:
+    def sweep(self, now: float) -> None:
         """Act on changed certificates of sockets. Called about once a second."""
         for server in self._sockets:
             if server.contexts is not None:

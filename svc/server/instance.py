@@ -191,7 +191,7 @@ class Server:
             logs=self.logs,
             log_error=self._log_error,
             on_store_stopped=self._shutdown.end_with_store,
-            sweep_handlers=self.interface.running.sweep,
+            sweeps=(self.interface.running.sweep, self.application_ports.sweep),
         )
         self._turns.end_turn = self._end_turn
 
@@ -371,7 +371,6 @@ class Server:
                 return 1
             self.application_port.start()
             self.operations_port.start()
-            self.application_ports.start()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 self.loop.add_signal_handler(number, self._shutdown.stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
@@ -394,6 +393,7 @@ class Server:
     def begin(self) -> None:
         """Requests may come."""
         self._is_serving = True
+        self.application_ports.start()
         self._periodic.start()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._end_restarts()

@@ -40,10 +40,10 @@ class PeriodicWork:
         logs: Logs,
         log_error: Callable[[str, BaseException | None], None],
         on_store_stopped: Callable[[Sequence[str]], None],
-        sweep_handlers: Callable[[float], None],
+        sweeps: Sequence[Callable[[float], None]],
     ) -> None:
-        """`on_store_stopped(databases)`: called with those that this process can no longer use. `sweep_handlers`: called once a second with the time."""
-        self._sweep_handlers = sweep_handlers
+        """`on_store_stopped(databases)`: called with those that this process can no longer use. `sweeps`: called once a second with the time."""
+        self._sweeps = sweeps
         self._config = config
         self._store = store
         self._directory = directory
@@ -74,7 +74,8 @@ class PeriodicWork:
             self._on_store_stopped(stopped)
         for ports in self._ports():
             ports.sweep(now)
-        self._sweep_handlers(now)
+        for sweep in self._sweeps:
+            sweep(now)
         self._store.snapshots.abort_due()
         if self._config.storage.debug_long_transactions:
             self._store.report_long_transactions()

@@ -124,7 +124,10 @@ class _ListenerChain:
         except asyncio.CancelledError:
             socket.close_soon(1001)
             raise
-        except Exception as error:
+        except Exception as raised:
+            error = raised
+            if raised is completion.error and completion.answer is not None and not _is_sent_as_close_code(raised):
+                error = Abort(completion.answer)  # what the listeners of requests have answered
             if (error is self._refusal or type(error) is Abort) and not used.done():
                 used.set_exception(error)
             else:

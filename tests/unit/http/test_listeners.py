@@ -14,7 +14,7 @@ import pytest
 from svc.errors import ClientError, Problem
 from svc.http.dispatch import Dispatcher
 from svc.messages import Abort, Request, Response
-from tests.support.http2 import Client
+from tests.support.http2 import Answer, Client
 from tests.support.node import Node
 
 JSON = {"Content-Type": "application/json"}
@@ -823,3 +823,119 @@ def test_upgrades_to_other_protocols_are_asked_first_and_then_it_is_a_request(no
     assert node.connect().send(b"GET /Product/1 HTTP/1.1\r\n" + fields).startswith(b"HTTP/1.1 200")
     assert shake(node, "/Product/1").startswith(b"HTTP/1.1 101")
     assert order == [("other", False, "/take"), ("other", False, "/Product/1"), ("websocket", True, "/Product/1")]
+
+
+# --- WebSockets over HTTP/2 ----------------------------------------------------------------------------------------------------------
+
+
+def connect2(node: Node, target: str) -> tuple[Client, int, Any]:
+    """An extended CONNECT (RFC 8441): (client, stream, answer)."""
+    client = Client(node)
+    stream = client.h2.get_next_available_stream_id()
+    head = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":authority", "localhost"), (":path", target)]
+    client.h2.send_headers(stream, [*head, ("sec-websocket-version", "13")])
+    client.answers[stream] = Answer()
+    client.exchange_bytes()
+    return client, stream, client.answers[stream]
+
+
+def test_websockets_over_http2_pass_the_listeners_too(node: Node) -> None:
+    async def guard(request: Request, next: Any) -> Any:
+        if request.pathname == "/page":
+            return {"page": 1}
+        if request.pathname == "/busy":
+            return Response(status=429)
+        response = await next(request)
+        response.headers.set("X-App", "shop")
+        return response
+
+    async def hello(ws: Any, request: Request, chain_completion: Any, next: Any) -> None:
+        await chain_completion
+        await ws.send(request.pathname)
+
+    node.server.http(guard, run_first=True)
+    node.server.ws(hello, url_path="/hello")
+    _, _, answer = connect2(node, "/hello/x")
+    assert (answer.status, answer.fields["x-app"], answer.body) == (200, "shop", b"\x81\x02/x")
+    _, _, answer = connect2(node, "/Product/1")
+    assert (answer.status, answer.fields["x-app"]) == (200, "shop")
+    assert connect2(node, "/page")[2].status == 404  # any success would say that the tunnel is open
+    assert connect2(node, "/busy")[2].status == 429
+
+
+def test_a_client_that_leaves_during_the_handshake(node: Node) -> None:
+    ended = []
+
+    async def slow(request: Request, next: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(request.is_websocket)
+
+    node.server.http(slow, run_first=True)
+    wire = node.connect()
+    lines = [
+        "GET /x HTTP/1.1",
+        "Host: a",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {KEY}",
+    ]
+    assert wire.send("\r\n".join(lines).encode() + b"\r\n\r\n") == b""
+    wire.connection.close_now()
+    node.settle()
+    assert ended == [True]
+
+
+# --- what a listener writes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_listeners_writes_are_one_transaction(node: Node) -> None:
+    tables = node.interface.tables
+    node.interface.make_current()
+
+    async def write(request: Request, next: Any) -> Any:
+        await tables.Product.put("a", {"name": "first"})
+        assert node.store.has_pending is False  # until it returns
+        if request.pathname == "/next":
+            response = await next(request)
+            found = await tables.Product.get("new")
+            return {"status": response.status, "sees": found is not None, "own": (await tables.Product.get("a"))["name"]}
+        await tables.Product.put("b", {"name": "second"})
+        if request.pathname == "/raise":
+            raise ClientError("no", 409)
+        if request.pathname == "/abort":
+            raise Abort(Response(status=402))
+        return {"ok": True}
+
+    async def put_new(request: Request, next: Any) -> Any:
+        await tables.Product.put("new", {})
+        return {"written": True}
+
+    node.server.http(put_new)
+    node.server.http(write, run_first=True)
+    assert get(node, "/raise")[0] == 409
+    assert get(node, "/abort")[0] == 402
+    node_get = node.store.databases["data"].tables["Product"].get_raw
+    assert (node_get("a"), node_get("b")) == (None, None)
+    assert get(node, "/else")[2] == b'{"ok":true}'
+    assert node_get("a") is not None
+    assert node_get("b") is not None
+    assert json.loads(get(node, "/next")[2]) == {"status": 200, "sees": True, "own": "first"}
+
+
+def test_the_same_for_a_cancelled_listener(node: Node) -> None:
+    tables = node.interface.tables
+    node.interface.make_current()
+
+    async def write(request: Request, next: Any) -> Any:
+        await tables.Product.put("a", {})
+        await asyncio.Event().wait()
+
+    node.server.http(write, run_first=True)
+    wire = node.connect()
+    wire.send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+    wire.connection.close_now()
+    node.settle()
+    assert node.store.databases["data"].tables["Product"].get_raw("a") is None
