@@ -1,4 +1,4 @@
-"""The options of `server.http`, `ws`, `upgrade` and `socket`: keyword arguments or one mapping, in both spellings (spec: http §12.2)."""
+"""The options of `server.http`, `ws`, `upgrade`, `mount` and `socket`: keyword arguments or one mapping, in both spellings (spec: http §12.2)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ KNOWN = {
     "http": (*_PORTS, *_PLACING),
     "ws": (*_PORTS, *_PLACING, "max_payload"),
     "upgrade": (*_PORTS, *_PLACING),
+    "mount": (*_PORTS, "run_first", "name", "before", "after", "host"),
     "socket": _PORTS,
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from svc.analytics import Recorder
@@ -67,6 +67,16 @@ class Ports(Protocol):
         """Log what could not be met of the listeners' wishes (`PortListeners.faults`), unless it changes soon."""
 
 
+class Mounts(Protocol):
+    """Serves ASGI applications: `mounted.Mounts`."""
+
+    def add(self, app: Callable[..., Awaitable[None]], path: str) -> Any:
+        """Its `http` and `websocket` are listeners. `path`: whole, as requests have it."""
+
+    def remove(self, mounted: Any) -> None:
+        """End it; no new requests come."""
+
+
 Operate = Callable[[Mapping[str, Any], User | None, bool], Awaitable[Any]]
 """(body, user, whether rights are checked) -> the answer: `operations.service.Operations.perform`."""
 
@@ -90,6 +100,7 @@ class ServerParts:
     instance: int = 0
     instances: int = 1
     executor: Any = None
+    mounts: Mounts | None = None
     current_request: Callable[[], Request | None] = lambda: None
     owner_ranks: dict[str, int] = field(default_factory=dict)
     registrations: int = 0
@@ -124,6 +135,7 @@ class Server:
         self._registered: list[tuple[Any, Registered]] = []  # with its port
         self._waiting: list[tuple[Any, Registered]] = []  # until `activate`
         self._sockets: list[SocketServer] = []
+        self._mounted: list[Any] = []
         self.config = parts.config
         self.resources = parts.resources
         self.content_types = self.contentTypes = parts.content_types
@@ -150,11 +162,13 @@ class Server:
         self._registered += waiting
         if replaced is not None:
             replaced._close_sockets()
+            replaced._end_mounted()
 
     def withdraw(self) -> None:
         """Remove all that was registered here. Nothing can be registered any more."""
         self._change([], self._take_all())
         self._close_sockets()
+        self._end_mounted()
 
     def _take_all(self) -> list[tuple[Any, Registered]]:
         self._is_withdrawn = True
@@ -169,6 +183,12 @@ class Server:
         sockets, self._sockets = self._sockets, []
         for socket in sockets:
             socket.close()
+
+    def _end_mounted(self) -> None:
+        mounted, self._mounted = self._mounted, []
+        for each in mounted:
+            assert self._parts.mounts is not None
+            self._parts.mounts.remove(each)
 
     def _change(self, added: list[tuple[Any, Registered]], removed: list[tuple[Any, Registered]]) -> None:
         """Take effect, one arrangement for each port."""
@@ -198,6 +218,20 @@ class Server:
     def upgrade(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol."""
         self._register(UPGRADE, listener, read_options(UPGRADE, options, named))
+
+    def mount(self, path: str, app: Callable[..., Awaitable[None]], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
+        """Serve an ASGI 3 application at `path` and below, HTTP and WebSockets (spec: asgi §1). Returns as `http`."""
+        found = read_options("mount", options, named)
+        self._check(app, "mount")
+        mounts = self._parts.mounts
+        if mounts is None:
+            raise RuntimeError("applications cannot be mounted here")
+        route = make_route(found.host, path, base=self._mount, app=self._application)
+        mounted = mounts.add(app, "/".join(("", *route.segments)))
+        self._mounted.append(mounted)
+        there = replace(found, url_path=path)
+        self._register(WS, mounted.websocket, there)
+        return self._register(HTTP, mounted.http, there)
 
     def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""

@@ -19,7 +19,7 @@ from typing import Final
 from svc.errors import NotAcceptable
 from svc.http.conditional import coded_tag
 from svc.http.encoders import BR, GZIP, ZSTD, AsyncCompressedBody, Coding, CompressedBody
-from svc.messages import HeaderBlock, HeaderPairs, Request, Response
+from svc.messages import Feed, HeaderBlock, HeaderPairs, Request, Response
 
 VARY: Final = ("Vary", "Accept, Accept-Encoding")
 MAX_AT_ONCE = 256 * 1024  # bytes of a body compressed in one go: 2.6 ms with gzip; longer ones become streams
@@ -166,8 +166,8 @@ class Compression:
         if type(body) is str:
             body = response.body = body.encode()
         whole = body if type(body) is bytes else None
-        if response.status in _NO_BODY or body is None or whole == b"":
-            return response
+        if response.status in _NO_BODY or body is None or whole == b"" or isinstance(body, Feed):
+            return response  # a feed is written when something happens, to be sent at once
         if whole is not None and len(whole) <= self.threshold and choice.identity:
             return response
         pairs = response.pairs

@@ -13,6 +13,7 @@ from svc.messages import HeaderPairs, Request, Response
 METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY"
 EXPOSED = "ETag, Location, Link, Last-Modified, Server-Timing, X-Total-Count, X-Deleted-Count, X-Svc-Session"
 OPERATIONS_METHODS = "POST, GET, PUT, DELETE, PATCH, OPTIONS"
+_DECISION = len("Access-Control-Allow-Origin")
 MAX_AGE = "600"  # seconds a browser may keep a preflight's answer
 
 
@@ -44,7 +45,9 @@ class Cors:
         return response
 
     def decorate(self, request: Request, pairs: HeaderPairs) -> None:
-        """Add the fields of an actual answer, errors included, to a request with an `Origin`."""
+        """Add the fields of an actual answer, errors included, to a request with an `Origin`; none if code of an application has decided."""
+        if any(len(name) == _DECISION and name.lower() == "access-control-allow-origin" for name, _ in pairs):
+            return
         if self._admit(request, pairs):
             pairs.append(("Access-Control-Expose-Headers", EXPOSED))
         if not self._origins.lists_any:

@@ -2,5 +2,6 @@
 
 from svc.mounted.application import MountedApplication
 from svc.mounted.messages import AsgiApplication, ClientDisconnected, MessageError
+from svc.mounted.mounts import Mounts
 
-__all__ = ["AsgiApplication", "ClientDisconnected", "MessageError", "MountedApplication"]
+__all__ = ["AsgiApplication", "ClientDisconnected", "MessageError", "MountedApplication", "Mounts"]

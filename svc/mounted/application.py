@@ -6,11 +6,12 @@ The chain of listeners has found the path to be that of the application, so the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from svc.api.context import Context, entered
 from svc.errors import ServerError
-from svc.messages import Request, Response
+from svc.messages import Abort, Request, Response
 from svc.mounted.http_call import HttpCall
 from svc.mounted.lifespan import Lifespan, LifespanState
 from svc.mounted.messages import AsgiApplication
@@ -40,12 +41,17 @@ class MountedApplication:
     # --- listeners -------------------------------------------------------------------------------------------------------------------
 
     def http(self, request: Request, next: Callable[[Request], Any]) -> Any:
+        """The answer, or an awaitable of it."""
+        if request.is_websocket:
+            return next(request)  # to `websocket`
         if self._lifespan.is_settled:
             return self._serve(request)
         return self._serve_later(request)
 
     async def websocket(self, ws: WebSocket, request: Request, chain_completion: Awaitable[Any], next: Callable[..., Any]) -> None:
-        await chain_completion
+        answer = await chain_completion
+        if answer is not None:
+            raise Abort(answer)  # of a listener before it
         await self._lifespan.wait()
         self._check()
         scope = websocket_scope(request, self.path, self._lifespan.values, offered_protocols(request))
@@ -91,9 +97,13 @@ class MountedApplication:
     def log_error(self, where: str, error: BaseException | None) -> None:
         self._log.error(where, error)
 
-    def keep(self, task: asyncio.Task[None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None], request: Request) -> asyncio.Task[None]:
+        """A task of the application, in a context of its own: what it writes to tables does not wait for the answer to be committed."""
+        with entered(Context(request.user)):
+            task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def mount_path(path: str) -> str:
@@ -102,6 +112,6 @@ def mount_path(path: str) -> str:
     ('/api', '/api', '')
     """
     parts = [part for part in path.split("/") if part]
-    if any(part in (".", "..") for part in parts) or any(not c.isascii() or not c.isprintable() or c in "?#% " for c in path):
+    if any(part in (".", "..") for part in parts) or not path.isprintable():
         raise ValueError(f"not a path to mount an application at: {path!r}")
     return "".join(f"/{part}" for part in parts)

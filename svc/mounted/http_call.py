@@ -11,6 +11,7 @@ the client does not read. The application runs in a task of its own, which may g
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from enum import IntEnum
 from typing import Any, Protocol, cast
 
@@ -53,18 +54,20 @@ class CallContext(Protocol):
 
     def log_error(self, where: str, error: BaseException | None) -> None: ...
 
-    def keep(self, task: asyncio.Task[None]) -> None:
-        """Hold a reference until it is done, and cancel it at the end of the instance."""
+    def run(self, work: Coroutine[Any, Any, None], request: Request) -> asyncio.Task[None]:
+        """A task that is cancelled at the end of the instance."""
 
 
 class HttpCall:
-    """`answer` is the Response, when it is known."""
+    """From `start` to the end of the application."""
 
     __slots__ = (
+        "_answer",
         "_context",
         "_early",
         "_exchange",
         "_has_body",
+        "_is_answered",
         "_is_gone",
         "_is_head",
         "_is_read",
@@ -76,7 +79,6 @@ class HttpCall:
         "_task",
         "_waiters",
         "_writer",
-        "answer",
         "state",
     )
 
@@ -87,7 +89,8 @@ class HttpCall:
         self._exchange = cast("Exchange | None", request.exchange)
         self._is_head = request.method == "HEAD"
         self.state = HttpState.START
-        self.answer: asyncio.Future[Response] = context.loop.create_future()
+        self._answer: asyncio.Future[Response] | None = context.loop.create_future()
+        self._is_answered = False
         self._task: asyncio.Task[None] | None = None
         self._status = 0
         self._pairs: HeaderPairs = []
@@ -100,16 +103,18 @@ class HttpCall:
         self._waiters: list[asyncio.Future[None]] = []  # of `send` for room, of `receive` for the end
 
     def start(self) -> None:
-        self._task = self._context.loop.create_task(self._run())
-        self._context.keep(self._task)
+        self._task = self._context.run(self._run(), self._request)
 
     async def response(self) -> Response:
         """The answer. To be cancelled if the client disconnects before it is there."""
+        assert self._answer is not None
         try:
-            return await self.answer
+            return await self._answer
         except asyncio.CancelledError:
             self.disconnected()
             raise
+        finally:
+            self._answer = None  # its body refers to this call
 
     # --- the application -------------------------------------------------------------------------------------------------------------
 
@@ -137,9 +142,11 @@ class HttpCall:
         where = f"{self._context.name}: {request.method} {request.target[:200]}"
         if is_complete or self._is_gone:
             self._context.log_error(f"{where}, after its answer" if is_complete else f"{where}, whose client is gone", error)
-        elif not self.answer.done():
+        elif not self._is_answered:
             self._context.log_error(where, error)
-            self.answer.set_exception(ServerError("Internal Server Error"))
+            self._is_answered = True
+            if self._answer is not None:
+                self._answer.set_exception(ServerError("Internal Server Error"))
         else:
             self._break_off(where, error)
         self.state = HttpState.DONE
@@ -215,8 +222,9 @@ class HttpCall:
             if body:
                 self._early.append(body)
             content = _AppFeed(self)
-        if not self.answer.done():  # cancelled by the client's end
-            self.answer.set_result(Response(content, self._status, pairs=self._pairs))
+        self._is_answered = True
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(Response(content, self._status, pairs=self._pairs))
         if more and not self._has_body:
             self.disconnected()  # the client has all that it will get
 

@@ -58,8 +58,8 @@ def kind_of(message: Any) -> str:
 def status_of(message: Message) -> int:
     """The status of a final answer. Raises MessageError."""
     status = message.get("status")
-    if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 999:
-        raise MessageError(f"{message['type']}: status is an integer from 200, not {_shown(status)}")
+    if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 599:
+        raise MessageError(f"{message['type']}: status is an integer from 200 to 599, not {_shown(status)}")
     return int(status)
 
 

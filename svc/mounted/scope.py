@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from svc.messages import UNIX_PEER, HeaderBlock, Request
 from svc.mounted.messages import VERSIONS, Scope
@@ -55,10 +55,10 @@ def _scope(kind: str, request: Request, scheme: str, root_path: str, state: dict
 
 def _path(request: Request, root_path: str) -> str:
     """As it was received, unless a listener has changed what follows `root_path`."""
-    path, rest = request.target.partition("?")[0], request.pathname
-    if path == rest or path == root_path + rest or (path == root_path and rest == "/"):
+    path, rest, root = request.target.partition("?")[0], request.pathname, quote(root_path)
+    if path == rest or path == root + rest or (path == root and rest == "/"):
         return path
-    return root_path + rest
+    return root + rest
 
 
 def _of_block(block: HeaderBlock) -> tuple[RawFields, str, int | None]:

@@ -57,8 +57,7 @@ class WebSocketCall:
     async def run(self) -> None:
         """Until the application has ended or has refused the handshake: then raises Abort with the answer."""
         context = self._context
-        task = context.loop.create_task(self._run())
-        context.keep(task)
+        task = context.run(self._run(), self._request)
         try:
             refusal = await self._outcome
         except asyncio.CancelledError:

@@ -32,6 +32,7 @@ from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
 from svc.logs.forgotten import Forgotten
 from svc.loop import Turns, new_loop
+from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
 from svc.operations.held_loop import HeldLoop
 from svc.operations.node import Node
@@ -166,6 +167,7 @@ class Server:
             PortCertificates(APPLICATION, config, certificates, self.logs, clock, self.loop), date
         )
         self._other_ports = self.application_ports.others
+        self.mounts = Mounts(self.loop, self.logs.get_logger("application"))
         self.application_server = self._make_application_server()
         self.interface.server, self.interface.auth = self.application_server, self.application_server.auth
         self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
@@ -267,6 +269,7 @@ class Server:
                 instances=config.instances,
                 executor=self._executor,
                 current_request=current_request,
+                mounts=self.mounts,
             )
         )
 
@@ -395,6 +398,7 @@ class Server:
         self._is_serving = True
         self.application_ports.start()
         self._periodic.start()
+        self.mounts.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._end_restarts()
 
@@ -480,6 +484,7 @@ class Server:
         for each in ports:
             each.connections.close_all()
         self.application_ports.close()
+        await self.mounts.close()
         self.realtime.close()
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended

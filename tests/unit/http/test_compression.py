@@ -23,7 +23,7 @@ from svc.http.compression import (
     parse_accept_encoding,
 )
 from svc.http.encoders import AsyncCompressedBody, CompressedBody
-from svc.messages import HeaderBlock, Request, Response
+from svc.messages import Feed, HeaderBlock, Request, Response
 
 TEXT = b'{"name":"Keyboard","price":49.5,"brandId":"b1","id":"42"}' * 100
 DECODE: dict[str, Any] = {"br": brotli.decompress, "gzip": gzip.decompress, "zstd": zstandard.decompress}
@@ -313,6 +313,12 @@ def test_an_asynchronous_stream() -> None:
         yield b"[]"
 
     assert type(compression.apply(ask("gzip"), answer(rows())).body) is AsyncCompressedBody
+
+
+def test_a_feed_is_sent_as_it_is() -> None:
+    feed = Feed()
+    response = Compression(100).apply(ask("gzip"), answer(feed))
+    assert response.body is feed and coding_of(response) is None
 
 
 def test_a_stream_nobody_wants_compressed_is_not_touched() -> None:

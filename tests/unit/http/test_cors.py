@@ -76,3 +76,10 @@ def test_what_scripts_may_read() -> None:
     Cors(OriginPolicy(None)).decorate(asked(LISTED), pairs)
     exposed = dict(pairs)["Access-Control-Expose-Headers"].split(", ")
     assert exposed == ["ETag", "Location", "Link", "Last-Modified", "Server-Timing", "X-Total-Count", "X-Deleted-Count", "X-Svc-Session"]
+
+
+def test_an_application_that_decides_itself() -> None:
+    for name in ("access-control-allow-origin", "Access-Control-Allow-Origin"):
+        pairs = [(name, "https://b.example")]
+        Cors(OriginPolicy([LISTED])).decorate(asked(LISTED), pairs)
+        assert pairs == [(name, "https://b.example")]

@@ -16,7 +16,7 @@ def test_paths(given: str, path: str) -> None:
     assert mount_path(given) == path
 
 
-@pytest.mark.parametrize("given", ["/a/..", "/./a", "/a?b", "/a#b", "/a%20", "/a b", "/é", "/a\n"])
+@pytest.mark.parametrize("given", ["/a/..", "/./a", "/a\n"])
 def test_what_is_no_path(given: str) -> None:
     with pytest.raises(ValueError, match="not a path to mount an application at"):
         mount_path(given)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svc.messages import Response
 from svc.mounted import http_call
 from svc.mounted.http_call import HIGH_WATER
 from svc.mounted.messages import ClientDisconnected, MessageError
@@ -81,9 +82,9 @@ def test_an_announced_length(mount: Make) -> None:
         ([START, START], "'http.response.start' is not expected after 'http.response.start'"),
         ([START], "ended without a complete response"),
         ([], "ended without a complete response"),
-        ([{"type": "http.response.start", "status": 103}], "status is an integer from 200, not 103"),
-        ([{"type": "http.response.start", "status": "200"}], "status is an integer from 200, not '200'"),
-        ([{"type": "http.response.start"}], "status is an integer from 200, not None"),
+        ([{"type": "http.response.start", "status": 103}], "status is an integer from 200 to 599, not 103"),
+        ([{"type": "http.response.start", "status": "200"}], "status is an integer from 200 to 599, not '200'"),
+        ([{"type": "http.response.start"}], "status is an integer from 200 to 599, not None"),
         ([START | {"headers": [("a", "b")]}], "headers are pairs of bytes"),
         ([START | {"headers": [(b"a",)]}], "headers are pairs of bytes"),
         ([START | {"headers": 7}], "headers are pairs of bytes"),
@@ -308,6 +309,30 @@ def test_a_client_that_leaves_before_the_head(mount: Make, monkeypatch: pytest.M
     while world.tasks:
         world.run(asyncio.sleep(0))
     assert told == [{"type": "http.disconnect"}, "cancelled"] and not world.log.errors
+
+
+def test_an_answer_that_a_listener_replaces(mount: Make) -> None:
+    told: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send(START)
+        await send(body(b"x", True))
+        told.append(await receive())
+
+    world = mount(app)
+    listener = world.mounted.http
+
+    def replaced(request: Any, next: Any) -> Any:
+        async def other() -> Response:
+            assert (await listener(request, next)).status == 200
+            return Response(b"another")
+
+        return other()
+
+    world.mounted.http = replaced  # type: ignore[method-assign]
+    assert world.connect().ask()[2] == b"another"
+    assert told == [{"type": "http.disconnect"}] and not world.tasks
 
 
 def test_work_after_the_answer_goes_on_when_the_client_leaves(mount: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,14 @@ def test_the_path_begins_with_the_root_path(target: str, pathname: str, path: st
     assert http_scope(request, "/app", {})["path"] == path
 
 
+def test_a_root_path_beyond_ascii() -> None:
+    for target in ("/caf%C3%A9/x%20y", "/caf%c3%a9/x%20y"):
+        request = request_for(target)
+        request.pathname = "/x%20y"
+        scope = http_scope(request, "/café", {})
+        assert scope["path"] == "/café/x y" and scope["raw_path"] == b"/caf%C3%A9/x%20y" and scope["root_path"] == "/café"
+
+
 def test_at_the_root() -> None:
     scope = http_scope(request_for("/a/b"), "", {})
     assert (scope["path"], scope["root_path"], scope["query_string"]) == ("/a/b", "", b"")
