@@ -40,6 +40,7 @@ class _Served(ProtocolResource):
     """What resources with and without a table share."""
 
     application: ClassVar[type[Resource]]
+    store: ClassVar[Any] = None  # of a table
 
     @classmethod
     def is_same(cls, other: type[ProtocolResource]) -> bool:
@@ -59,22 +60,20 @@ class _Served(ProtocolResource):
         found = application._verbs.get(verb)
         if verb not in cls.verbs or found is None:
             raise cls.not_allowed(verb, request.method if verb in CONNECTING else "", target=target)
-        addressed = for_application(target)
         if verb in _LASTING:
-            return cls._connect(found, addressed, data, request)
+            return cls._connect(found, for_application(target), data, request)
+        if not application._own_rights:
+            application._check_default(verb, cast(RequestTarget, target), data, request)
+        addressed = for_application(target)
         state = request.state
-        transaction = Transaction(application._store(), request)
+        transaction = Transaction(cls.store or application._store(), request)
         state.transaction = transaction
         state.owner = application._table
         state.handler = found
         state.target = addressed
         token = enter(request)
         try:
-            if not application._own_rights:
-                application._check_default(verb, addressed, data, request)
-                allowed = None
-            else:
-                allowed = settled(application._check_permission(found, addressed, data, request))
+            allowed = settled(application._check_permission(found, addressed, data, request)) if application._own_rights else None
             if allowed is not None and is_waiting(allowed):
                 transaction.is_lasting = True
                 return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
@@ -83,9 +82,12 @@ class _Served(ProtocolResource):
                 transaction.is_lasting = True
                 return cls._finish_later(result, transaction, addressed, request)
             answer = cls._answer(result, addressed, request)
-            waiting = transaction.apply() if transaction.has_work else None
-            if waiting is not None or is_waiting(answer):
-                return cls._finish_applied(waiting, answer, transaction)
+            if transaction.has_work:
+                waiting = transaction.apply()
+                if waiting is not None:
+                    return cls._finish_applied(waiting, answer, transaction)
+            if is_waiting(answer):
+                return cls._finish_applied(None, answer, transaction)
             transaction.close()
             return answer
         except BaseException as error:

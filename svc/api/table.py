@@ -484,6 +484,8 @@ def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[st
 
 def _get_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
     """`T.get(id)` without the making of an instance."""
+    if len(arguments) == 1 and type(arguments[0]) is RequestTarget and arguments[0].id is not None and not options and context is None:
+        return ready(_read_of_class(owner, arguments[0], current_context()))  # `super().get(target)` of a handler
     target, _ = split_arguments("get", owner, arguments, options)
     within = current_context() if context is None else context_of(context)
     if target.id is None:

@@ -95,7 +95,7 @@ class Transaction:
     def get_raw(self, table: Table, key: Key) -> bytes | None:
         """The stored record with what this transaction has written so far."""
         writes = self._writes
-        txn = self.snapshot(table.database)
+        txn = self.snapshot(table.database) if self.is_lasting else None
         return table.get_raw(key, txn) if writes is None or not writes.has_writes else writes.get_raw(table, key, txn)
 
     def written(self, table: Table) -> dict[bytes, bytes | None]:
@@ -223,8 +223,8 @@ class Transaction:
     def close(self) -> None:
         """The call is over."""
         self.is_closed = True
-        state = self._context.state
-        if state.transaction is self:
+        state = self._context._state
+        if state is not None and state.transaction is self:
             state.transaction = (
                 None  # else the two would be a reference cycle, which keeps all that a request refers to until a garbage collection
             )
@@ -243,9 +243,10 @@ def open_transaction(context: AnyContext | None) -> Transaction | None:
     """The transaction that calls in `context` take part in; None: they run for themselves. Raises RuntimeError on a helper thread."""
     if here.is_helper:
         refuse_helper()
-    if context is None:
+    state = None if context is None else context._state
+    if state is None:
         return None
-    transaction: Transaction | None = context.state.transaction
+    transaction: Transaction | None = state.transaction
     return None if transaction is None or transaction.is_closed else transaction
 
 
