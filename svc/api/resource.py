@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from svc.api.calls import Ready, then
 from svc.api.context import AnyContext
 from svc.api.instances import Instance
+from svc.api.subscriptions import Subscription, empty_subscription
 from svc.api.target import RequestTarget
 from svc.api.transactions import open_transaction
 from svc.api.verbs import BUILT_IN, VERBS, Verb, own_verb
 from svc.errors import AccessViolation, MethodNotAllowed
-from svc.realtime.application_events import ApplicationEvents
 from svc.resources.resource import VERBS as METHODS
 
 if TYPE_CHECKING:
@@ -191,12 +191,14 @@ def _update(self: Resource, *arguments: Any) -> Any:
 
 def _subscribe(self: Resource, target: Any = None) -> Any:
     """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
-    return ApplicationEvents()
+    return empty_subscription(self._own_interface())
 
 
 def _connect(self: Resource, *arguments: Any) -> Any:
     """The subscription; messages of the client are ignored."""
-    return Ready(self.subscribe(self._target if self._target is not None else arguments[0]))
+    given = [argument for argument in arguments if isinstance(argument, RequestTarget)]
+    subscription = self.subscribe(given[0] if given else self._target)
+    return Ready(subscription) if hasattr(subscription, "__aiter__") and not isinstance(subscription, Subscription) else subscription
 
 
 def _take_stock(cls: type[Resource]) -> None:

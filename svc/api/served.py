@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from svc.api.calls import each, is_waiting, settled, then
+from svc.api.connecting import Connection
 from svc.api.context import current_context, enter, leave
 from svc.api.instances import Instance
 from svc.api.records import Record
@@ -32,8 +33,6 @@ from svc.resources import RequestTarget as ProtocolTarget
 from svc.resources import Resource as ProtocolResource
 from svc.resources.resource import CONNECTING, StreamedItems
 from svc.store.values.records import decode
-
-_LASTING = frozenset(("connect", "subscribe"))  # verbs whose handlers run for as long as their client listens
 
 
 class _Served(ProtocolResource):
@@ -60,8 +59,8 @@ class _Served(ProtocolResource):
         found = application._verbs.get(verb)
         if verb not in cls.verbs or found is None:
             raise cls.not_allowed(verb, request.method if verb in CONNECTING else "", target=target)
-        if verb in _LASTING:
-            return cls._connect(found, for_application(target), data, request)
+        if verb in CONNECTING:
+            return Connection(application, found, for_application(target), request, cls._visible).open(data)
         if not application._own_rights:
             application._check_default(verb, cast(RequestTarget, target), data, request)
         addressed = for_application(target)
@@ -138,18 +137,11 @@ class _Served(ProtocolResource):
             transaction.close()
 
     @classmethod
-    def _connect(cls, verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
-        """Handlers of these run for as long as the client listens, so there is no transaction around them: each write commits alone."""
-        application = cls.application
-        token = enter(request)
-        try:
-            allowed = application._check_permission(verb, target, data, request)
-            result = then(allowed, lambda _: verb.call(application, target, data, request))
-            if hasattr(result, "__aiter__") and not hasattr(result, "take"):
-                return _in_context(result, request)
-            return _awaited_in_context(result, request) if is_waiting(result) else result
-        finally:
-            leave(token)
+    def prepare_connect(cls, target: ProtocolTarget, request: Request) -> Any:
+        """Rights are asked for once, by `handle`."""
+        if CONNECTING.isdisjoint(cls.verbs):
+            raise cls.not_allowed("connect", request.method, target=target)
+        return None
 
     # --- answers ---------------------------------------------------------------------------------------------------------------------
 
@@ -265,9 +257,11 @@ class ServedTable(_Served, TableResource):
 
     @classmethod
     def prepare_connect(cls, target: ProtocolTarget, request: Request) -> Any:
-        if not {"connect", "subscribe"} & cls.application._own_verbs and not cls.application._own_rights:
-            return super(_Served, cls).prepare_connect(target, request)
-        return None
+        if CONNECTING & cls.application._own_verbs:
+            return None
+        if cls.application._own_rights:  # messages are ignored, so nothing has to wait for the connection
+            return cls.handle("connect", target, None, request)
+        return super(_Served, cls).prepare_connect(target, request)
 
 
 def serve(application: type[Resource], address: str, **options: Any) -> type[ProtocolResource]:
@@ -306,17 +300,6 @@ async def _in_context(items: Any, request: Request) -> AsyncIterator[Any]:
         close = getattr(iterator, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _awaited_in_context(result: Awaitable[Any], request: Request) -> Any:
-    token = enter(request)
-    try:
-        found = settled(await result)
-    finally:
-        leave(token)
-    if hasattr(found, "__aiter__") and not hasattr(found, "take"):
-        return _in_context(found, request)
-    return found
 
 
 def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:

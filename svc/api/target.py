@@ -30,6 +30,7 @@ _QUERY_KEYS = (
     "enforce_execution_order",
     "aggregate",
     "after",
+    "live",
     "as_array",
 )
 _CAMEL = {"enforceExecutionOrder": "enforce_execution_order", "asArray": "as_array"}
@@ -45,18 +46,35 @@ _FIELDS = {
     "enforce_execution_order": "enforce_execution_order",
     "aggregate": "aggregate",
     "after": "after",
+    "live": "live",
+}
+SUBSCRIPTION_OPTIONS = (
+    "include_descendants",
+    "only_children",
+    "start_time",
+    "previous_count",
+    "omit_current",
+    "raw_events",
+    "supports_transactions",
+    "listener",
+)
+_SUBSCRIPTION_NAMES = {
+    **{name: name for name in SUBSCRIPTION_OPTIONS},
+    **{name.partition("_")[0] + name.partition("_")[2].title().replace("_", ""): name for name in SUBSCRIPTION_OPTIONS},
 }
 
 
 class _Details:
-    """`given`: keys of the query object set by code. `options`: the others of them, `allow_full_scan` and the like. `values`: of the parameters of the path."""
+    """`given`: keys of the query object set by code. `options`: the others of them, `allow_full_scan` and the like. `values`: of the parameters of the path.
+    `subscription`: options of a subscription."""
 
-    __slots__ = ("check_permission", "given", "loaded_from_source", "options", "parse_error", "values")
+    __slots__ = ("check_permission", "given", "loaded_from_source", "options", "parse_error", "subscription", "values")
 
     def __init__(self) -> None:
         self.given: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
         self.values: dict[str, str] = {}
+        self.subscription: dict[str, Any] | None = None
         self.check_permission = False
         self.loaded_from_source: bool | None = None
         self.parse_error: Exception | None = None
@@ -150,6 +168,8 @@ class RequestTarget(addresses.RequestTarget):
         option = OPTION_NAMES.get(name)
         if option is not None:
             return None if details is None else details.options.get(option)
+        if name in _SUBSCRIPTION_NAMES:
+            return None if details is None or details.subscription is None else details.subscription.get(_SUBSCRIPTION_NAMES[name])
         raise AttributeError(f"a RequestTarget has no {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -158,6 +178,8 @@ class RequestTarget(addresses.RequestTarget):
             self._state().given[key] = value
         elif name in OPTION_NAMES:
             self._state().options[OPTION_NAMES[name]] = value
+        elif name in _SUBSCRIPTION_NAMES:
+            self._subscribe_with(name, value)
         else:
             super().__setattr__(name, value)
 
@@ -165,6 +187,17 @@ class RequestTarget(addresses.RequestTarget):
     def is_plain(self) -> bool:
         """Whether the text of the query is all there is."""
         return self.details is None or not (self.details.given or self.details.options)
+
+    def _subscribe_with(self, name: str, value: Any) -> None:
+        details = self._state()
+        if details.subscription is None:
+            details.subscription = {}
+        details.subscription[_SUBSCRIPTION_NAMES[name]] = value
+
+    @property
+    def subscription_options(self) -> dict[str, Any] | None:
+        """Those of SUBSCRIPTION_OPTIONS that code has set."""
+        return None if self.details is None else self._state().subscription
 
     def option(self, name: str) -> Any:
         return None if self.details is None else self.details.options.get(name)
@@ -250,15 +283,18 @@ def _read_mapping(target: RequestTarget, given: Mapping[Any, Any], table: Table 
         if name in members:
             value = members.pop(name)
             setattr(target, "check_permission" if name == "checkPermission" else name, value)
+    for name in _SUBSCRIPTION_NAMES.keys() & members.keys():
+        target._subscribe_with(name, members.pop(name))
+    below = [members.pop(name) for name in ("is_collection", "isCollection") if name in members]
     details = target._state()
     details.options.update(options)
     details.given.update({_CAMEL.get(name, name): value for name, value in members.items()})
     unknown = [name for name in details.given if name not in _QUERY_KEYS]
     if unknown:
         query_from_mapping(given if "id" not in given else query)  # says what is wrong with it
-    target.is_collection = target.id in EMPTY_KEYS
-    if target.is_collection:
+    if target.id in EMPTY_KEYS:
         target.id = None
+    target.is_collection = target.id is None or any(below)
 
 
 def for_application(target: addresses.RequestTarget) -> RequestTarget:
@@ -277,7 +313,7 @@ def _shown(query: Query, key: str) -> Any:
         return [_condition(member) for member in where.members] if isinstance(where, Group) else [_condition(where)]
     if key == "operator":
         return query.where.operator if isinstance(query.where, Group) else "and"
-    if key in ("limit", "offset", "explain", "enforce_execution_order", "after"):
+    if key in ("limit", "offset", "explain", "enforce_execution_order", "after", "live"):
         return getattr(query, key)
     return query_to_mapping(replace(query, where=None)).get(key)
 

@@ -39,13 +39,14 @@ _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be 
 class Verb:
     """One verb of one class. `style`: one of INSTANCE, TARGET, CLASS, BUILT_IN."""
 
-    __slots__ = ("function", "is_async", "name", "style")
+    __slots__ = ("function", "is_async", "name", "style", "takes_one")
 
     def __init__(self, name: str, function: Any, style: int) -> None:
         self.name = name
         self.function = function
         self.style = style
         self.is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        self.takes_one = name == "connect" and style == INSTANCE and not _takes(function, 3)  # incoming, and no query
 
     def __get__(self, instance: Resource | None, owner: type[Resource]) -> Any:
         if instance is None:
@@ -106,7 +107,7 @@ class Verb:
         if name in WITH_DATA:
             return self.function(instance, data, target)
         if name == "connect":
-            return self.function(instance, data, target)
+            return self.function(instance, data) if self.takes_one else self.function(instance, data, target)
         if name == "invalidate":
             return self.function(instance)
         return self.function(instance, target)
@@ -118,6 +119,15 @@ class Verb:
 
     def __repr__(self) -> str:
         return f"<Verb {self.name} {('instance', 'target', 'class', 'built in')[self.style]}>"
+
+
+def _takes(function: Any, count: int) -> bool:
+    """Whether a function can be called with this many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class ClassVerb:
@@ -190,6 +200,8 @@ def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...]
             raise TypeError(f"{owner.__name__}.{name} takes a target and perhaps one more argument")
         target = as_target(arguments[0] if arguments else None, table)
         data = arguments[1] if len(arguments) > 1 else options.pop("incoming", None)
+        if name == "subscribe" and data is not None:
+            target.listener, data = data, None
     else:
         if len(arguments) > 1:
             raise TypeError(f"{owner.__name__}.{name} takes one argument, a target; {len(arguments)} were given")

@@ -18,6 +18,7 @@ from svc.errors import Problem
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
+from svc.realtime.connected_items import ConnectedItems
 from svc.realtime.event import EndReason, EventSource
 
 SILENCE = 15.0  # seconds after which a comment is sent, so that proxies keep the connection and a lost one is noticed
@@ -129,6 +130,11 @@ class IteratorStream(_Stream):
     def start(self, writer: FeedWriter) -> None:
         self._begin(writer, RETRY)
         self._task = self._loop.create_task(self._run(writer))
+        items = self._items
+        if isinstance(items, ConnectedItems):
+            items.on_end = self._on_end
+            if items.ended is not None:
+                self._on_end(items.ended)
 
     async def _run(self, writer: FeedWriter) -> None:
         try:
@@ -161,7 +167,14 @@ class IteratorStream(_Stream):
         self._writer = None
         if self._task is None:
             self._task = self._loop.create_task(close_items(self._items, self._report))
-        elif not self._finished:
+        elif not self._finished and not self._task.cancelling():  # a second time would cut short what it does at its end
+            self._task.cancel()
+
+    def _on_end(self, why: EndReason) -> None:
+        """The client may not have the items any more."""
+        if self._writer is not None:
+            self._writer.end()
+        if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from svc.realtime.event import EndReason
 from svc.realtime.history import MAX_PAST_EVENTS, Progress
 from svc.realtime.limits import MAX_MISSED, MAX_WEIGHT
 from svc.realtime.resume import first_stage
+from svc.realtime.rights_watch import RightsWatch
 from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predicate
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
@@ -75,6 +76,8 @@ class Hub:
         self._users = users
         self._generation = users.generation  # as of the last check of rights
         self._followed: dict[Database, _DatabaseSubscriptions] = {}
+        self._watches: dict[RightsWatch, None] = {}
+        self._checks: set[asyncio.Task[None]] = set()  # rights that are being asked for again
         self._follows_accounts = False
         self._recheck_timer: asyncio.TimerHandle | None = None
         self._read_queue: deque[Subscription] = deque()  # subscriptions that are to read
@@ -192,7 +195,7 @@ class Hub:
         if not followed.subscriptions and self._followed.get(database) is followed:
             del self._followed[database]
             self._feed.remove(database, self._committed)
-        if not self._followed:
+        if not self._followed and not self._watches:
             self._stop_watching()
 
     def remove_subscription(self, subscription: Subscription) -> None:
@@ -403,7 +406,7 @@ class Hub:
     def _recheck_periodically(self) -> None:
         self._recheck_timer = None
         self.recheck()
-        if self._followed:
+        if self._followed or self._watches:
             self._recheck_timer = self.loop.call_later(RECHECK, self._recheck_periodically)
 
     def recheck(self) -> None:
@@ -414,15 +417,56 @@ class Hub:
             for subscription in list(followed.subscriptions):
                 if subscription.request.check_rights:
                     self._recheck_one(followed, subscription, users)
+        for watch in list(self._watches):
+            self._recheck_watch(watch, users)
+
+    def _current_user(self, user: User, users: dict[str, User | None]) -> User | None:
+        """A user as it is now; None if it is gone, or its logins have ended."""
+        name = user.username
+        if name not in users:
+            users[name] = self._users.get_user(name)
+        found = users[name]
+        return None if found is None or not found.active or found.login_id != user.login_id else found
+
+    @property
+    def generation(self) -> int:
+        """Of the users and roles: another one after each change."""
+        return self._users.generation
+
+    def watch(self, watch: RightsWatch) -> None:
+        """From now on ask again for these rights, whenever those of subscriptions are checked. May be called again."""
+        if watch in self._watches or watch.is_over:
+            return
+        self._watches[watch] = None
+        self._watch_rights()
+        if watch.generation != self._users.generation:  # they have changed since the right was asked for
+            self._recheck_watch(watch, {})
+
+    def unwatch(self, watch: RightsWatch) -> None:
+        self._watches.pop(watch, None)
+        if not self._followed and not self._watches:
+            self._stop_watching()
+
+    def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None]) -> None:
+        if watch.is_over:
+            self.unwatch(watch)
+            return
+        watch.generation = self._users.generation
+        user = None if watch.user is None else self._current_user(watch.user, users)
+        if user is None and watch.user is not None:
+            watch.finish(EndReason.NO_LOGIN)
+            return
+        waiting = watch.recheck(user)
+        if waiting is not None:
+            task = self.loop.create_task(_awaited(waiting))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
 
     def _recheck_one(self, followed: _DatabaseSubscriptions, subscription: Subscription, users: dict[str, User | None]) -> None:
         request = subscription.request
-        name = request.user.username if request.user is not None else ""
-        if name not in users:
-            users[name] = self._users.get_user(name)
-        user = users[name]
-        if user is None or not user.active or (request.user is not None and user.login_id != request.user.login_id):
-            subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
+        user = None if request.user is None else self._current_user(request.user, users)
+        if user is None:
+            subscription.finish(EndReason.NO_LOGIN)
             return
         try:
             view = self._view(request, user)
@@ -460,6 +504,10 @@ class Hub:
                 subscription.finish(EndReason.FINISHED)
         if self._table_dropped in self._store.on_drop:
             self._store.on_drop.remove(self._table_dropped)
+
+
+async def _awaited(waiting: Awaitable[None]) -> None:
+    await waiting
 
 
 def _check_options(request: SubscriptionRequest, target: Target) -> None:

@@ -31,14 +31,8 @@ def subscribed_query(resource: type[TableBase], target: RequestTarget) -> Query:
 
 
 def subscription_request(resource: type[TableBase], query: Query, target: RequestTarget, request: Request) -> SubscriptionRequest:
-    """Raises QueryError for what speaks of a result as a whole, of which single events know nothing."""
-    text = target.query or ""
-    aggregate = query.aggregate
-    if aggregate is not None:
-        raise _refused(aggregate.kind, text)
-    for name, given in (("sort", query.sort), ("limit", query.limit is not None or query.offset), ("after", query.after is not None)):
-        if given:
-            raise _refused(name, text)
+    """Raises QueryError."""
+    refuse_whole_results(query, target.query or "")
     return SubscriptionRequest(
         resource.table,
         target.id,
@@ -49,6 +43,16 @@ def subscription_request(resource: type[TableBase], query: Query, target: Reques
         after=parse_event_id(request.block.get("last-event-id")),
         allow_full_scan=resource.allow_full_scan,
     )
+
+
+def refuse_whole_results(query: Query, text: str) -> None:
+    """Raise QueryError for what speaks of a result as a whole, of which single events know nothing. `text`: the query in the address, for positions."""
+    aggregate = query.aggregate
+    if aggregate is not None:
+        raise _refused(aggregate.kind, text)
+    for name, given in (("sort", query.sort), ("limit", query.limit is not None or query.offset), ("after", query.after is not None)):
+        if given:
+            raise _refused(name, text)
 
 
 def _refused(call: str, text: str) -> QuerySyntaxError:

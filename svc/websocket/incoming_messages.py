@@ -82,6 +82,7 @@ class IncomingMessages:
         self._kind = kind
         self._messages: AsyncIterator[str | bytes] | None = None
         self.is_taken = False  # they are iterated or have a callback
+        self.is_waiting = False  # somebody waits for the next one
 
     def __aiter__(self) -> IncomingMessages:
         return self
@@ -90,7 +91,11 @@ class IncomingMessages:
         if self._messages is None:
             self.is_taken = True
             self._messages = aiter(self._socket)
-        message = await anext(self._messages)
+        self.is_waiting = True
+        try:
+            message = await anext(self._messages)
+        finally:
+            self.is_waiting = False
         try:
             value = self._kind.decode(message)
             return await value if inspect.isawaitable(value) else value

@@ -24,6 +24,7 @@ from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_sour
 from svc.http.event_stream import close_items
 from svc.http.media_types import media_type_of
 from svc.messages import Request
+from svc.realtime.connected_items import ConnectedItems
 from svc.realtime.event import EndReason, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed
 from svc.websocket import Service, Socket, encode_frame
@@ -31,6 +32,7 @@ from svc.websocket.incoming_messages import IncomingMessages, MessageDecoder
 from svc.websocket.opening_handshake import offered_protocols
 
 MQTT = "mqtt"
+FAREWELL = 10.0  # seconds that a handler may take to end after its client has gone, if it has been waiting for a message
 CACHED_ENCODERS = 100  # content types; there are fewer, unless a client varies parameters
 CLOSE_CODES = {
     EndReason.FINISHED: 1000,
@@ -215,7 +217,7 @@ class ConnectService:
     async def _send(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
         """Send the items of an iterator. Raises what it raises."""
         sending = self._loop.create_task(self._send_all(socket, incoming, result))
-        socket.on("close", lambda *ignored: sending.cancel())
+        socket.on("close", lambda *ignored: self._disconnected(incoming, sending))
         if socket.closed:
             sending.cancel()
         try:
@@ -223,6 +225,14 @@ class ConnectService:
         except asyncio.CancelledError:
             if not socket.closed:
                 raise
+
+    def _disconnected(self, incoming: IncomingMessages, sending: asyncio.Task[None]) -> None:
+        """The loop of a handler over the messages ends by itself, and what follows the loop is still done. Anything else that it waits for is cancelled."""
+        if not incoming.is_waiting:
+            sending.cancel()
+            return
+        timer = self._loop.call_later(FAREWELL, sending.cancel)
+        sending.add_done_callback(lambda task: timer.cancel())
 
     async def _send_all(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
         if inspect.isawaitable(result):
@@ -236,8 +246,14 @@ class ConnectService:
         items = aiter(result if source is None else iter_source(source, self._loop))
         room = WakeSignal(self._loop)
         socket.on("sent", room.set)
+        if isinstance(items, ConnectedItems):
+            items.on_end = lambda why: socket.close_soon(CLOSE_CODES[why], why.value)
+            if items.ended is not None:
+                items.on_end(items.ended)
         try:
             async for item in items:
+                if socket.closed:
+                    break
                 frame = self._frames.item(item)
                 socket.send_frame(await frame if inspect.isawaitable(frame) else frame)
                 while socket.pending >= HIGH_WATER and not socket.closed:
