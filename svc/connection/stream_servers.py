@@ -52,27 +52,27 @@ class StreamConnections:
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         self.open.add(writer)
-        stays = False
         try:
-            result = self._listener(reader, writer)
-            if inspect.isawaitable(result):
-                await result
-            else:
-                stays = True  # it goes on by itself
-        except ConnectionError:
-            pass  # the peer has gone
-        except Exception as error:
-            self._log_error(f"a listener of connections, which served {peer}", error)
-        finally:
-            if not stays:
-                writer.close()
-        try:
+            await self._listen(reader, writer, peer)
             await writer.wait_closed()
-        except (OSError, ssl.SSLError):
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
             self.open.discard(writer)
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str) -> None:
+        """Run the listener. What it writes to is closed when it is done; a plain one goes on by itself."""
+        try:
+            result = self._listener(reader, writer)
+            if not inspect.isawaitable(result):
+                return
+            await result
+        except ConnectionError:
+            pass  # the peer has gone
+        except Exception as error:
+            self._log_error(f"a listener of connections, which served {peer}", error)
+        writer.close()
 
     def close_all(self) -> None:
         """End all connections and their listeners."""

@@ -87,6 +87,7 @@ class ApplicationPorts:
         self._opened: dict[tuple[int, bool], OpenPort] = {}
         self._sockets: list[SocketServer] = []
         self.others: list[ServerPorts] = []
+        self._started: set[ServerPorts] = set()
         self._is_serving = False
         self._is_saying = False
         self._said: set[str] = set()
@@ -125,7 +126,7 @@ class ApplicationPorts:
         self._opened[opened.port, secure] = opened
         self.others.append(ports)
         if self._is_serving:
-            ports.start()
+            self._start(ports)
         return opened
 
     def _check(self, port: int) -> None:
@@ -146,7 +147,8 @@ class ApplicationPorts:
         if self._opened.get((port.port, port.secure)) is not port:
             return
         del self._opened[port.port, port.secure]
-        if self._is_serving:
+        if port.ports in self._started:
+            self._started.discard(port.ports)
             port.ports.stop()
             self._loop.call_later(self._config.http.timeout, self._forget, port.ports)
         else:
@@ -208,9 +210,13 @@ class ApplicationPorts:
         """The instance serves: accept connections."""
         self._is_serving = True
         for ports in self.others:
-            ports.start()
+            self._start(ports)
         for server in self._sockets:
             server.start()
+
+    def _start(self, ports: ServerPorts) -> None:
+        self._started.add(ports)
+        ports.start()
 
     def sweep(self, now: float) -> None:
         """Act on changed certificates of sockets. Called about once a second."""
@@ -219,7 +225,7 @@ class ApplicationPorts:
                 server.contexts.refresh()
 
     def stop(self) -> None:
-        """Accept no more connections."""
+        """Accept no more connections of sockets; the ports of HTTP are the instance's to stop."""
         self._is_serving = False
         for server in self._sockets:
             server.stop()

@@ -159,7 +159,6 @@ class Server:
             executor=self._executor,
         )
         self.interface.recorder = self.analytics.recorder
-        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
 
         certificates = StoredCertificates(self.store, config.root / "keys")
         date = HttpDate(clock)
@@ -180,6 +179,7 @@ class Server:
             loop=self.loop,
             logger=self.logger,
             others=self.application_ports.others,
+            stop_sockets=self.application_ports.stop,
         )
         self._periodic = PeriodicWork(
             config,

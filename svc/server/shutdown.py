@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from svc.clock import Clock
 from svc.logs import Logger
@@ -30,9 +30,11 @@ class Shutdown:
         loop: asyncio.AbstractEventLoop,
         logger: Logger,
         others: Sequence[ServerPorts] = (),
+        stop_sockets: Callable[[], None] = lambda: None,
     ) -> None:
-        """`others`: further ports of applications, live."""
+        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that."""
         self._others = others
+        self._stop_sockets = stop_sockets
         self._application = application
         self._operations = operations
         self._clock = clock
@@ -55,6 +57,7 @@ class Shutdown:
         self._logger.notify("Stopping svc.")
         for each in (self._application, *self._others):
             each.stop()
+        self._stop_sockets()
         self._wait_until_drained(self._clock.monotonic() + DRAIN_SECONDS)
 
     @property

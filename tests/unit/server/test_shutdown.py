@@ -113,3 +113,22 @@ def test_after_a_failed_disk_write(world: World, monkeypatch: pytest.MonkeyPatch
     world.loop.run()
     world.shutdown.end_with_store(["data"])
     assert len(world.logger.lines) == lines + (1 if restarts else 0)  # it is stopping already
+
+
+def test_further_ports_of_applications_end_with_the_first(world: World) -> None:
+    other, stopped = FakePorts(), []
+    world.shutdown = Shutdown(
+        world.application,  # type: ignore[arg-type]
+        world.operations,  # type: ignore[arg-type]
+        clock=world.clock,
+        loop=world.loop,  # type: ignore[arg-type]
+        logger=world.logger,  # type: ignore[arg-type]
+        others=[other],  # type: ignore[list-item]
+        stop_sockets=lambda: stopped.append(True),
+    )
+    other.open.add("request")
+    world.shutdown.stop()
+    assert (other.stops, stopped, world.operations.stops) == (1, [True], 0)
+    other.open.clear()
+    world.loop.run()
+    assert world.loop.stopped
