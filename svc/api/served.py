@@ -32,6 +32,7 @@ from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
 from svc.resources import RequestTarget as ProtocolTarget
 from svc.resources import Resource as ProtocolResource
 from svc.resources.resource import CONNECTING, StreamedItems
+from svc.store import Table as StoredTable
 from svc.store.values.records import decode
 
 
@@ -191,9 +192,10 @@ class _Served(ProtocolResource):
 
     @classmethod
     def _record(cls, record: Record, target: RequestTarget) -> Any:
-        visible = cls._visible(target) if record._table is cls.application._table else None
-        if record._raw is not None:
-            return StoredRecord(record._table, record._raw, visible)
+        table = record._table
+        visible = cls._visible(target) if table is cls.application._table else None
+        if record._raw is not None and (_is_whole(table, target) or (table is cls.application._table and record.get_id() == target.id)):
+            return StoredRecord(table, record._raw, visible)
         values = record._decoded()
         return values if visible is None else narrow(values, visible)
 
@@ -204,11 +206,16 @@ class _Served(ProtocolResource):
             raise ServerError(f"{type(instance).__name__} has no table, so an instance of it is no answer: return data")
         raw = instance._stored()
         visible = cls._visible(target) if table is cls.application._table else None
-        if instance._is_unchanged:
-            return None if raw is None else StoredRecord(table, raw, visible)
+        changes = instance._changes or {}
+        if instance._is_unchanged and raw is None:
+            return None
+        if raw is not None and (instance._is_unchanged or (target.property is not None and target.property not in changes)):
+            is_addressed = table is cls.application._table and instance._id == target.id
+            if is_addressed or _is_whole(table, target):
+                return StoredRecord(table, raw, visible)
         answer = instance._answer()
         if visible is not None:
-            added = (instance._changes or {}).keys() - table.attributes.keys()
+            added = changes.keys() - table.attributes.keys()
             answer = narrow(answer, visible | added)
         if target.query and "select" in target.query:
             return _selected(answer, target)
@@ -300,6 +307,11 @@ async def _in_context(items: Any, request: Request) -> AsyncIterator[Any]:
         close = getattr(iterator, "aclose", None)
         if close is not None:
             await close()
+
+
+def _is_whole(table: StoredTable, target: RequestTarget) -> bool:
+    """Whether the stored bytes of a record are the answer: nothing is computed, and no part of it is asked for, which REST takes from the addressed record."""
+    return target.property is None and not table.has_enumerable and (target.query is None or "select" not in target.query)
 
 
 def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:

@@ -157,6 +157,8 @@ class RequestTarget(addresses.RequestTarget):
 
     def __getattr__(self, name: str) -> Any:
         """Keys of the query object and its options, and the values of parameters of the path."""
+        if name == "details" or name.startswith("__"):  # of a copy that is being made
+            raise AttributeError(name)
         details = self.details
         if details is not None and name in details.values:
             return details.values[name]

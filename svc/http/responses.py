@@ -60,6 +60,12 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self._items(request, self.writer(preferences, target), result)
         return self._data(request, self.writer(preferences, target), result)
 
+    def value(self, request: Request, target: RequestTarget, value: Any) -> Any:
+        """200 with the value of a property, also if it is null."""
+        if value is None:
+            return self._data(request, self.writer(self.preferences(request), target), None)
+        return self.answer(request, target, value)
+
     def _handlers_response(self, request: Request, target: RequestTarget, response: Response, preferences: Preferences) -> Response:
         """The Response that a handler made, with its `data` encoded and its blob opened."""
         body: Any = response.body

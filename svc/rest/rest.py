@@ -199,8 +199,11 @@ class Rest:
             return responses.property(request, cast(type[TableResource], resource), target, result, preferences)
         if kind is PlannedQuery:
             return responses.collection(request, target, result, preferences)
-        if result is None and target.id_text is not None and issubclass(resource, TableResource):
-            return self._uploaded_property(request, resource, target)
+        if issubclass(resource, TableResource):
+            if result is None and target.id_text is not None:
+                return self._uploaded_property(request, resource, target)
+            if target.property is not None:
+                return self._property_of(request, resource, target, result)
         return responses.answer(request, target, result, missing="Record not found")
 
     def _stream(self, request: Request) -> Any:
@@ -230,13 +233,20 @@ class Rest:
         record = uploaded_record(target)
         record.property = name
         resource.bind(record)
+        return then(resource.handle("get", record, None, request), lambda result: self._property_of(request, resource, record, result))
 
-        def found(result: Any) -> Any:
-            if type(result) is not StoredRecord:
-                raise self._responses.no_record(resource.table, record.id)
+    def _property_of(self, request: Request, resource: type[TableResource], record: RequestTarget, result: Any) -> Any:
+        """The property of `record` in the record that a handler has found, or in the mapping that it has made of it."""
+        if type(result) is StoredRecord:
             return self._responses.property(request, resource, record, result, self._responses.preferences(request))
-
-        return then(resource.handle("get", record, None, request), found)
+        if result is None:
+            raise self._responses.no_record(resource.table, record.id)
+        if type(result) is dict:
+            name = record.property
+            if name not in result:
+                raise NotFound("Record has no such property")
+            return self._responses.value(request, record, result[name])
+        return self._responses.answer(request, record, result)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,240 @@
+"""The in-process interface as code of an application sees it: tables, databases, Resource, auth, logger, contentTypes (spec: applications §1)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import svc
+from svc.logs.core import Logger, Logs
+from tests.support.application import Application, application
+
+SCHEMA = """
+type Product @table @export { id: ID @primaryKey  name: String @indexed  price: Float @indexed }
+type Ticket @table { id: Int @primaryKey  text: String }
+type Note @table(database: "notes") { id: ID @primaryKey  text: String }
+"""
+
+RESOURCES = """
+class Greeting(Resource):
+    def allow_read(self, user, target):
+        return True
+    def get(self, query=None):
+        return {"hello": self.get_id()}
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    with application(tmp_path_factory.mktemp("shop"), RESOURCES, SCHEMA) as app:
+        yield app
+        assert not app.errors
+
+
+@pytest.fixture
+def own(shop: Application) -> Any:
+    """The module of the application, whose globals are those of the interface."""
+    return shop.module
+
+
+# --- available as globals, and as exports of the package
+
+
+def test_the_names_are_globals_of_a_module_and_exports_of_the_package(own: Any) -> None:
+    for name in ("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes", "content_types"):
+        assert getattr(own, name) is getattr(svc, name), name
+
+
+def test_a_module_may_import_them_or_import_the_package(tmp_path: Path) -> None:
+    resources = """
+from svc import tables, databases, Resource, auth, logger, server, contentTypes
+import svc
+
+class Same(Resource):
+    def get(self, query=None):
+        return [svc.tables is tables, svc.Resource is Resource, svc.contentTypes is svc.content_types]
+"""
+    with application(tmp_path, resources) as app:
+        assert app.ask("GET", "/Same") == (200, [True, True, True])
+
+
+def test_outside_of_an_instance_there_are_none() -> None:
+    with pytest.raises(ImportError, match=r"svc\.tables belongs to a running svc instance"):
+        _ = svc.tables
+
+
+# --- tables
+
+
+def test_tables_are_those_of_the_default_database(own: Any) -> None:
+    assert list(own.tables) == ["Product", "Ticket"]
+    assert own.tables.Product is own.tables["Product"] is own.databases.data.Product
+    assert own.tables.Product.table_name == "Product"
+    assert "Note" not in own.tables
+    with pytest.raises(AttributeError, match="has no table 'Note'"):
+        _ = own.tables.Note
+
+
+def test_table_classes_are_resources(own: Any) -> None:
+    assert issubclass(own.tables.Product, own.Resource)
+
+
+def test_create_makes_an_id(shop: Application, own: Any) -> None:
+    async def work() -> tuple[Any, Any, Any, Any]:
+        product = await own.tables.Product.create({"name": "Pen", "price": 2})
+        first = await own.tables.Ticket.create({"text": "a"})
+        second = await own.tables.Ticket.create({"text": "b"})
+        return product.get_id(), await own.tables.Product.get(product.get_id()), first.get_id(), second.get_id()
+
+    key, stored, first, second = shop.run(work())
+    assert isinstance(key, str) and len(key) == 36
+    assert stored == {"id": key, "name": "Pen", "price": 2}
+    assert isinstance(first, int) and second == first + 1
+
+
+def test_patch_changes_some_properties(shop: Application, own: Any) -> None:
+    async def work() -> Any:
+        await own.tables.Product.put("p1", {"name": "Pen", "price": 2})
+        await own.tables.Product.patch("p1", {"price": 3})
+        return await own.tables.Product.get("p1")
+
+    assert shop.run(work()) == {"id": "p1", "name": "Pen", "price": 3}
+
+
+def test_get_of_an_id_is_the_record_or_none(shop: Application, own: Any) -> None:
+    async def work() -> tuple[Any, Any]:
+        await own.tables.Product.put("p2", {"name": "Ink", "price": 9})
+        return await own.tables.Product.get("p2"), await own.tables.Product.get("p0")
+
+    record, missing = shop.run(work())
+    assert (record.id, record.name, record["price"]) == ("p2", "Ink", 9)
+    assert missing is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ({"attribute": "price", "comparator": "less_than", "value": 70}, ["s5", "s6"]),
+        ({"attribute": "price", "comparator": "greater_than_equal", "value": 60}, ["s6", "s7"]),
+        ({"attribute": "name", "comparator": "equals", "value": "s6"}, ["s6"]),
+        ({"attribute": "name", "value": "s7"}, ["s7"]),
+        ({"attribute": "name", "comparator": "starts_with", "value": "s"}, ["s5", "s6", "s7"]),
+    ],
+)
+def test_search_is_an_async_iterable_of_what_a_query_finds(shop: Application, own: Any, condition: dict[str, Any], names: list[str]) -> None:
+    async def work() -> list[str]:
+        for number in (5, 6, 7):
+            await own.tables.Product.put(f"s{number}", {"name": f"s{number}", "price": number * 10})
+        conditions = [condition, {"attribute": "name", "comparator": "starts_with", "value": "s"}]
+        return [product.name async for product in own.tables.Product.search({"conditions": conditions})]
+
+    assert sorted(shop.run(work())) == names
+
+
+def test_a_comparator_that_does_not_exist_is_an_error_of_the_caller(shop: Application, own: Any) -> None:
+    async def work() -> None:
+        async for _ in own.tables.Product.search({"conditions": [{"attribute": "price", "comparator": "lesser", "value": 1}]}):
+            pass
+
+    with pytest.raises(svc.ClientError, match="lesser"):
+        shop.run(work())
+
+
+# --- databases
+
+
+def test_databases_are_objects_of_tables(shop: Application, own: Any) -> None:
+    assert {"data", "notes"} <= set(own.databases)
+    assert list(own.databases.notes) == ["Note"]
+    assert own.databases["notes"]["Note"] is own.databases.notes.Note
+
+    async def work() -> Any:
+        await own.databases.notes.Note.put("n", {"text": "x"})
+        return await own.databases.notes.Note.get("n")
+
+    assert shop.run(work()) == {"id": "n", "text": "x"}
+    with pytest.raises(AttributeError, match="no database 'nothing'"):
+        _ = own.databases.nothing
+
+
+# --- Resource
+
+
+def test_resource_is_extended_by_resources_that_are_served(shop: Application) -> None:
+    assert shop.ask("GET", "/Greeting/you")[2] == {"hello": "you"}
+
+
+def test_resource_is_extended_by_classes_that_are_called_by_code(shop: Application, own: Any) -> None:
+    class Source(own.Resource):  # type: ignore[misc,name-defined]
+        def get(self, query: Any = None) -> Any:
+            return {"id": self.get_id(), "from": "source"}
+
+    async def work() -> Any:
+        return await Source.get("a")
+
+    assert shop.run(work()) == {"id": "a", "from": "source"}
+
+
+# --- auth
+
+
+@pytest.fixture
+def auth(shop: Application, own: Any) -> Any:
+    if own.auth is None:
+        pytest.skip("a node without sockets has no server object")
+    return own.auth
+
+
+# --- logger
+
+
+def test_the_logger_has_a_method_for_each_level_of_its_own_and_notify() -> None:
+    for name in ("trace", "debug", "info", "warn", "error", "fatal", "notify"):
+        method = getattr(Logger, name)
+        assert [p.kind for p in inspect.signature(method).parameters.values()][1:] == [inspect.Parameter.VAR_POSITIONAL], name
+
+
+def test_content_types_is_what_requests_are_served_with(shop: Application, own: Any) -> None:
+    types = own.contentTypes
+    assert "application/json" in types
+
+    types["text/x-shout"] = {
+        "serialize": lambda data: json.dumps(data).upper(),
+        "deserialize": lambda text: {"id": "shouted", "name": text.lower()},
+    }
+    try:
+        status, fields, body = shop.ask("GET", "/Greeting/you", fields={"Accept": "text/x-shout"})
+        assert (status, fields["content-type"], body) == (200, "text/x-shout", b'{"HELLO": "YOU"}')
+        assert shop.ask("PUT", "/Product/shouted", b"HELLO", {"Content-Type": "text/x-shout"})[0] == 204
+        assert shop.ask("GET", "/Product/shouted")[2]["name"] == "hello"
+    finally:
+        del types["text/x-shout"]
+
+
+def test_the_type_with_the_highest_product_of_both_qualities_is_sent(shop: Application, own: Any) -> None:
+    own.contentTypes["text/x-poor"] = {"serialize": str, "q": 0.4}
+    try:
+        fields = {"Accept": "text/x-poor;q=0.9, application/json;q=0.5"}  # 0.36 and 0.5
+        assert shop.ask("GET", "/Greeting/you", fields=fields)[1]["content-type"] == "application/json"
+        fields = {"Accept": "text/x-poor, application/json;q=0.3"}  # 0.4 and 0.3
+        assert shop.ask("GET", "/Greeting/you", fields=fields)[1]["content-type"] == "text/x-poor"
+    finally:
+        del own.contentTypes["text/x-poor"]
+
+
+def test_calls_take_effect_when_they_are_awaited(shop: Application, own: Any) -> None:
+    async def work() -> tuple[Any, Any]:
+        call = own.tables.Product.put("lazy", {"name": "x", "price": 1})
+        assert isinstance(call, Awaitable)
+        before = await own.tables.Product.get("lazy")
+        await call
+        return before, await own.tables.Product.get("lazy")
+
+    before, after = shop.run(work())
+    assert before is None
+    assert after is not None

@@ -1,0 +1,114 @@
+"""svc.api.served: parts of records, raised responses, new keys: the same for plain and async handlers, through REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.application import Application, application
+
+SCHEMA = """
+type Product @table {
+  id: ID @primaryKey  name: String @indexed  stock: Int  note: String  brandId: ID  brand: Brand @relationship(from: "brandId")
+}
+type Brand @table @export { id: ID @primaryKey  name: String }
+type Number @table @export { id: Int @primaryKey  text: String }
+type Counted @table { id: ID @primaryKey  n: Int  twice: Int @computed(from: "n * 2") @enumerable }
+"""
+
+RESOURCES = """
+from svc import Abort, Response
+
+class Product(tables.Product):
+    def get(self, query=None):
+        self.soldOut = self.stock == 0
+        return super().get(query)
+
+class Later(tables.Product):
+    async def get(self, query=None):
+        return super().get(query)
+
+class Copied(tables.Product):
+    @classmethod
+    async def get(cls, target):
+        record = await super().get(target.id)
+        return None if record is None else {**record, "stock": -1}
+
+class Other(Resource):
+    def get(self, query=None):
+        return tables.Counted.get("c")
+
+class Stopped(Resource):
+    def put(self, data, query=None):
+        tables.Brand.put({"id": "b", "name": "Bee"}).run()
+        raise Abort(Response(status=409, data={"reason": data["reason"]}))
+
+    async def post(self, data, query=None):
+        await tables.Brand.put({"id": "b", "name": "Bee"})
+        raise Abort(Response(status=409, data={"reason": data["reason"]}))
+
+class Note(Resource):
+    async def post(self, data, query=None):
+        made = await tables.Number.create({"text": "x"})
+        return {"id": made.get_id()}
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    with application(tmp_path_factory.mktemp("shop"), RESOURCES, SCHEMA) as app:
+        assert app.ask("PUT", "/Brand/b1", {"name": "Acme"})[0] == 204
+        assert app.ask("PUT", "/Product/p", {"name": "Pen", "stock": 0, "brandId": "b1", "note": None})[0] == 204
+        app.run(app.tables.Counted.put({"id": "c", "n": 2}))
+        yield app
+        assert not app.errors
+
+
+def got(shop: Application, target: str) -> tuple[int, Any]:
+    status, value = shop.ask("GET", target)
+    return status, value if status == 200 else value["detail"]
+
+
+@pytest.mark.parametrize("resource", ["Product", "Later", "Copied"])
+def test_a_property_of_a_record_is_its_value_however_the_handler_is_written(shop: Application, resource: str) -> None:
+    assert got(shop, f"/{resource}/p.name") == (200, "Pen")
+    assert got(shop, f"/{resource}/p/name") == (200, "Pen")
+    assert got(shop, f"/{resource}/p.note") == (200, None)
+    assert got(shop, f"/{resource}/q.name") == (404, "Record not found")
+    assert got(shop, f"/{resource}/q/name") == (404, "Record not found")
+    assert got(shop, f"/{resource}/p/nothing") == (404, "Record not found")
+
+
+def test_a_property_is_what_the_handler_has_made_of_it(shop: Application) -> None:
+    assert got(shop, "/Copied/p.stock") == (200, -1)
+    assert got(shop, "/Copied/p.brand") == (404, "Record has no such property")
+    assert got(shop, "/Product/p.brand") == (200, {"id": "b1", "name": "Acme"})
+    assert got(shop, "/Later/p.brand") == (200, {"id": "b1", "name": "Acme"})
+
+
+def test_a_selection_is_made_of_what_plain_and_async_handlers_return(shop: Application) -> None:
+    assert got(shop, "/Product/p?select(name,soldOut)") == (200, {"name": "Pen", "soldOut": True})
+    assert got(shop, "/Later/p?select(name,stock)") == (200, {"name": "Pen", "stock": 0})
+    assert got(shop, "/Later/p?select(name,brand{name})") == (200, {"name": "Pen", "brand": {"name": "Acme"}})
+
+
+def test_a_record_of_another_table_has_its_computed_attributes_whatever_the_query_is(shop: Application) -> None:
+    whole = {"id": "c", "n": 2, "twice": 4}
+    assert got(shop, "/Other/") == (200, whole)
+    assert got(shop, "/Other/p?select(n)") == (200, whole)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_a_response_that_is_raised_has_its_data_and_undoes_the_writes(shop: Application, method: str) -> None:
+    status, fields, value = shop.answer(method, "/Stopped/1", {"reason": "no"})
+    assert (status, value) == (409, {"reason": "no"})
+    assert fields["content-type"] == "application/json"
+    assert got(shop, "/Brand/b")[0] == 404
+
+
+def test_new_records_of_a_table_with_numbers_as_keys(shop: Application) -> None:
+    status, fields, value = shop.answer("POST", "/Note", {})
+    assert (status, "location" in fields) == (200, False)  # what was created is of another table
+    assert got(shop, f"/Number/{value['id']}") == (200, {"id": value["id"], "text": "x"})
