@@ -142,6 +142,7 @@ class Interface:
         self.recorder: Recorder = IdleRecorder()
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
+        self.transaction = TransactionFunction(lambda: self)
         self.threads = HelperThreads()
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration

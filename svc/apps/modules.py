@@ -103,10 +103,10 @@ class ApplicationModules:
 
     def spec_of(self, name: str, place: Path) -> ModuleSpec | None:
         if place.is_file():
-            return importlib.util.spec_from_file_location(name, place, loader=_Loader(name, str(place), self._names()))
+            return importlib.util.spec_from_file_location(name, place, loader=_Loader(name, str(place), self._names(), self._interface))
         initial = place / "__init__.py"
         if initial.is_file():
-            loader = _Loader(name, str(initial), self._names())
+            loader = _Loader(name, str(initial), self._names(), self._interface)
             return importlib.util.spec_from_file_location(name, initial, loader=loader, submodule_search_locations=[str(place)])
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [str(place)]
@@ -155,6 +155,8 @@ class _InterfaceModule(ModuleType):
         self._package = package
 
     def __getattr__(self, name: str) -> Any:
+        if name == "transaction":
+            return self._interface.transaction
         if name in svc.OF_INSTANCE:
             return self._interface.global_of(name, self._package)
         return getattr(svc, name)
@@ -164,16 +166,20 @@ class _InterfaceModule(ModuleType):
 
 
 class _Loader(SourceFileLoader):
-    """Puts the globals of the interface into a module before it runs."""
+    """Puts the globals of the interface into a module before it runs, and lets its classes know whose they are."""
 
-    def __init__(self, name: str, path: str, names: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, path: str, names: Mapping[str, Any], interface: Interface) -> None:
         super().__init__(name, path)
         self._names = names
+        self._interface = interface
 
     def exec_module(self, module: ModuleType) -> None:
         for name, value in self._names.items():
             module.__dict__.setdefault(name, value)
         super().exec_module(module)
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Resource) and value.__module__ == module.__name__ and value._interface is None:
+                value._interface = self._interface
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):

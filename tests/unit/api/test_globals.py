@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -11,8 +10,14 @@ from typing import Any
 import pytest
 
 import svc
-from svc.logs.core import Logger, Logs
+from svc.auth.passwords import Verification
+from svc.auth.users import new_user_record
+from svc.clock import FakeClock
+from svc.logs.core import Logs
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.application import Application, application
+
+WAITING = 10_000_000  # turns, while a password is checked on another thread
 
 SCHEMA = """
 type Product @table @export { id: ID @primaryKey  name: String @indexed  price: Float @indexed }
@@ -45,25 +50,44 @@ def own(shop: Application) -> Any:
 # --- available as globals, and as exports of the package
 
 
-def test_the_names_are_globals_of_a_module_and_exports_of_the_package(own: Any) -> None:
-    for name in ("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes", "content_types"):
-        assert getattr(own, name) is getattr(svc, name), name
+NAMES = ("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes", "content_types")
 
 
-def test_a_module_may_import_them_or_import_the_package(tmp_path: Path) -> None:
-    resources = """
-from svc import tables, databases, Resource, auth, logger, server, contentTypes
+def test_the_names_are_globals_of_a_module_and_exports_of_the_package(tmp_path: Path) -> None:
+    resources = f"""
 import svc
-
-class Same(Resource):
-    def get(self, query=None):
-        return [svc.tables is tables, svc.Resource is Resource, svc.contentTypes is svc.content_types]
+from svc import {", ".join(f"{name} as {name}_" for name in NAMES)}
+differing = [name for name in {NAMES} if not globals()[name] is globals()[name + "_"] is getattr(svc, name)]
 """
     with application(tmp_path, resources) as app:
-        assert app.ask("GET", "/Same") == (200, [True, True, True])
+        assert app.module.differing == []
+
+
+def test_names_belong_to_the_instance_of_the_application_also_beside_another_one(tmp_path: Path) -> None:
+    resources = """
+from svc import transaction
+
+class Source(Resource):
+    def get(self, query=None):
+        return {"id": self.get_id()}
+
+async def put_two():
+    async with transaction():
+        await tables.Seat.put({"id": "a"})
+        await tables.Seat.put({"id": "b"})
+    return [await Source.get("x"), len(await tables.Seat.search([]).to_list())]
+"""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with application(tmp_path / "one", resources) as one:
+        with application(tmp_path / "two", resources) as two:
+            assert one.run(one.module.put_two()) == [{"id": "x"}, 2]
+            assert two.run(two.tables.Seat.search([]).to_list()) == []
+        assert one.run(one.module.put_two())[0] == {"id": "x"}
 
 
 def test_outside_of_an_instance_there_are_none() -> None:
+    assert svc.Resource is not None
     with pytest.raises(ImportError, match=r"svc\.tables belongs to a running svc instance"):
         _ = svc.tables
 
@@ -126,7 +150,9 @@ def test_get_of_an_id_is_the_record_or_none(shop: Application, own: Any) -> None
         ({"attribute": "name", "comparator": "starts_with", "value": "s"}, ["s5", "s6", "s7"]),
     ],
 )
-def test_search_is_an_async_iterable_of_what_a_query_finds(shop: Application, own: Any, condition: dict[str, Any], names: list[str]) -> None:
+def test_search_is_an_async_iterable_of_what_a_query_finds(
+    shop: Application, own: Any, condition: dict[str, Any], names: list[str]
+) -> None:
     async def work() -> list[str]:
         for number in (5, 6, 7):
             await own.tables.Product.put(f"s{number}", {"name": f"s{number}", "price": number * 10})
@@ -166,7 +192,7 @@ def test_databases_are_objects_of_tables(shop: Application, own: Any) -> None:
 
 
 def test_resource_is_extended_by_resources_that_are_served(shop: Application) -> None:
-    assert shop.ask("GET", "/Greeting/you")[2] == {"hello": "you"}
+    assert shop.ask("GET", "/Greeting/you") == (200, {"hello": "you"})
 
 
 def test_resource_is_extended_by_classes_that_are_called_by_code(shop: Application, own: Any) -> None:
@@ -184,19 +210,57 @@ def test_resource_is_extended_by_classes_that_are_called_by_code(shop: Applicati
 
 
 @pytest.fixture
-def auth(shop: Application, own: Any) -> Any:
-    if own.auth is None:
-        pytest.skip("a node without sockets has no server object")
+def auth(shop: Application, own: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`auth` of the application, with a user `ann` whose password is `ann`."""
+    store = shop.node.store
+    monkeypatch.setattr("svc.auth.users.hash_password", lambda password, function="argon2id": "hash:" + password)
+    monkeypatch.setattr("svc.auth.verifier.verify_password", lambda password, stored, *rest: Verification(stored == "hash:" + password))
+    records = {
+        ROLE_TABLE: {"id": "clerk", "role": "clerk", "permission": {"super_user": False}},
+        USER_TABLE: new_user_record("ann", "ann", "clerk"),
+    }
+    for table, record in records.items():
+        transaction = store.begin()
+        transaction.put(store.databases[SYSTEM].tables[table], record[store.databases[SYSTEM].tables[table].primary_key], record)
+        transaction.apply()
+        store.commit_turn()
     return own.auth
+
+
+def test_auth_gives_a_user_without_a_look_at_a_password(shop: Application, auth: Any) -> None:
+    user = shop.run(auth("ann"))
+    assert (user.username, user.active, user.role.role, user.super_user) == ("ann", True, "clerk", False)
+    assert "hash" not in str(vars(user) if hasattr(user, "__dict__") else user)
+    assert shop.run(auth("nobody")) is None
+
+
+def test_auth_verifies_a_password_that_is_given(shop: Application, auth: Any) -> None:
+    assert shop.run(auth("ann", "ann"), turns=WAITING).username == "ann"
+    for name, password in (("ann", "bob"), ("nobody", "ann"), ("ann", "")):
+        with pytest.raises(svc.ClientError) as caught:
+            shop.run(auth(name, password), turns=WAITING)
+        assert caught.value.status_code == 401
 
 
 # --- logger
 
 
-def test_the_logger_has_a_method_for_each_level_of_its_own_and_notify() -> None:
-    for name in ("trace", "debug", "info", "warn", "error", "fatal", "notify"):
-        method = getattr(Logger, name)
-        assert [p.kind for p in inspect.signature(method).parameters.values()][1:] == [inspect.Parameter.VAR_POSITIONAL], name
+def test_the_logger_writes_at_each_level_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logs = Logs(FakeClock())
+    logger = logs.logger
+    for level in ("trace", "debug", "info", "warn", "error", "fatal", "notify"):
+        getattr(logger, level)("message of", level, {"n": 1})
+    logs.flush()
+    written = "".join(capfd.readouterr())
+    assert [level for level in ("trace", "debug", "info", "warn", "error", "fatal", "notify") if f"message of {level}" in written] == [
+        "warn",
+        "error",
+        "fatal",
+        "notify",
+    ]
+
+
+# --- contentTypes
 
 
 def test_content_types_is_what_requests_are_served_with(shop: Application, own: Any) -> None:
@@ -208,10 +272,10 @@ def test_content_types_is_what_requests_are_served_with(shop: Application, own: 
         "deserialize": lambda text: {"id": "shouted", "name": text.lower()},
     }
     try:
-        status, fields, body = shop.ask("GET", "/Greeting/you", fields={"Accept": "text/x-shout"})
+        status, fields, body = shop.answer("GET", "/Greeting/you", Accept="text/x-shout")
         assert (status, fields["content-type"], body) == (200, "text/x-shout", b'{"HELLO": "YOU"}')
-        assert shop.ask("PUT", "/Product/shouted", b"HELLO", {"Content-Type": "text/x-shout"})[0] == 204
-        assert shop.ask("GET", "/Product/shouted")[2]["name"] == "hello"
+        assert shop.wire.ask("PUT", "/Product/shouted", b"HELLO", {"Content-Type": "text/x-shout"})[0] == 204
+        assert shop.ask("GET", "/Product/shouted")[1]["name"] == "hello"
     finally:
         del types["text/x-shout"]
 
@@ -219,10 +283,10 @@ def test_content_types_is_what_requests_are_served_with(shop: Application, own: 
 def test_the_type_with_the_highest_product_of_both_qualities_is_sent(shop: Application, own: Any) -> None:
     own.contentTypes["text/x-poor"] = {"serialize": str, "q": 0.4}
     try:
-        fields = {"Accept": "text/x-poor;q=0.9, application/json;q=0.5"}  # 0.36 and 0.5
-        assert shop.ask("GET", "/Greeting/you", fields=fields)[1]["content-type"] == "application/json"
-        fields = {"Accept": "text/x-poor, application/json;q=0.3"}  # 0.4 and 0.3
-        assert shop.ask("GET", "/Greeting/you", fields=fields)[1]["content-type"] == "text/x-poor"
+        _, fields, _ = shop.answer("GET", "/Greeting/you", Accept="text/x-poor;q=0.9, application/json;q=0.5")  # 0.36 and 0.5
+        assert fields["content-type"] == "application/json"
+        _, fields, _ = shop.answer("GET", "/Greeting/you", Accept="text/x-poor, application/json;q=0.3")  # 0.4 and 0.3
+        assert fields["content-type"] == "text/x-poor"
     finally:
         del own.contentTypes["text/x-poor"]
 
