@@ -32,6 +32,7 @@ from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
 from svc.resources import RequestTarget as ProtocolTarget
 from svc.resources import Resource as ProtocolResource
 from svc.resources.resource import CONNECTING, StreamedItems
+from svc.resources.table_writing import DELETED_COUNT
 from svc.store import Table as StoredTable
 from svc.store.values.records import decode
 
@@ -86,6 +87,8 @@ class _Served(ProtocolResource):
                 waiting = transaction.apply()
                 if waiting is not None:
                     return cls._finish_applied(waiting, answer, transaction)
+                if verb == "delete":
+                    answer = _counted(answer, addressed, transaction)
             if is_waiting(answer):
                 return cls._finish_applied(None, answer, transaction)
             transaction.close()
@@ -117,7 +120,8 @@ class _Served(ProtocolResource):
             waiting = transaction.apply()
             if waiting is not None:
                 await waiting
-            return await answer if is_waiting(answer) else answer
+            answer = await answer if is_waiting(answer) else answer
+            return _counted(answer, target, transaction) if request.method == "DELETE" else answer
         except BaseException as error:
             transaction.abort()
             task = asyncio.current_task()
@@ -155,12 +159,13 @@ class _Served(ProtocolResource):
     def _answer(cls, result: Any, target: RequestTarget, request: Request) -> Any:
         """What a handler returned in a form that protocols know, or an awaitable of it."""
         state = request.state
-        if state.created_resource and state.new_location is not None:
+        if state.created_resource:
             if isinstance(result, Instance):
                 result = result.get_id()
+            elif type(result) is list:
+                result = [each.get_id() if isinstance(each, Instance) else each for each in result]
             if not isinstance(result, Response):
-                return Created(cls._plain(result, target), state.new_location)
-            result.headers.set("Location", state.new_location)
+                return Created(cls._plain(result, target), state.new_location or "")
         answer = cls._plain(result, target)
         if state.response is not None and not isinstance(answer, Response):
             response = state.response
@@ -331,6 +336,13 @@ def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:
 
 def _planned(planned: PlannedQuery) -> Any:
     return explain(planned.plan, planned.table.database.snapshot()) if planned.plan.query.explain else planned
+
+
+def _counted(answer: Any, target: RequestTarget, transaction: Transaction) -> Any:
+    """The answer to a DELETE of a collection says how many records it has removed, unless the handler says something else."""
+    if answer is True and target.id is None:
+        return Response(None, 204, pairs=[(DELETED_COUNT, str(transaction.deleted))])
+    return answer
 
 
 def _unplanned(answer: Any) -> Any:

@@ -31,6 +31,7 @@ from svc.resources.target import id_path
 from svc.store import Table as StoredTable
 from svc.store.values.conversion import EMPTY_KEYS, check_key
 from svc.store.values.records import decode, version_of
+from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import Found
 
 
@@ -158,6 +159,9 @@ class Table(TableAdministration, Resource):
     def _shown(cls, raw: bytes, key: Any, target: RequestTarget, context: AnyContext | None, selects: bool) -> Any:
         if target.rights is not None:
             _note_version(context, version_of(raw))
+            selects = selects and (
+                context is None or context.state.target is not target
+            )  # the protocol selects from what its request addresses
         return cls._select(target, key, context) if selects else Record(cls._table, raw, None, context)
 
     @classmethod
@@ -280,16 +284,32 @@ class Table(TableAdministration, Resource):
         found, request, context = self._of_write(target)
         table = self._table
         if isinstance(data, list) and found.id is None:
-            for number, element in enumerate(data):
-                record = _record(element, f"Element {number} of the data")
-                self._put_one(
-                    found, check_key(table.definition, _required_key(record, table, f"Element {number}")), record, request, context
-                )
-            return Ready(None)
-        record = _record(data, "The data")
-        key = check_key(table.definition, _required_key(record, table, "The data") if found.id is None else found.id)
+            return self._all(self._put_each(data, found, request, context), len(data), None)
+        what = _what(found, context)
+        record = _record(data, what)
+        key = check_key(table.definition, _required_key(record, table, what) if found.id is None else found.id)
         self._put_one(found, key, record, request, context)
         return Ready(None)
+
+    def _put_each(self, data: list[Any], target: RequestTarget, request: Any, context: AnyContext) -> Iterator[None]:
+        table = self._table
+        for number, element in enumerate(data):
+            record = _element(element, number, target, context)
+            key = check_key(table.definition, _required_key(record, table, f"Element {number}"))
+            self._put_one(target, key, record, request, context)
+            yield
+
+    def _all(self, steps: Iterator[None], count: int, result: Any) -> Any:
+        """`result` once all steps are taken: at once if they are few, else in slices, with others served in between."""
+        if count <= LONG_WRITES:
+            for _ in steps:
+                pass
+            return Ready(result)
+        return self._in_slices(steps, result)
+
+    async def _in_slices(self, steps: Iterator[None], result: Any) -> Any:
+        await self._served.store.slices.exhaust(steps)
+        return result
 
     def _put_one(self, target: RequestTarget, key: Any, record: dict[str, Any], request: Any, context: AnyContext) -> None:
         self._check_later(context, record, partial=False)
@@ -301,7 +321,7 @@ class Table(TableAdministration, Resource):
         found, request, context = self._of_write(target)
         if found.id is None:
             raise ClientError(f"PATCH of {type(self).__name__} needs the id of a record")
-        changes = _record(data, "The data")
+        changes = _record(data, _what(found, context))
         changes.pop(self._table.primary_key, None)
         key = found.id = check_key(self._table.definition, found.id)
         self._check_later(context, changes, partial=True)
@@ -315,15 +335,24 @@ class Table(TableAdministration, Resource):
         if found.id is not None:
             raise self._served.not_allowed("post", target=found)
         if not isinstance(data, list):
-            return Ready(self._create_one(_record(data, "The data"), found, request, context))
-        return Ready([self._create_one(_record(each, f"Element {n} of the data"), found, request, context) for n, each in enumerate(data)])
+            return Ready(self._create_one(_record(data, _what(found, context)), found, request, context))
+        created: list[Table] = []
+        return self._all(self._create_each(data, created, found, request, context), len(data), created)
+
+    def _create_each(
+        self, data: list[Any], created: list[Table], target: RequestTarget, request: Any, context: AnyContext
+    ) -> Iterator[None]:
+        for number, element in enumerate(data):
+            created.append(self._create_one(_element(element, number, target, context), target, request, context))
+            context.state.new_location = None  # one address for several there is not
+            yield
 
     def create(self, data: Any, target: Any = None) -> Any:
         """Create a record under a new key, or under the one it has; returns it. Raises RecordExists for a key that is taken."""
         found, request, context = self._of_write(target)
         if found.id is not None:  # what new keys begin with
             found.prefix, found.id = str(found.id), None
-        return Ready(self._create_one(_record(data, "The data"), found, request, context))
+        return Ready(self._create_one(_record(data, _what(found, context)), found, request, context))
 
     def _create_one(self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext) -> Table:
         table = self._table
@@ -362,7 +391,7 @@ class Table(TableAdministration, Resource):
 
     def _delete_found(self, target: RequestTarget, context: AnyContext) -> Any:
         table, served = self._table, self._served
-        rows = self._plan(target, context, True)
+        rows = self._plan(target, context, None if target is context.state.target else True)
         if rows.plan.select is not None or rows.plan.query.aggregate is not None:
             raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
         snapshot = table.database.snapshot()
@@ -475,6 +504,17 @@ def _record(data: Any, what: str) -> dict[str, Any]:
     if isinstance(data, Mapping):
         return {**data}
     raise BadBody(f"{what} must be one object, not {'null' if data is None else 'a list' if isinstance(data, list) else 'a single value'}")
+
+
+def _what(target: RequestTarget, context: AnyContext) -> str:
+    """What messages call the data of a write."""
+    return "The body" if target is context.state.target else "The data"
+
+
+def _element(element: Any, number: int, target: RequestTarget, context: AnyContext) -> dict[str, Any]:
+    if not isinstance(element, Mapping | Table):
+        raise BadBody(f"Element {number} of {_what(target, context).lower()} is not an object")
+    return _record(element, "")
 
 
 def _required_key(record: Mapping[str, Any], table: StoredTable, what: str) -> Any:

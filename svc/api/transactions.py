@@ -150,6 +150,11 @@ class Transaction:
         self.pending[key] = instance
 
     @property
+    def deleted(self) -> int:
+        """Records that were removed, once it is applied."""
+        return 0 if self._writes is None else self._writes.deleted
+
+    @property
     def has_work(self) -> bool:
         """Whether there is anything to commit."""
         return self._writes is not None or bool(self.pending) or bool(self.before_commit)
