@@ -108,7 +108,7 @@ class Verb:
             return self.function(instance, data, target)
         if name == "connect":
             return self.function(instance, data) if self.takes_one else self.function(instance, data, target)
-        if name == "invalidate":
+        if name == "invalidate" and self.style == INSTANCE:
             return self.function(instance)
         return self.function(instance, target)
 

@@ -17,7 +17,7 @@ from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
 from svc.api.caching.fetches import Fetches, Flight
-from svc.api.caching.sources import SERVED_STALE, Answer, Source, is_unreachable, problem_of, status_of_error, to_version, understand
+from svc.api.caching.sources import SERVED_STALE, Answer, Source, again, is_unreachable, problem_of, status_of_error, to_version, understand
 from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context
@@ -215,11 +215,10 @@ class TableCache:
                 self._answered(whole, False, target, context)
                 return whole
         if isinstance(error, Problem) and not flight.began:
-            raise Problem(error.message, error.status_code, error.code, headers=error.headers, retryable=error.retryable)
+            raise again(error)
         if flight.problem is None:
             flight.problem = problem_of(error, self._name(key))  # once: it may be logged
-        problem = flight.problem
-        raise Problem(problem.message, problem.status_code, problem.code, headers=problem.headers, retryable=problem.retryable)
+        raise again(flight.problem)
 
     def _answered(self, raw: bytes | None, is_loaded: bool, target: Any, context: AnyContext | None, milliseconds: float = 0.0) -> None:
         """Note how a read was answered where it can be seen."""

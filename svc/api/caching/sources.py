@@ -18,7 +18,7 @@ from svc.api.context import entered
 from svc.api.instances import Instance
 from svc.api.records import Record
 from svc.api.resource import Resource
-from svc.errors import Problem, ServerError
+from svc.errors import ClientError, Problem, ServerError
 from svc.http.responses import as_response
 from svc.messages import Response
 from svc.store.caching import State
@@ -227,15 +227,25 @@ def problem_of(error: BaseException, what: str, call: str = "") -> Problem:
     doing = f"{what} cannot be written: {call}" if call else f"{what} cannot be loaded: its source"
     if is_unreachable(error):
         return ServerError(f"{doing} cannot be reached", 502)
-    if isinstance(error, Problem):
-        return Problem(f"{doing}: {error.message}", error.status_code, error.code, headers=error.headers, retryable=error.retryable)
     status = status_of_error(error)
+    if isinstance(error, Problem):
+        message, code, headers, retryable = f"{doing}: {error.message}", error.code, error.headers, error.retryable
+        return _kind_of(error.status_code)(message, error.status_code, code, headers=headers, retryable=retryable)
     if status is None:
         logger.error("%s has failed", doing, exc_info=error)
         return ServerError(f"{doing} has failed", 500)
-    if getattr(error, "response", None) is None:
-        return Problem(f"{doing}: {error}", status)
-    return Problem(f"{doing} has answered {status}", status)
+    said = f"{doing} has answered {status}" if getattr(error, "response", None) is not None else f"{doing}: {error}"
+    return _kind_of(status)(said, status)
+
+
+def again(problem: Problem) -> Problem:
+    """The same problem for someone else, with a traceback of its own."""
+    kind = _kind_of(problem.status_code)
+    return kind(problem.message, problem.status_code, problem.code, headers=problem.headers, retryable=problem.retryable)
+
+
+def _kind_of(status: int) -> type[Problem]:
+    return ServerError if status >= 500 else ClientError if status >= 400 else Problem
 
 
 def check_written(result: Any) -> None:
