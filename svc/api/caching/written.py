@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.api.caching.directives import Directives, directives_of
@@ -11,11 +12,12 @@ from svc.api.caching.entry import SourceContext
 from svc.api.caching.sources import Source, check_written, problem_of
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import Context
+from svc.content.unchanged import restore_json
 from svc.messages import Request
 from svc.store.entity_tags import CREATE
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, PATCH
 from svc.store.values.keys import Key, decode_key
-from svc.store.values.records import decode, decode_payload
+from svc.store.values.records import decode, decode_payload, is_partial
 from svc.store.writing.merge_rules import log_changes, merge
 from svc.store.writing.write_list import INSERT, UPDATE, Write
 
@@ -40,6 +42,7 @@ class _Writing:
         self._cache = cache
         self._table = cache.table
         self._directives: Directives = directives_of(holder)
+        self._restore = getattr(holder, "restore", None)
         self._reading = replace(self._directives, max_age=None)
         self._asking = holder if isinstance(holder, Request | Context) else Context(getattr(holder, "user", None))
         self._context = SourceContext(cache.table, None, self._asking)
@@ -81,9 +84,14 @@ class _Writing:
         here = self._here(write)
         if kind == INSERT and here is not None:
             return None  # it is skipped here, too
-        if write.precondition is CREATE or (write.precondition is None and write.decide is None):
+        if write.precondition is CREATE or (write.precondition is None and self._is_complete(write)):
             return self._put(write, key, here)
         return then(self._loaded(key), lambda raw: self._put(write, key, raw))
+
+    def _is_complete(self, write: Write) -> bool:
+        """Whether what is written does not depend on what the record was, but perhaps for the types of values that are repeated."""
+        decide = write.decide
+        return decide is None or decide is restore_json or decide is self._restore or isinstance(decide, partial)
 
     def _here(self, write: Write) -> bytes | None:
         return self._table.get_by(write.key, self._table.database.snapshot())
@@ -96,7 +104,8 @@ class _Writing:
         if write.precondition is not None:
             write.precondition.check(raw)
         assert write.data is not None
-        record = write.data if write.decide is None else write.decide(write.data, None if raw is None else decode(raw))
+        stored = None if raw is None or is_partial(raw) else decode(raw)
+        record = write.data if write.decide is None else write.decide(write.data, stored)
         return self._call("put", key, dict(record))
 
     def _merge(self, write: Write, key: Key, raw: bytes | None) -> Any:
