@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from svc.errors import AccessViolation as AccessViolation
     from svc.errors import ClientError as ClientError
     from svc.errors import ServerError as ServerError
+    from svc.errors import ValidationError as ValidationError
     from svc.hosted import asgi as asgi
     from svc.messages import Abort as Abort
     from svc.messages import Response as Response
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     resources: Any
     transaction: Any
     config: Any
+    is_main_thread: bool
+    worker_index: int
 
 _CLASSES = {
     "Resource": "svc.api.resource",
@@ -52,7 +55,9 @@ _CLASSES = {
     "run_in_thread": "svc.api.threads",
     "asgi": "svc.hosted",
 }
-OF_INSTANCE = ("tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config")
+OF_INSTANCE = (
+    "tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config", "is_main_thread", "worker_index",
+)  # fmt: skip
 
 __all__ = [*sorted({*_CLASSES, *OF_INSTANCE})]  # pyright: ignore
 

@@ -169,6 +169,8 @@ class Interface:
             return self.app_config(module)
         if name == "server":
             return _of_module(self.app_servers, module, self.server)
+        if name in ("is_main_thread", "worker_index"):
+            return getattr(self.server, name)
         return getattr(self, "content_types" if name == "contentTypes" else name)
 
     def app_config(self, module: str) -> Mapping[str, Any]:
