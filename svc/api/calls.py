@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from types import CodeType, GeneratorType
 from typing import Any
 
 from svc.api.thread_guard import here, refuse_helper
-
-logger = logging.getLogger("svc.applications")
 
 
 class Call(Coroutine[Any, Any, Any]):
@@ -68,15 +65,11 @@ class Call(Coroutine[Any, Any, Any]):
         if self._running is not None:
             self._running.close()
 
-    @property
-    def place(self) -> str:
-        """Where the application asked for it: `resources.py:12, in post`."""
-        return f"{self._code.co_filename}:{line_of(self._code, self._instruction)}, in {self._code.co_name}"
-
     def __del__(self) -> None:
-        if self._function is not None:
-            name = getattr(self._function, "__qualname__", "a call")
-            logger.error("%s was never awaited, so it was not made: %s", name, self.place)
+        if self._function is not None and not sys.is_finalizing():
+            from svc.api.interface import report_dropped
+
+            report_dropped(self._code, self._instruction)
 
 
 class AlreadyThere:
@@ -163,11 +156,3 @@ def then(value: Any, go_on: Callable[[Any], Any]) -> Any:
 async def _then(value: Any, go_on: Callable[[Any], Any]) -> Any:
     result = settled(go_on(settled(await value)))
     return await result if is_waiting(result) else result
-
-
-def line_of(code: CodeType, instruction: int) -> int:
-    """The line of an instruction of `code`."""
-    for number, (line, *_) in enumerate(code.co_positions()):
-        if number * 2 >= instruction and line is not None:
-            return line
-    return code.co_firstlineno

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from svc.analytics.recorder import IdleRecorder, Recorder
@@ -16,6 +18,7 @@ from svc.api.table import Table
 from svc.api.threads import HelperThreads
 from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
+from svc.logs.application_code import line_of
 from svc.query import QueryCache
 from svc.resources import Resources, table_resource
 from svc.store import Database, Store
@@ -25,6 +28,8 @@ from svc.store.schema import DEFAULT_DATABASE
 if TYPE_CHECKING:
     from svc.logs import Logger
     from svc.realtime.realtime import Realtime
+
+logger = logging.getLogger("svc.applications")
 
 
 class Tables(Mapping[str, type[Table]]):
@@ -139,6 +144,8 @@ class Interface:
         self.auth: Any = None
         self.on_code: Callable[[Path, str], None] = lambda directory, name: None
         """Called with the directory of an application before its modules are loaded, and with its name."""
+        self.on_dropped: Callable[[CodeType, int], bool] = lambda code, instruction: False
+        """Called for a call that was never awaited, with the code and the instruction that asked for it. Returns whether it is logged."""
         self.recorder: Recorder = IdleRecorder()
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
@@ -209,6 +216,14 @@ class Interface:
 def _of_module(by_package: Mapping[str, Any], module: str, default: Any) -> Any:
     """The value of the application that a module belongs to."""
     return next((value for package, value in by_package.items() if module == package or module.startswith(f"{package}.")), default)
+
+
+def report_dropped(code: CodeType, instruction: int) -> None:
+    """A call that was never awaited is gone."""
+    if _current is None or not _current.on_dropped(code, instruction):
+        logger.error(
+            "a call was never awaited, so it was not made: %s:%d, in %s", code.co_filename, line_of(code, instruction), code.co_qualname
+        )
 
 
 _current: Interface | None = None

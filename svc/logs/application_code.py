@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -84,3 +84,11 @@ class ApplicationCode:
             found = self.place_of(step.tb_frame, step.tb_lineno) or found
             step = step.tb_next
         return found
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """The line of an instruction of `code`."""
+    for number, (line, *_) in enumerate(code.co_positions()):
+        if number * 2 >= instruction and line is not None:
+            return line
+    return code.co_firstlineno

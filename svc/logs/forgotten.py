@@ -11,9 +11,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from types import CodeType
 from typing import Any, TextIO
 
-from svc.logs.application_code import ApplicationCode, Place
+from svc.logs.application_code import ApplicationCode, Place, line_of
 from svc.logs.core import Logs
 from svc.logs.seldom import Seldom
 
@@ -76,6 +77,18 @@ class Forgotten:
                 return True
         return False
 
+    def report_call(self, code: CodeType, instruction: int) -> bool:
+        """Log a call of the interface that an application's code has asked for and never awaited. False: the code is no application's."""
+        found = self._code.find(code.co_filename)
+        if found is None:
+            return False
+        count = self._seldom.count((code.co_filename, code.co_qualname, instruction))
+        if count is not None:
+            place = Place(*found, line_of(code, instruction), code.co_qualname)
+            text = f"{place.file}, line {place.line}: a call in {place.function} was never awaited, so it was not made: write 'await' in front of it"
+            self._write(place, count, text)
+        return True
+
     # --- tasks -----------------------------------------------------------------------------------------------------------------------
 
     def report_task(self, context: Mapping[str, Any]) -> bool:
@@ -103,5 +116,8 @@ class Forgotten:
     def _error(self, place: Place, *messages: object) -> None:
         count = self._seldom.count(place)
         if count is not None:
-            more = (f"({count} times since the last line)",) if count > 1 else ()
-            self._logs.get_logger(place.application, section=place.application).error(*messages, *more)
+            self._write(place, count, *messages)
+
+    def _write(self, place: Place, count: int, *messages: object) -> None:
+        more = (f"({count} times since the last line)",) if count > 1 else ()
+        self._logs.get_logger(place.application, section=place.application).error(*messages, *more)

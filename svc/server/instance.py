@@ -150,6 +150,7 @@ class Server:
         )
         if self.slow_turns is not None:
             self.interface.on_code = self.slow_turns.add
+            self.interface.on_dropped = self._forgotten.report_call
         self.analytics = Analytics(
             self.store,
             config.analytics.aggregate_period,

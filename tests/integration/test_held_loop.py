@@ -14,7 +14,7 @@ SOURCE = """\
 import asyncio
 import time
 
-from svc import Resource
+from svc import Resource, tables
 
 
 def work(seconds):
@@ -49,6 +49,9 @@ class Careless(Resource):
         forgotten()
         return {"ok": True}
 
+    def put(self, target, data):
+        tables.Seat.put("a", {})
+
     async def post(self, target, data):
         asyncio.create_task(forgotten())
         return {"ok": True}
@@ -60,6 +63,7 @@ def careless(tmp_path: Path) -> Iterator[Process]:
     shop = tmp_path / "shop"
     shop.mkdir()
     (shop / "resources.py").write_text(SOURCE)
+    (shop / "schema.graphql").write_text("type Seat @table { id: ID @primaryKey }")
     process = Process(tmp_path / "root", shop).start()
     yield process
     process.kill()
@@ -103,5 +107,11 @@ def test_what_was_never_awaited_is_an_error_with_its_line(careless: Process) -> 
     assert careless.logged().count("was never awaited") == 1
     line = wait_for_line(careless, "nobody has awaited it")
     assert "[error] [shop]: resources.py, line 12: forgotten failed" in line
+    with careless.client() as client:
+        for _ in range(3):
+            assert client.put("/Careless/1", json={}).status_code == 204
+    line = wait_for_line(careless, "a call in Careless.put was never awaited")
+    assert "[error] [shop]: resources.py, line 40: " in line
+    assert careless.logged().count("a call in Careless.put") == 1
     assert careless.stop() == 0
     assert "never awaited" not in careless.output()

@@ -114,6 +114,16 @@ def test_it_is_undone(scene: Scene) -> None:
     assert (warnings.showwarning, list(warnings.filters), sys.get_coroutine_origin_tracking_depth()) == before
 
 
+def test_a_call_of_the_interface_that_was_never_awaited(scene: Scene) -> None:
+    code = scene.application["handler"].__code__
+    for _ in range(3):
+        assert scene.forgotten.report_call(code, 4)
+    assert scene.lines() == [
+        "[main/0] [error] [shop]: resources.py, line 7: a call in handler was never awaited, so it was not made: write 'await' in front of it"
+    ]
+    assert not scene.forgotten.report_call(test_it_is_undone.__code__, 0)
+
+
 def run(scene: Scene, function: Any) -> list[dict[str, Any]]:
     """Run it on a loop; returns what the loop reports that is no application's."""
     others: list[dict[str, Any]] = []
