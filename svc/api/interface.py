@@ -222,7 +222,7 @@ def report_dropped(code: CodeType, instruction: int) -> None:
     """A call that was never awaited is gone."""
     if _current is None or not _current.on_dropped(code, instruction):
         logger.error(
-            "a call was never awaited, so it was not made: %s:%d, in %s", code.co_filename, line_of(code, instruction), code.co_qualname
+            "a call was never awaited, so it was not made: %s:%d, in %s", code.co_filename, line_of(code, instruction), code.co_name
         )
 
 
