@@ -337,9 +337,9 @@ class Dispatcher:
         with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
             result = ChainPass(chain, self, request).begin()
             if not isinstance(result, Response):
-                exchange.task = self._loop.create_task(self._wait_for(exchange, _own_copy(result)))
+                exchange.task = self._loop.create_task(self._wait_for(exchange, _answer_of_chain(request, result)))
                 return None
-        response = Response(result.body, result.status, pairs=list(result.pairs))
+        response = _own_copy(request, result)
         if request.pending_commit is not None:
             self._hold(exchange, response)
             return None
@@ -546,9 +546,18 @@ class Dispatcher:
         return None
 
 
-async def _own_copy(answer: Awaitable[Response]) -> Response:
-    """The response as one that no listener has, for fields are added to it."""
-    response = await answer
+async def _answer_of_chain(request: Request, answer: Awaitable[Response]) -> Response:
+    try:
+        response = await answer
+    finally:
+        request.upload = None
+    return _own_copy(request, response)
+
+
+def _own_copy(request: Request, response: Response) -> Response:
+    """The response as one that no listener has, for fields are added to it. An upload that nobody has taken is dropped: else its file would live as long as
+    the connection."""
+    request.upload = None
     return Response(response.body, response.status, pairs=list(response.pairs))
 
 

@@ -220,7 +220,7 @@ class ChainPass:
             return self._aborted(abort, following)
         except (Exception, asyncio.CancelledError) as error:
             response = self._failed(error)
-        following.restore()
+        following.end(response)
         return response
 
     async def _listened(self, result: Any, following: Following) -> Response:
@@ -245,10 +245,13 @@ class ChainPass:
             response = self._failed(_not_ours(error))
         except Exception as error:
             response = self._failed(error)
+        except BaseException:
+            following.end(None)
+            raise
         finally:
             if scope is not None:
                 scope.abort()
-        following.restore()
+        following.end(response)
         made: Response = response
         return made
 
@@ -261,7 +264,7 @@ class ChainPass:
             response = self._failed(error)
         if inspect.isawaitable(response):
             return self._encoded(response, following)
-        following.restore()
+        following.end(response)
         return response
 
     async def _encoded(self, encoding: Awaitable[Response], following: Following) -> Response:
@@ -269,7 +272,7 @@ class ChainPass:
             response = await encoding
         except Exception as error:
             response = self._failed(error)
-        following.restore()
+        following.end(response)
         return response
 
     def _made(self, result: Any, following: Following) -> Any:
@@ -298,7 +301,7 @@ class ChainPass:
 class Following:
     """`next` of a listener."""
 
-    __slots__ = ("_continuation", "_inner", "_outer", "_position", "chain_pass", "scope")
+    __slots__ = ("_continuation", "_inner", "_outer", "_position", "chain_pass", "is_done", "scope")
 
     def __init__(self, chain_pass: ChainPass, position: int, outer: str, inner: str) -> None:
         """`outer`, `inner`: the path of the request outside of the listener and inside of it."""
@@ -308,6 +311,7 @@ class Following:
         self._inner = inner
         self._continuation: Continuation | None = None
         self.scope: Scope | None = None
+        self.is_done = False
 
     def __call__(self, request: Any = None, /) -> Continuation:
         """What follows, when it is awaited or returned. Raises TypeError for another request, RuntimeError when called again."""
@@ -315,6 +319,8 @@ class Following:
             raise TypeError(f"next takes the request that the listener got, not {type(request).__name__}")
         if self._continuation is not None:
             raise RuntimeError("a listener can call next once: the steps after it answer a request once")
+        if self.is_done:
+            raise RuntimeError("the listener has answered: next can only be called before that")
         self._continuation = Continuation(self)
         return self._continuation
 
@@ -350,10 +356,15 @@ class Following:
     def _prefix(self) -> str:
         return self._outer[: -len(self._inner)] if self._outer.endswith(self._inner) else self._outer
 
-    def restore(self) -> None:
-        """The listener is done."""
-        if self._continuation is not None and not self._continuation.has_begun:
+    def end(self, response: Response | None) -> None:
+        """The listener is done: it answers with this. An answer of `next` that lasts, and that it does not pass on, is ended."""
+        lasting = None if self._continuation is None else self._continuation.lasting
+        if lasting is not None and (response is None or response.body is not lasting):
+            lasting.close()
+        if self._continuation is not None and not self._continuation.has_begun and response is not self.chain_pass.refused:
             self.chain_pass.report("a listener has called next, and neither awaited nor returned what it gave")
+        self._continuation = self.scope = None  # a cycle: nothing of a request waits for the garbage collector
+        self.is_done = True
         if self._inner != self._outer:
             self.chain_pass.request.pathname = self._outer
 
@@ -361,12 +372,13 @@ class Following:
 class Continuation:
     """The awaitable Response of the steps after a listener. They begin when it is awaited, or when the listener returns it; once."""
 
-    __slots__ = ("_following", "has_begun", "response")
+    __slots__ = ("_following", "has_begun", "lasting", "response")
 
     def __init__(self, following: Following) -> None:
         self._following = following
         self.has_begun = False
         self.response: Response | None = None
+        self.lasting: Feed | None = None  # its body, if that has to be ended
 
     def begin(self) -> Any:
         """The response, or an awaitable of it."""
@@ -378,12 +390,16 @@ class Continuation:
         result = self._following.proceed()
         if inspect.isawaitable(result):
             return self._wait(result)
-        self.response = result
-        return result
+        return self._has(result)
 
     async def _wait(self, result: Awaitable[Response]) -> Response:
-        self.response = await result
-        return self.response
+        return self._has(await result)
+
+    def _has(self, response: Response) -> Response:
+        self.response = response
+        if isinstance(response.body, Feed):
+            self.lasting = response.body
+        return response
 
     def __await__(self) -> Generator[Any, None, Response]:
         result = self.begin()

@@ -245,7 +245,8 @@ class Upload:
         else:
             blob = Blob(None, self._type)
             self._intake.move_into(blob)
-            self._done(blob, None)
+            done, self._done = self._done, None  # it may refer to this: a cycle, which would keep the file of a blob that nobody takes
+            done(blob, None)
 
     def discard(self) -> None:
         """Cancel: remove the file, as soon as it is no longer being written."""
