@@ -61,6 +61,12 @@ class HeldLoop:
             text = f"{place} held the loop for {ms:.0f} ms{times}: {_ADVICE}"
             log.warn(text)
 
+    def note_stuck(self, place: Place, seconds: float) -> None:
+        """An application's code holds the loop, and still does. Called in the middle of it: the line is on the disk when this returns."""
+        text = f"{place} has held the loop for {seconds:.0f} s and still does: nobody is served meanwhile"
+        self._logs.get_logger(place.application, section=place.application).error(text)
+        self._logs.flush()
+
     def note_service(self, place: str, seconds: float) -> None:
         """Code of ours, or of a library, has held the loop. `place`: what was running."""
         ms = seconds * 1000

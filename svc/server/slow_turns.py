@@ -24,6 +24,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -39,21 +40,24 @@ REARM = 0.010  # seconds after which the next turn sets the timer anew
 AGAIN = 0.010  # between two samples
 SPAN = 0.015  # between the first and the last sample of one holder, at least
 WOKEN = 0.001  # a turn that begins so soon after a signal to a sleeping process was begun by the signal itself
+STUCK = 5.0  # seconds, after which it is said while it lasts: it may never end
 MAX_HOLDERS = 20  # reported of one turn
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LOGS = os.path.join(_OWN, "logs", "")
 
 
 class _Holder:
     """What runs in samples one after the other: a frame of an application, or None for our own work. `began`: not after this."""
 
-    __slots__ = ("began", "entry", "first", "last", "places")
+    __slots__ = ("began", "entry", "first", "is_told", "last", "places")
 
     def __init__(self, entry: FrameType | None, began: float, first: float) -> None:
         self.entry = entry
         self.began = began
         self.first = first
         self.last = first
+        self.is_told = False  # that it is stuck
         self.places: dict[Place | str, float] = {}  # -> seconds that were spent there
 
     @property
@@ -185,10 +189,25 @@ class SlowTurns:
         if age < FIRST - REARM:
             self._arm(now, FIRST - age)
             return
-        self._sample(frame, max(min(self._due, now), selector.turn_started), now)
+        holder = self._sample(frame, max(min(self._due, now), selector.turn_started), now)
+        if now - holder.began >= STUCK and not holder.is_told:
+            self._tell(holder, frame, now)
         self._arm(now, AGAIN)
 
-    def _sample(self, frame: FrameType, due: float, now: float) -> None:
+    def _tell(self, holder: _Holder, frame: FrameType, now: float) -> None:
+        """Log at once what may never end, unless the log itself has been interrupted."""
+        step: FrameType | None = frame
+        while step is not None:
+            if step.f_code.co_filename.startswith(_LOGS):
+                return
+            step = step.f_back
+        holder.is_told = True
+        place = holder.most()
+        if isinstance(place, Place):
+            with suppress(Exception):  # of a stream that was just being written to; it would be raised in the application
+                self._held.note_stuck(place, now - holder.began)
+
+    def _sample(self, frame: FrameType, due: float, now: float) -> _Holder:
         """Look who runs, and has run since `due`."""
         selector, holder = self._selector, self._holder
         if self._turn != selector.turn_started:
@@ -205,6 +224,7 @@ class SlowTurns:
         holder.places[place] = holder.places.get(place, 0.0) + now - holder.last
         holder.last = now
         selector.is_sampled = True
+        return holder
 
     def _end_holder(self, end: float) -> None:
         holder, self._holder = self._holder, None

@@ -54,6 +54,14 @@ def test_a_handler_is_logged_once_a_minute_and_counted_each_time(scene: Scene) -
     ]
 
 
+def test_what_does_not_end_is_on_the_disk_at_once(scene: Scene) -> None:
+    scene.logs.on_pending = lambda: None
+    scene.held.note_stuck(PLACE, 5.0)
+    text = (scene.root / "log" / "svc.log").read_text()
+    assert "[error] [shop]: Seat.get (resources.py, line 12) has held the loop for 5 s and still does: nobody is served meanwhile" in text
+    assert scene.held.status() is None
+
+
 def test_the_status_has_the_worst_first(scene: Scene) -> None:
     assert scene.held.status() is None
     scene.held.note_handler(PLACE, 0.06)

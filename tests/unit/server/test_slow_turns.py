@@ -21,6 +21,7 @@ from svc.config import Config
 from svc.logs import Logs
 from svc.logs.application_code import ApplicationCode, Place
 from svc.loop import TurnSelector, new_loop
+from svc.server import slow_turns
 from svc.server.slow_turns import FIRST, REARM, WOKEN, SlowTurns
 from tests.support.application_file import run_as_file
 
@@ -48,9 +49,14 @@ class Noted:
     def __init__(self) -> None:
         self.handlers: list[tuple[Place, int]] = []
         self.service: list[tuple[str, int]] = []
+        self.stuck: list[tuple[Place, int]] = []
 
     def note_handler(self, place: Place, seconds: float) -> None:
         self.handlers.append((place, round(seconds * 1000)))
+
+    def note_stuck(self, place: Place, seconds: float) -> None:
+        self.stuck.append((place, round(seconds)))
+        raise RuntimeError("reentrant call")  # as of a stream that was being written to
 
     def note_service(self, place: str, seconds: float) -> None:
         self.service.append((place, round(seconds * 1000)))
@@ -160,6 +166,22 @@ def test_two_slow_ones_in_a_turn(scene: Scene) -> None:
 def test_a_call_into_c_counts_from_when_the_timer_was_due(scene: Scene) -> None:
     scene.run(lambda: scene.application["blocks"](lambda: scene.block(300)))
     assert scene.noted.handlers == [(Place("shop", "resources.py", 14, "blocks"), 300)]
+
+
+def test_what_may_never_end_is_said_while_it_lasts(scene: Scene) -> None:
+    scene.turn(lambda: scene.application["waits"](4900))
+    assert scene.noted.stuck == []
+    scene.run(lambda: scene.application["waits"](12_000))
+    assert scene.noted.stuck == [(Place("shop", "resources.py", 2, "waits"), 5)]
+    assert [ms for _, ms in scene.noted.handlers] == [4900, 12_000]
+
+
+def test_the_log_is_not_written_while_it_is_being_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = run_as_file(scene.directory.parent / "logs" / "files.py", "def write(function):\n    return function()\n")["write"]
+    monkeypatch.setattr(slow_turns, "_LOGS", f"{scene.directory.parent / 'logs'}/")
+    scene.run(lambda: scene.application["blocks"](lambda: write(lambda: scene.wait(6000))))
+    assert scene.noted.stuck == []
+    assert [place.function for place, _ in scene.noted.handlers] == ["blocks"]
 
 
 def test_our_own_work_is_told_apart(scene: Scene) -> None:
