@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from svc.api.calls import each, is_waiting, settled, then
-from svc.api.context import enter, entered, leave
+from svc.api.context import enter, leave
 from svc.api.instances import Instance
 from svc.api.records import Record
 from svc.api.subscriptions import Subscription, keep
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
     from svc.api.verbs import Verb
 
 logger = logging.getLogger("svc.applications")
+
+
+@contextmanager
+def _running(request: Request) -> Iterator[None]:
+    """Code of the application runs, in the context of the request. `sys.exit()` in it must not end the server."""
+    token = enter(request)
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError("the handler has called sys.exit()") from error
+    finally:
+        leave(token)
 
 
 class Connection:
@@ -60,14 +73,15 @@ class Connection:
     def open(self, incoming: Any) -> Any:
         """Run the handler. `incoming`: messages of the client, None if it sends none. Returns an event source, an async iterator, or an awaitable of one."""
         application, verb, target, request = self._application, self._verb, self._target, self._request
+        request.state.target, request.state.handler = target, verb
         messages = None if incoming is None else Messages(incoming, request)
-        with entered(request):
+        with _running(request):
             allowed = application._check_permission(verb, target, None, request)
-            result = then(allowed, lambda _: verb.call(application, target, messages, request))
+            result = settled(then(allowed, lambda _: verb.call(application, target, messages, request)))
             return self._open_later(result) if is_waiting(result) else self._connected(result)
 
     async def _open_later(self, result: Awaitable[Any]) -> Any:
-        with entered(self._request):
+        with _running(self._request):
             found = settled(await result)
             while is_waiting(found):
                 found = settled(await found)
@@ -111,12 +125,12 @@ class Connection:
         request, target = self._request, self._target
         request.user = user  # for the handler, too
         target.rights = None
-        with entered(request):
+        with _running(request):
             allowed = settled(self._application._check_permission(self._verb, target, None, request))
         return self._in_context(allowed) if is_waiting(allowed) else None
 
     async def _in_context(self, waiting: Awaitable[Any]) -> None:
-        with entered(self._request):
+        with _running(self._request):
             await waiting
 
     def _watch_source(self, source: Any) -> None:
@@ -151,16 +165,13 @@ class _ItemsInContext:
         return self
 
     async def __anext__(self) -> Any:
-        token = enter(self._request)
-        try:
+        with _running(self._request):
             return self._shown(await anext(self._items))
-        finally:
-            leave(token)
 
     async def aclose(self) -> None:
         close = getattr(self._items, "aclose", None)
         if close is not None:
-            with entered(self._request):
+            with _running(self._request):
                 await close()
 
 
@@ -188,12 +199,12 @@ class Messages:
         return self
 
     def _call(self, callback: Callable[..., Any], *arguments: Any) -> Awaitable[None] | None:
-        with entered(self._request):
+        with _running(self._request):
             result = settled(callback(*arguments))
         return self._wait(result) if is_waiting(result) else None
 
     async def _wait(self, result: Awaitable[Any]) -> None:
-        with entered(self._request):
+        with _running(self._request):
             await result
 
     def _call_at_end(self, callback: Callable[..., Any]) -> None:

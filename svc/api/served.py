@@ -241,6 +241,8 @@ class ServedTable(_Served, TableResource):
             return super().handle(verb, target, data, request)
         if verb == "get" and target.id is None and "search" in application._own_verbs:
             return super().handle("search", target, data, request)
+        if verb == "connect" and "subscribe" in application._own_verbs:
+            return super().handle(verb, target, data, request)
         return super(_Served, cls).handle(verb, target, data, request)
 
     @classmethod

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import AlreadyThere, is_waiting, settled
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
+from svc.auth.roles import ALL_RIGHTS
 from svc.auth.users import User
 from svc.errors import ClientError, MethodNotAllowed
 from svc.http.event_pump import iter_source
+from svc.messages import Request
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
+from svc.realtime.resume import RECONNECTED, parse_event_id
 from svc.realtime.subscription_request import SubscriptionRequest
-from svc.resources.subscribing import refuse_whole_results
+from svc.resources.subscribing import refuse_whole_results, subscribed_query
 from svc.store.values.conversion import check_key
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from svc.api.table import Table
 
 logger = logging.getLogger("svc.applications")
+
+MAX_TIME = 1e16  # ms
 
 _running: set[asyncio.Future[Any]] = set()  # asyncio itself holds only weak references to tasks
 
@@ -180,7 +185,7 @@ def empty_subscription(interface: Interface) -> Subscription:
 
 
 def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Subscription:
-    """What `target` asks for. Of a protocol's request whose rights were tested by the user's role, they are tested again as long as it lasts.
+    """What `target` asks for. A call of code has all rights; what the client of a protocol asks for has those of its user's role, as long as it lasts.
 
     Raises ClientError, QueryError, AccessViolation.
     """
@@ -189,23 +194,24 @@ def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyCo
     if realtime is None:
         raise MethodNotAllowed(f"{owner.__name__} has no events here", ("OPTIONS",))
     table = owner._table
-    checked = target.rights is not None
+    checked = target.rights is not None and target.rights is not ALL_RIGHTS
     user: Any = None if context is None else context.user
     assert user is None or isinstance(user, User)
-    if checked and target.is_plain and target.subscription_options is None:
-        return Subscription(owner._served.on_subscribe(target, None, context), interface.loop)  # type: ignore[arg-type]
+    request = context if isinstance(context, Request) and context.state.target is target else None
     options = target.subscription_options or {}
-    query = target.query_for(table)
+    query = subscribed_query(owner._served, target) if target.is_plain else target.query_for(table)
     allow = target.option("allow_full_scan")
-    allow_full_scan = (not checked or owner._served.allow_full_scan) if allow is None else bool(allow)
+    allow_full_scan = (request is None or owner._served.allow_full_scan) if allow is None else bool(allow)
     key, prefix = _address(target, table)
     if query.live:
         if key is not None or options.keys() - {"listener"}:
             raise ClientError("A live query is of a collection, and has none of the options of a subscription but listener")
         source: Any = realtime.live.subscribe(query, table, user, key_prefix=prefix, allow_full_scan=allow_full_scan, check_rights=checked)
+        if request is not None and "last-event-id" in request.block.fields:
+            source.reset_reason = RECONNECTED
     else:
         refuse_whole_results(query, target.query or "")
-        request = SubscriptionRequest(
+        wanted = SubscriptionRequest(
             table,
             key,
             prefix,
@@ -214,6 +220,7 @@ def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyCo
             user,
             start_time=_milliseconds(options.get("start_time")),
             previous_count=options.get("previous_count"),
+            after=None if request is None else parse_event_id(request.block.get("last-event-id")),
             omit_current=bool(options.get("omit_current")),
             only_children=bool(options.get("only_children")),
             include_descendants=bool(options.get("include_descendants")),
@@ -222,7 +229,7 @@ def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyCo
             check_rights=checked,
             allow_full_scan=allow_full_scan,
         )
-        source = realtime.subscribe(request)
+        source = realtime.subscribe(wanted)
     subscription = Subscription(source, interface.loop)
     listener = options.get("listener")
     if listener is not None:
@@ -251,6 +258,6 @@ def _milliseconds(value: Any) -> float | None:
         return None
     if isinstance(value, datetime):
         return value.timestamp() * 1000
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise ClientError("start_time must be a number of milliseconds, or a datetime")
-    return float(value)
+    if type(value) in (int, float) and abs(value) < MAX_TIME:
+        return float(value)
+    raise ClientError("start_time must be a time in milliseconds since 1970, or a datetime")
