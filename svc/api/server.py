@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -170,6 +171,28 @@ class Server:
         self._close_sockets()
         self._end_mounted()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is registered in the block takes effect at its end, and not at all if it raises: a module that is half loaded listens to nothing."""
+        was_staged, self._is_staged = self._is_staged, True
+        waiting, sockets, mounted = len(self._waiting), len(self._sockets), len(self._mounted)
+        try:
+            yield
+        except BaseException:
+            added, self._waiting = self._waiting[waiting:], self._waiting[:waiting]
+            opened, self._sockets = self._sockets[sockets:], self._sockets[:sockets]
+            for port, _ in added:
+                if not len(port.listeners):
+                    self._parts.ports.release(port)
+            for socket in opened:
+                socket.close()
+            self._end_mounted(mounted)
+            raise
+        finally:
+            self._is_staged = was_staged
+        if not was_staged:
+            self.activate()
+
     def _take_all(self) -> list[tuple[Any, Registered]]:
         self._is_withdrawn = True
         waiting, self._waiting = self._waiting, []
@@ -184,8 +207,9 @@ class Server:
         for socket in sockets:
             socket.close()
 
-    def _end_mounted(self) -> None:
-        mounted, self._mounted = self._mounted, []
+    def _end_mounted(self, kept: int = 0) -> None:
+        """All but the first `kept`."""
+        mounted, self._mounted = self._mounted[kept:], self._mounted[:kept]
         for each in mounted:
             assert self._parts.mounts is not None
             self._parts.mounts.remove(each)

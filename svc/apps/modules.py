@@ -14,6 +14,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -66,7 +67,8 @@ class ApplicationModules:
         relative = path.resolve().relative_to(self._directory).with_suffix("")
         name = ".".join((self.package, *relative.parts))
         try:
-            module = importlib.import_module(name)
+            with nullcontext() if self.server is None else self.server.together():
+                module = importlib.import_module(name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit: an application must not end the server

@@ -315,6 +315,35 @@ def test_a_newer_version_that_fails_leaves_the_old_one(world: World) -> None:
     old.http(second)
 
 
+def test_what_is_registered_together_takes_effect_together_or_not_at_all(world: World) -> None:
+    app = world.server.of_application("shop")
+    with app.together():
+        app.http(first)
+        app.http(first, port=80)
+        assert world.ports.plain.chain is None
+    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    with pytest.raises(KeyError), app.together():
+        app.http(second)
+        app.http(second, port=80)
+        app.http(second, port=81)
+        socket = app.socket(first, port=70)
+        raise KeyError
+    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    assert world.ports.released == [81]
+    assert socket.closed
+    app.http(second)
+    assert world.ports.plain.asked() == ["authentication", "rest", first, second]
+
+
+def test_a_version_that_is_staged_stays_so(world: World) -> None:
+    new = world.server.of_application("shop", staged=True)
+    with new.together():
+        new.http(first)
+    assert world.ports.plain.chain is None
+    new.activate()
+    assert world.ports.plain.asked() == ["authentication", "rest", first]
+
+
 def test_unmet_wishes_are_told(world: World) -> None:
     world.server.http(first, name="a", before="nobody")
     assert world.ports.plain.listeners.faults == ["there is no listener 'nobody', before which 'a' wants to be"]

@@ -57,3 +57,13 @@ def test_the_listeners_of_an_application_go_with_it(node: Node) -> None:
     assert node.app.modules is not None
     node.app.modules.unload()
     assert node.connect().ask("GET", "/else")[0] == 404
+
+
+def test_a_module_that_fails_listens_to_nothing(tmp_path: Path) -> None:
+    app = tmp_path / "shop"
+    app.mkdir()
+    (app / "resources.py").write_text("server.http(lambda request, next: {'half': True}, run_first=True)\nraise KeyError('after that')\n")
+    node = Node(tmp_path / "store", app)
+    assert node.connect().ask("GET", "/else")[0] == 404
+    assert node.dispatcher._chain is None
+    node.close()
