@@ -36,8 +36,11 @@ class TableReading(TableBase):
             if table.caching is not None:
                 is_part = target.property is not None or table.has_enumerable or (target.query is not None and "select" in target.query)
                 read = table.caching.load_stored if is_part else table.caching.read  # a part is made by a query
-                return then(read(target.id, target, request), lambda raw: cls._found(raw, target))
-            raw = table.get_raw(target.id)
+                raw = read(target.id, target, request)
+                if raw is not None and type(raw) is not bytes:
+                    return then(raw, lambda raw: cls._found(raw, target))
+            else:
+                raw = table.get_raw(target.id)
             if raw is None:
                 return None
             may: TableRights = target.rights

@@ -24,7 +24,7 @@ from svc.api.context import AnyContext, Context
 from svc.api.target import RequestTarget
 from svc.api.transactions import Transaction
 from svc.errors import ClientError, Problem, ServerError
-from svc.messages import Headers, Request
+from svc.messages import CallState, Headers, Request
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.resources import PlannedQuery
@@ -56,6 +56,13 @@ TOGETHER = 50  # of these that are loaded at a time
 ALLOW_STALE = "allow_stale_while_revalidate"
 
 
+class _HitState(CallState):
+    """Of a request that was answered from the table."""
+
+    loaded_from_source = False
+    cache_result = "cache-hit"
+
+
 class TableCache:
     """The sources of one table, and what is under way with them. `owner`: the class that has named the source, for its rules."""
 
@@ -63,7 +70,7 @@ class TableCache:
         self.table = table
         self.owner: Any = None
         self._store = store
-        self._clock = store.clock
+        self._wall = store.clock.wall
         self._loop = loop
         recorder = IdleRecorder() if recorder is None else recorder
         self._note_hit = recorder.yes_no("cache-hit", table.name)
@@ -121,6 +128,15 @@ class TableCache:
         stored = data if len(data) < MAX_STORED else storage_key(data)
         raw = self.table.get_entry(stored, txn)
         if directives is None:
+            if type(context) is Request and context._state is None and raw is not None and "cache-control" not in context.block.fields:
+                # A request that says nothing of caches, to the table itself: almost all of them are hits.
+                now_ms = self._wall() * 1000
+                expiry = expiry_of(raw)
+                if (expiry is None or expiry > now_ms) and type(target) is not RequestTarget:
+                    self._note_hit(True)
+                    context._state = _HitState()
+                    self._show_age(context, raw, now_ms)
+                    return raw
             directives = directives_of(context, target)
         if raw is not None and not self._is_stale(raw, directives):
             self._note_hit(True)
@@ -130,7 +146,7 @@ class TableCache:
 
     def _is_stale(self, raw: bytes, directives: Directives) -> bool:
         expiry = expiry_of(raw)
-        if expiry is not None and expiry <= self._clock.wall() * 1000:
+        if expiry is not None and expiry <= self._wall() * 1000:
             return True
         return directives is not NONE and (directives.no_cache or self._is_older(raw, directives.max_age))
 
@@ -138,7 +154,7 @@ class TableCache:
         if seconds is None:
             return False
         refreshed = refreshed_of(raw)
-        return self._clock.wall() * 1000 - (version_of(raw) if refreshed is None else refreshed) > seconds * 1000
+        return self._wall() * 1000 - (version_of(raw) if refreshed is None else refreshed) > seconds * 1000
 
     def _read_stale(
         self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None
@@ -236,13 +252,18 @@ class TableCache:
         if is_loaded:
             context.response_headers.append("Server-Timing", f"cache-resolve;dur={milliseconds:.2f}, miss")
         elif raw is not None:
-            refreshed = refreshed_of(raw)
-            if refreshed is not None:
-                age = ("Age", str(max(int((self._clock.wall() * 1000 - refreshed) / 1000), 0)))
-                if context.added_headers is None:
-                    context.added_headers = Headers.trusted([age])
-                else:
-                    context.added_headers.set(*age)
+            self._show_age(context, raw, self._wall() * 1000)
+
+    @staticmethod
+    def _show_age(request: Request, raw: bytes, now_ms: float) -> None:
+        refreshed = refreshed_of(raw)
+        if refreshed is not None:
+            seconds = int((now_ms - refreshed) / 1000)
+            age = ("Age", str(seconds) if seconds > 0 else "0")
+            if request.added_headers is None:
+                request.added_headers = Headers.trusted([age])
+            else:
+                request.added_headers.set(*age)
 
     def _name(self, key: Key) -> str:
         return f"{self.table.name} {str(key)[:200]!r}"
@@ -372,7 +393,7 @@ class TableCache:
     ) -> Any:
         """Have what the source says stored, if it is to be; returns the record as stored, or an awaitable of it. The commit is not waited for."""
         table, transaction = self.table, own.state.transaction
-        now_ms = self._clock.wall() * 1000
+        now_ms = self._wall() * 1000
         expires_at = _expiry(own.state.expires_at)
         record: dict[str, Any] | None = None
         raw: bytes | None = None
@@ -504,7 +525,7 @@ class TableCache:
         query = rows.plan.query
         if not self._getters or query.aggregate is not None or query.explain or rows.table is not self.table:
             return rows
-        now_ms, snapshot = self._clock.wall() * 1000, self.table.database.snapshot()
+        now_ms, snapshot = self._wall() * 1000, self.table.database.snapshot()
         if not self.table.expiry.has_due(snapshot, now_ms):
             return rows
         stale: list[bytes] = []
