@@ -208,6 +208,8 @@ def is_unreachable(error: BaseException) -> bool:
             return False
         if isinstance(found, _UNREACHABLE):
             return True
+        if isinstance(found, BaseExceptionGroup):  # one for each address of a name
+            return all(map(is_unreachable, found.exceptions))
         found = found.__cause__ or found.__context__
     return False
 
