@@ -445,7 +445,7 @@ class Table(TableAdministration, Resource):
         """The events of the record, of those below it, or of the table: first what is there, then what is committed. Options: those of a query that speak of
         single records, and `target.SUBSCRIPTION_OPTIONS`."""
         cls = type(self)
-        found = self._target if request is None and self._target is not None else as_target(request, cls._table)
+        found = self._target if request is None and self._target is not None else as_target(request, cls._table, subscribes=True)
         return subscribe_to_table(cls, found, self.get_context())
 
     def invalidate(self, target: Any = None) -> Any:

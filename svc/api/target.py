@@ -256,10 +256,10 @@ class RequestTarget(addresses.RequestTarget):
     getAll = get_all
 
 
-def as_target(given: Any, table: Table | None) -> RequestTarget:
+def as_target(given: Any, table: Table | None, *, subscribes: bool = False) -> RequestTarget:
     """The target that an argument of a class-level method means: an id, a `RequestTarget`, a query object, a list of conditions.
 
-    Raises ClientError, QueryError.
+    `subscribes`: a mapping may have the options of a subscription. Raises ClientError, QueryError.
     """
     if isinstance(given, RequestTarget):
         return given
@@ -269,7 +269,7 @@ def as_target(given: Any, table: Table | None) -> RequestTarget:
     if given is None:
         target.is_collection = True
     elif isinstance(given, Mapping):
-        _read_mapping(target, given, table)
+        _read_mapping(target, given, table, subscribes)
     elif isinstance(given, (list, tuple)) and (not given or isinstance(given[0], Mapping)):
         target.is_collection = True
         target.conditions = list(given)
@@ -278,22 +278,23 @@ def as_target(given: Any, table: Table | None) -> RequestTarget:
     return target
 
 
-def _read_mapping(target: RequestTarget, given: Mapping[Any, Any], table: Table | None) -> None:
+def _read_mapping(target: RequestTarget, given: Mapping[Any, Any], table: Table | None, subscribes: bool) -> None:
     query, options = split_options(given)
     members: dict[str, Any] = dict(cast(Mapping[str, Any], query))
     for name in ("id", "check_permission", "checkPermission", "property"):
         if name in members:
             value = members.pop(name)
             setattr(target, "check_permission" if name == "checkPermission" else name, value)
-    for name in _SUBSCRIPTION_NAMES.keys() & members.keys():
-        target._subscribe_with(name, members.pop(name))
+    if subscribes:
+        for name in _SUBSCRIPTION_NAMES.keys() & members.keys():
+            target._subscribe_with(name, members.pop(name))
     below = [members.pop(name) for name in ("is_collection", "isCollection") if name in members]
     details = target._state()
     details.options.update(options)
     details.given.update({_CAMEL.get(name, name): value for name, value in members.items()})
     unknown = [name for name in details.given if name not in _QUERY_KEYS]
     if unknown:
-        query_from_mapping(given if "id" not in given else query)  # says what is wrong with it
+        query_from_mapping({name: details.given[name] for name in unknown})  # says what is wrong with it
     if target.id in EMPTY_KEYS:
         target.id = None
     target.is_collection = target.id is None or any(below)

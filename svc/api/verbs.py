@@ -73,7 +73,7 @@ class Verb:
         return self.function(instance, data, target)
 
     def _bound_anew(self, owner: type[Resource], target: Any = None, data: Any = None) -> Any:
-        return self.call(owner, as_target(target, owner._table), data, current_context())
+        return self.call(owner, as_target(target, owner._table, subscribes=self.name in _PREPARED), data, current_context())
 
     @property
     def place(self) -> str:
@@ -205,7 +205,7 @@ def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...]
         given = arguments[0] if arguments else None
         if options and not isinstance(given, RequestTarget):
             given, options = {**_as_mapping(given), **options}, {}
-        target = as_target(given, table)
+        target = as_target(given, table, subscribes=True)
     else:
         if len(arguments) > 1:
             raise TypeError(f"{owner.__name__}.{name} takes one argument, a target; {len(arguments)} were given")

@@ -315,3 +315,13 @@ def test_publishing_belongs_to_the_transaction_and_is_tested_by_type(app: Applic
         assert await Seat.get("a") is None
 
     app.run(main())
+
+
+def test_options_of_a_subscription_mean_nothing_elsewhere(app: Application) -> None:
+    async def search() -> Any:
+        return await app.tables.Seat.search({"start_time": 1}).to_list()
+
+    with pytest.raises(QueryError, match="'start_time' is unknown"):
+        app.run(search())
+    with pytest.raises(QueryError, match="'nonsense' is unknown"):
+        app.run(app.tables.Seat.subscribe("a", nonsense=1))
