@@ -167,7 +167,7 @@ class Dispatcher:
         if self._upgrades is None:
             return self.handle(exchange)
         if self._chain is not None and (self._chain.concerns(request) or not self._chain.has_rest):
-            if request.offers == "websocket" and self._upgrades.serves_websockets:
+            if request.offers == "websocket" and request.method == "GET" and self._upgrades.serves_websockets:
                 return self._run_websocket_chain(self._chain, exchange)
             if request.http_version[:1] == "2":
                 return self.error_response(NotFound("WebSockets are not enabled on this port"), request)

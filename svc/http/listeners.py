@@ -119,11 +119,12 @@ class ChainPass:
     `accepted`: for a WebSocket, the response that stands for "nobody has refused it"; its fields go with the handshake. None for other requests.
     """
 
-    __slots__ = ("_host", "_scopes", "_steps", "accepted", "problem", "refused", "request")
+    __slots__ = ("_has_rest", "_host", "_scopes", "_steps", "accepted", "problem", "refused", "request")
 
     def __init__(self, chain: Chain, host: ChainHost, request: Request, *, for_websocket: bool = False) -> None:
         self._steps: Sequence[Step] = chain.steps
         self._scopes = chain.scopes
+        self._has_rest = chain.has_rest
         self._host = host
         self.request = request
         self.accepted = Response(None, 101) if for_websocket else None
@@ -160,7 +161,10 @@ class ChainPass:
                         return result if isinstance(result, Response) else self._resource_answers(result)
             if self.accepted is not None:
                 return self.accepted
-            raise NotFound("Not found")
+            if not self._has_rest:
+                raise NotFound("Not found")
+            result = self._host.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
+            return result if isinstance(result, Response) else self._resource_answers(result)
         except Exception as error:
             return self._failed(error)
 
