@@ -21,6 +21,7 @@ from svc.api.records import Record
 from svc.api.subscriptions import Subscription, keep
 from svc.api.target import RequestTarget
 from svc.auth.users import User, user_of
+from svc.errors import Problem
 from svc.http.event_pump import as_event_source
 from svc.http.row_stream import narrow
 from svc.messages import Request
@@ -39,12 +40,19 @@ logger = logging.getLogger("svc.applications")
 
 @contextmanager
 def _running(request: Request) -> Iterator[None]:
-    """Code of the application runs, in the context of the request. `sys.exit()` in it must not end the server."""
+    """Code of the application runs, in the context of the request. `sys.exit()` in it must not end the server; a defect in it says which request it was."""
     token = enter(request)
     try:
         yield
     except SystemExit as error:
         raise RuntimeError("the handler has called sys.exit()") from error
+    except (Problem, StopAsyncIteration):
+        raise
+    except Exception as error:
+        note = f"in {request.state.handler.place}, for {request.method} {request.target[:200]}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
     finally:
         leave(token)
 
