@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any
 
 from svc.auth.users import User
@@ -49,7 +49,14 @@ _current: ContextVar[AnyContext | None] = ContextVar("svc_context", default=None
 
 current_context = _current.get
 enter = _current.set
-leave = _current.reset
+
+
+def leave(token: Token[AnyContext | None]) -> None:
+    """The opposite of `enter`. In a coroutine that was abandoned and is closed by others there is nothing to restore."""
+    try:
+        _current.reset(token)
+    except ValueError:
+        pass
 
 
 def get_context() -> Any:

@@ -12,6 +12,7 @@ from svc.api.frozen import freeze
 from svc.api.records import Record
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
+from svc.errors import Overloaded
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
 from svc.query.explain import explain
@@ -218,9 +219,15 @@ class Results(Items):
             now=clock.monotonic,
             wall_ms=clock.wall() * 1000,
             reader=f"a search of {table.name} by an application",
-            txn=transaction.snapshot(table.database) if transaction is not None and transaction.is_lasting else None,
+            held=transaction.hold(table.database) if transaction is not None and transaction.is_lasting else None,
         )
         execution.keep()
+        snapshots = table.database.store.snapshots
+        try:
+            snapshots.search_begins()
+        except Overloaded:
+            execution.close()
+            raise
         try:
             while True:
                 if execution.gather():
@@ -231,6 +238,7 @@ class Results(Items):
                         return
                 await execution.wait_for_slice()
         finally:
+            snapshots.search_ends()
             execution.close()
 
     def _item(self, row: Any) -> Any:
@@ -245,14 +253,17 @@ class Results(Items):
         transaction.is_lasting = True  # this gives way to others between its steps
         store = table.database.store
         now = store.clock.monotonic
-        rows = overlaid_rows(planned.plan.query, table, transaction.snapshot(table.database), written, allow_full_scan=True)
+        held = transaction.hold(table.database)
+        rows = overlaid_rows(planned.plan.query, table, held.use(), written, allow_full_scan=True)
         end = now() + SLICE
         try:
             for batch in rows:
                 for row in batch:
                     yield self._item(row)
+                    held.use()  # raises if it was given up while nobody went on
                 if now() >= end:
                     end = await store.slices.take()
+                    held.use()
         finally:
             rows.close()  # type: ignore[attr-defined]
 

@@ -79,18 +79,23 @@ class Transaction:
 
     def snapshot(self, database: Database) -> Txn:
         """What the transaction reads of this database: the same at each read."""
-        if not self.is_lasting:
-            return database.snapshot()
+        return self.hold(database).use() if self.is_lasting else database.snapshot()
+
+    def hold(self, database: Database) -> HeldSnapshot:
+        """The snapshot that the reads of this database have in common, as long as it is not given up: for half a minute without a read, or because very
+        many transactions are open. Then it is another one."""
         held = None if self._held is None else self._held.get(database)
         if held is not None:
             try:
-                return held.use()
-            except SnapshotLost:  # not read for half a minute, and given up: the log says so
+                held.use()
+                return held
+            except SnapshotLost:  # the log says why
                 database.snapshot()
         if self._held is None:
             self._held = {}
-        held = self._held[database] = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application")
-        return held.use()
+        held = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application", yields=True)
+        self._held[database] = held
+        return held
 
     def get_raw(self, table: Table, key: Key) -> bytes | None:
         """The stored record with what this transaction has written so far."""

@@ -22,7 +22,6 @@ from svc.messages import Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
 from svc.resources import PlannedQuery
-from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.records import decode, decode_json
 
@@ -51,9 +50,9 @@ class QueryExecution:
     __slots__ = (
         "_generation",
         "_held",
+        "_is_borrowed",
         "_is_costly",
         "_is_counted",
-        "_is_kept_by_caller",
         "_native",
         "_now",
         "_reader",
@@ -81,11 +80,10 @@ class QueryExecution:
         now: Callable[[], float],
         wall_ms: float,
         reader: Request | str = "a result",
-        txn: Txn | None = None,
+        held: HeldSnapshot | None = None,
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        `reader`: named in the log if its snapshot has to be released. `txn`: a snapshot of the caller's, which stays open until the execution is closed; then
-        `keep` is not needed. An invalid query raises here."""
+        `reader`: named in the log if its snapshot has to be released. `held`: a snapshot of the caller's, who releases it. An invalid query raises here."""
         self._rows = rows
         self._reader = reader
         self._generation = -1  # of the definitions, when the snapshot was kept
@@ -97,8 +95,11 @@ class QueryExecution:
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
         self.is_streaming = False  # of its only row
-        self._is_kept_by_caller = txn is not None
-        self.run = execute(rows.plan, rows.table.database.snapshot() if txn is None else txn, json=not native)
+        self._is_borrowed = held is not None
+        if held is not None:
+            self._held = held
+            self._generation = rows.table.database.generation
+        self.run = execute(rows.plan, rows.table.database.snapshot() if held is None else held.use(), json=not native)
         self.shaped = rows.plan.is_shaped
         self.joins = self.run.joins
         self._is_costly = self.run.is_costly
@@ -146,7 +147,7 @@ class QueryExecution:
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
-        if self._held is None and not self._is_kept_by_caller:
+        if self._held is None:
             self._hold()
 
     def _hold(self, *, fresh: bool = False) -> HeldSnapshot:
@@ -154,6 +155,7 @@ class QueryExecution:
         self._generation = database.generation
         reader = self._reader if isinstance(self._reader, str) else _reader_of(self._reader)
         self._held = held = database.store.snapshots.hold(database, fresh=fresh, reader=reader)
+        self._is_borrowed = False
         return held
 
     def _use(self) -> None:
@@ -287,7 +289,7 @@ class QueryExecution:
         if not self.closed:
             self.closed = True
             self.run.close()
-            if self._held is not None:
+            if self._held is not None and not self._is_borrowed:
                 self._held.abort()
 
     def __del__(self) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from svc.clock import Clock
-from svc.errors import SnapshotLost
+from svc.errors import Overloaded, SnapshotLost
 from svc.store.env import Environment, Txn
 
 logger = logging.getLogger("svc.store")
@@ -28,6 +28,8 @@ logger = logging.getLogger("svc.store")
 IDLE = 30.0  # seconds; polled about once a second, so it ends well before 60
 LONG = 5.0  # seconds that a transaction is open, from which on `report_long` speaks of it
 _NOTICEABLE = 16  # a 16th of the growth that is allowed
+MOST_SEARCHES = 512  # of application code that are under way: each may keep a reader slot, also when its snapshot has been given up
+MOST_YIELDING = 256  # snapshots whose holders can go on with another one: of a quarter of all reader slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +117,36 @@ class Snapshots:
         self.now = clock.monotonic
         self._limits = limits
         self._held: set[HeldSnapshot] = set()
+        self._yielding: dict[HeldSnapshot, None] = {}  # the oldest first
+        self._searches = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, database: SnapshotSource, *, fresh: bool = False, reader: str = "a result") -> HeldSnapshot:
+    def hold(self, database: SnapshotSource, *, fresh: bool = False, reader: str = "a result", yields: bool = False) -> HeldSnapshot:
         """The turn's snapshot of this database, from now on the caller's: for a result begun on it that outlives the turn. `fresh`: one of the
-        caller's own instead, of what is committed by now. `reader`: its name in the log."""
+        caller's own instead, of what is committed by now. `reader`: its name in the log. `yields`: the holder can go on with another one, so when there
+        are many of these, the oldest is given up."""
+        if yields and len(self._yielding) >= MOST_YIELDING:
+            next(iter(self._yielding)).abort()
         held = HeldSnapshot(self, database, database.open_snapshot() if fresh else database.take_snapshot(), reader)
         self._held.add(held)
+        if yields:
+            self._yielding[held] = None
         return held
+
+    def search_begins(self) -> None:
+        """Code of an application iterates over a result. Raises Overloaded if very many do."""
+        if self._searches >= MOST_SEARCHES:
+            raise Overloaded(f"More than {MOST_SEARCHES} searches of applications are under way")
+        self._searches += 1
+
+    def search_ends(self) -> None:
+        self._searches -= 1
 
     def forget(self, held: HeldSnapshot) -> None:
         self._held.discard(held)
+        self._yielding.pop(held, None)
 
     def report_long(self) -> None:
         """Log those that are open for LONG, each once; to be called about once a second."""

@@ -211,3 +211,70 @@ def test_nothing_is_left_of_cancelled_handlers(tmp_path: Path) -> None:
         app.node.settle()
         assert len(app.node.store.snapshots) == 0 and not app.node.interface.running.open
         assert app.run(app.tables.Seat.get("never")) is None
+
+
+def test_very_many_open_transactions_leave_snapshots_for_others(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    from svc import tables, transaction
+
+    async def one(go_on):
+        async with transaction():
+            before = (await tables.Seat.get("a")).stock
+            found = await tables.Seat.search({}).to_list()
+            await go_on.wait()
+            return before, (await tables.Seat.get("a")).stock, len(found)
+
+    async def work(ask):
+        await tables.Seat.put("a", {"stock": 1})
+        await tables.Seat.put("b", {"stock": 1})
+        go_on = asyncio.Event()
+        waiting = [asyncio.create_task(one(go_on)) for _ in range(1500)]
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
+        await tables.Seat.put("a", {"stock": 2})
+        assert ask() == 2
+        go_on.set()
+        return await asyncio.gather(*waiting)
+    """
+    with application(tmp_path, code) as app:
+        node = app.node
+
+        def ask() -> Any:
+            return node.interface.tables.Seat._table.record_count()
+
+        found = app.run(app.module.work(ask), turns=100_000)
+        assert {(before, rows) for before, _, rows in found} == {(1, 2)}
+        kept = [after for _, after, _ in found]
+        assert kept.count(1) >= 200 and kept.count(2) > 1000  # those whose snapshot was given up go on with the newest state
+        assert len(node.store.snapshots) == 0
+
+
+def test_very_many_searches_under_way_are_refused(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    from svc import ServerError, tables
+
+    async def one(go_on):
+        try:
+            async for seat in tables.Seat.search({}):
+                await go_on.wait()
+            return "found"
+        except ServerError as error:
+            return error.message
+
+    async def work():
+        await tables.Seat.put("a", {"stock": 1})
+        go_on = asyncio.Event()
+        waiting = [asyncio.create_task(one(go_on)) for _ in range(1500)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (await tables.Seat.get("a")).stock == 1
+        go_on.set()
+        return await asyncio.gather(*waiting)
+    """
+    with application(tmp_path, code) as app:
+        found = app.run(app.module.work(), turns=100_000)
+        assert found.count("found") == 512 and found.count("More than 512 searches of applications are under way") == 988
+        assert app.run(app.module.work(), turns=100_000).count("found") == 512
