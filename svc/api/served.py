@@ -223,8 +223,24 @@ class _Served(ProtocolResource):
             added = changes.keys() - table.attributes.keys()
             answer = narrow(answer, visible | added)
         if target.query and "select" in target.query:
-            return _selected(answer, target)
+            return cls._select(answer, instance, target)
         return answer
+
+    @classmethod
+    def _select(cls, answer: dict[str, Any], instance: Instance, target: RequestTarget) -> Any:
+        """What a query selects of a record that a handler has changed. Related records, and parts of values, are selected by the store."""
+        select = target.query_for(None).select
+        table, key = instance._table, instance.get_id()
+        if select is None or "*" in (names := [item.path[0] for item in select.items]):
+            return answer
+        stored = {item.path[0] for item in select.items if item.nested is not None or item.path[0] not in answer or len(item.path) > 1}
+        if table is None or not stored or stored <= (instance._changes or {}).keys():
+            return _shaped(answer, names, select.shape)
+        shape = select.shape
+        whole = RequestTarget()
+        whole.query, whole.rights = target.query, target.rights
+        found = cast(type[Table], type(instance))._select_object(whole, key, instance.get_context())
+        return then(found, lambda values: _shaped({**answer, **(values or {}), **_own(instance, answer)}, names, shape))
 
 
 class ServedResource(_Served):
@@ -321,17 +337,16 @@ def _is_whole(table: StoredTable, target: RequestTarget) -> bool:
     return target.property is None and not table.has_enumerable and (target.query is None or "select" not in target.query)
 
 
-def _selected(record: Mapping[str, Any], target: RequestTarget) -> Any:
-    """The plain names that a query selects, of a record that a handler has changed."""
-    select = target.query_for(None).select
-    if select is None:
-        return record
-    names = [item.path[0] for item in select.items]
-    if "*" in names:
-        return record
-    if select.shape == "value":
+def _own(instance: Instance, answer: dict[str, Any]) -> dict[str, Any]:
+    """What the handler itself has set."""
+    return {name: answer[name] for name in instance._changes or () if name in answer}
+
+
+def _shaped(record: Mapping[str, Any], names: list[str], shape: str) -> Any:
+    """These properties of a record in the shape of a selection."""
+    if shape == "value":
         return record.get(names[0])
-    if select.shape == "array":
+    if shape == "array":
         return [record.get(name) for name in names]
     return {name: record[name] for name in names if name in record}
 

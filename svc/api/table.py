@@ -7,6 +7,7 @@ what REST does on an exported table; calls of code are made with all rights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from svc.auth.roles import ALL_RIGHTS
 from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
+from svc.query.nodes import Select
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable
@@ -218,13 +220,22 @@ class Table(TableAdministration, Resource):
 
     @classmethod
     def _select(cls, target: RequestTarget, key: Any, context: AnyContext | None) -> Any:
-        select = target.query_for(cls._table)
+        return cls._selection(target, key, context, target.query_for(cls._table).select)
+
+    @classmethod
+    def _select_object(cls, target: RequestTarget, key: Any, context: AnyContext | None) -> Any:
+        """The selection of a record as an object, whatever shape it is to have."""
+        select = target.query_for(cls._table).select
+        return cls._selection(target, key, context, None if select is None else replace(select, shape="object"))
+
+    @classmethod
+    def _selection(cls, target: RequestTarget, key: Any, context: AnyContext | None, select: Select | None) -> Any:
         only = as_target({"conditions": [{"attribute": cls._table.primary_key, "value": key}]}, cls._table)
         only.rights = target.rights
 
         def plan() -> PlannedQuery:
             query = only.query_for(cls._table)
-            query.select = select.select
+            query.select = select
             return cls._served.planned(query, only, context or Context(), 0.0, True)  # type: ignore[arg-type]
 
         if only.rights is None:

@@ -17,7 +17,10 @@ class Journey(tables.Flight):
     @classmethod
     async def post(cls, target, data):
         """Two flights swap their aircraft: POST {"swapWith": "2013-02-09/UA/..."}. Both records change, or neither."""
-        one, other = await cls.update(target.id), await cls.update(data.get("swapWith"))
+        partner = data.get("swapWith") if isinstance(data, dict) else None
+        if target.id is None or not isinstance(partner, str):
+            raise ClientError('POST {"swapWith": id of a flight} to the address of another one')
+        one, other = await cls.update(target.id), await cls.update(partner)  # one transaction: the request's
         for flight in (one, other):
             if not flight.does_exist():
                 raise ClientError(f"there is no flight {flight.get_id()}", 404)
@@ -28,24 +31,21 @@ class Journey(tables.Flight):
 
 
 class Punctuality(Resource):
-    """How late the airlines leave an airport: /Punctuality/JFK. No table is behind it, it is computed from several."""
+    """How late the airlines leave an airport: /Punctuality/JFK. It is computed from three tables."""
 
     def allow_read(self, user, target):
-        return user is not None  # without this, super users only
+        return user is not None  # without this, only super users may
 
     async def get(self, query=None):
-        airport = await tables.Airport.get(self.get_id())
+        airport = await tables.Airport.get(self.get_id()) if self.get_id() else None
         if airport is None:
-            return None  # 404
-        delays = {}
-        leaving = tables.Flight.search(
-            {"conditions": [{"attribute": "originCode", "value": airport.code}], "select": ["airlineCode", "departureDelay"]}
-        )
-        async for flight in leaving:
+            return None  # the answer is 404
+        minutes = {}
+        async for flight in airport.departures:  # all flights that are related to the airport
             if flight.departureDelay is not None:
-                delays.setdefault(flight.airlineCode, []).append(flight.departureDelay)
+                minutes.setdefault(flight.airlineCode, []).append(flight.departureDelay)
         airlines = [
-            {"airline": (await tables.Airline.get(code)).name, "flights": len(minutes), "medianDelay": median(minutes)}
-            for code, minutes in delays.items()
+            {"airline": (await tables.Airline.get(code)).name, "flights": len(delays), "medianDelay": round(median(delays))}
+            for code, delays in minutes.items()
         ]
         return {"airport": airport.name, "airlines": sorted(airlines, key=lambda airline: airline["medianDelay"])}

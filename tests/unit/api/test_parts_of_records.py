@@ -90,6 +90,10 @@ def test_a_property_is_what_the_handler_has_made_of_it(shop: Application) -> Non
 
 def test_a_selection_is_made_of_what_plain_and_async_handlers_return(shop: Application) -> None:
     assert got(shop, "/Product/p?select(name,soldOut)") == (200, {"name": "Pen", "soldOut": True})
+    assert got(shop, "/Product/p?select(name,soldOut,brand{name})") == (200, {"name": "Pen", "soldOut": True, "brand": {"name": "Acme"}})
+    assert got(shop, "/Product/p?select([soldOut,brand{name},note])") == (200, [True, {"name": "Acme"}, None])
+    assert got(shop, "/Product/p?select(soldOut)") == (200, True)
+    assert got(shop, "/Product/p?select(nothing,)") == (200, {})
     assert got(shop, "/Later/p?select(name,stock)") == (200, {"name": "Pen", "stock": 0})
     assert got(shop, "/Later/p?select(name,brand{name})") == (200, {"name": "Pen", "brand": {"name": "Acme"}})
 
