@@ -271,8 +271,10 @@ class Instance(AlreadyThere):
 
     def _answer(self) -> dict[str, Any]:
         """The properties with all changes, for the client."""
-        values = self._current()
-        return {name: thaw(value) for name, value in values.items()}
+        values = {name: thaw(value) for name, value in self._current().items()}
+        if self._table is not None and self._id is not None:
+            values.setdefault(self._table.primary_key, self._id)
+        return values
 
     @property
     def _is_unchanged(self) -> bool:

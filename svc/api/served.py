@@ -31,10 +31,12 @@ from svc.query.explain import explain
 from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
 from svc.resources import RequestTarget as ProtocolTarget
 from svc.resources import Resource as ProtocolResource
-from svc.resources.resource import CONNECTING, StreamedItems
+from svc.resources.resource import CONNECTING, NullableValue, StreamedItems
 from svc.resources.table_writing import DELETED_COUNT
 from svc.store import Table as StoredTable
 from svc.store.values.records import decode
+
+_READING = frozenset(("get", "search", "query"))
 
 
 class _Served(ProtocolResource):
@@ -223,7 +225,7 @@ class _Served(ProtocolResource):
             added = changes.keys() - table.attributes.keys()
             answer = narrow(answer, visible | added)
         if target.query and "select" in target.query:
-            return cls._select(answer, instance, target)
+            return then(cls._select(answer, instance, target), NullableValue)
         return answer
 
     @classmethod
@@ -239,8 +241,10 @@ class _Served(ProtocolResource):
         shape = select.shape
         whole = RequestTarget()
         whole.query, whole.rights = target.query, target.rights
+        kept = {name: value for name, value in answer.items() if name not in stored}
+        instance.get_context().last_modified = None  # values of other tables have versions of their own
         found = cast(type[Table], type(instance))._select_object(whole, key, instance.get_context())
-        return then(found, lambda values: _shaped({**answer, **(values or {}), **_own(instance, answer)}, names, shape))
+        return then(found, lambda values: _shaped({**kept, **(values or {}), **_own(instance, answer)}, names, shape))
 
 
 class ServedResource(_Served):
@@ -253,13 +257,40 @@ class ServedTable(_Served, TableResource):
     @classmethod
     def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
         application = cls.application
-        if verb in application._own_verbs or application._own_rights or cast(type[Table], application)._validates:
+        if verb == "get" and target.id is None and verb not in application._own_verbs and "search" in application._own_verbs:
+            verb = "search"
+        if verb in application._own_verbs:
             return super().handle(verb, target, data, request)
-        if verb == "get" and target.id is None and "search" in application._own_verbs:
-            return super().handle("search", target, data, request)
+        if verb in _READING and application._own_rights:
+            return cls._read_when_allowed(verb, target, data, request)
+        if application._own_rights or cast(type[Table], application)._validates:
+            return super().handle(verb, target, data, request)
         if verb == "connect" and "subscribe" in application._own_verbs:
             return super().handle(verb, target, data, request)
         return super(_Served, cls).handle(verb, target, data, request)
+
+    @classmethod
+    def _read_when_allowed(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
+        """What the table answers, if the application lets the caller read."""
+        application = cls.application
+        token = enter(request)
+        try:
+            allowed = settled(application._check_permission(application._verbs[verb], for_application(target), data, request))
+        finally:
+            leave(token)
+        if allowed is not None and is_waiting(allowed):
+            return cls._read_later(allowed, verb, target, data, request)
+        return super(_Served, cls).handle(verb, target, data, request)
+
+    @classmethod
+    async def _read_later(cls, allowed: Awaitable[Any], verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
+        token = enter(request)
+        try:
+            await allowed
+        finally:
+            leave(token)
+        result = super(_Served, cls).handle(verb, target, data, request)
+        return await result if is_waiting(result) else result
 
     @classmethod
     def admit(cls, request: Request) -> None:
@@ -301,7 +332,10 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
         base = application._served
         members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | options
         verbs = TableResource.verbs | own
-        return type(application.__name__, (ServedTable,), {**members, "application": application, "name": address, "verbs": verbs})
+        made = type(application.__name__, (ServedTable,), {**members, "application": application, "name": address, "verbs": verbs})
+        if "_exported" not in application.__dict__:
+            application._exported = made
+        return made
     verbs = (
         own | ({"get"} if "search" in own else set()) | ({"connect", "subscribe"} if own & {"connect", "subscribe", "publish"} else set())
     )

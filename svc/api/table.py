@@ -59,6 +59,7 @@ class Table(TableAdministration, Resource):
     _is_built_in = True
     _table: ClassVar[StoredTable]
     _served: ClassVar[type[TableResource]]
+    _exported: ClassVar[Any] = None  # what answers at the address of a class of an application
     _validates: ClassVar[bool] = False  # a subclass has a `validate` of its own
 
     def __init_subclass__(cls, **options: Any) -> None:

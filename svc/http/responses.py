@@ -9,6 +9,7 @@ here               everything else: no value, plain values, new records, a handl
 from __future__ import annotations
 
 import inspect
+from math import inf
 from typing import Any
 
 from svc.content.content_type import ContentType
@@ -26,7 +27,7 @@ from svc.http.row_responses import RowResponses
 from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord
-from svc.resources.resource import StreamedItems
+from svc.resources.resource import NullableValue, StreamedItems
 from svc.store.entity_tags import etag_of_version
 
 
@@ -56,6 +57,8 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self._created(request, result, preferences)
         if isinstance(result, bytes) or is_blob(result):
             return self._raw(request, result, [])
+        if kind is NullableValue:
+            return self.value(request, target, result.value)
         if kind is StreamedItems:
             return self._items(request, self.writer(preferences, target), result)
         return self._data(request, self.writer(preferences, target), result)
@@ -112,14 +115,15 @@ class ResponseBuilder(RecordResponses, RowResponses):
 
     def _data(self, request: Request, writer: ContentType, value: Any) -> Any:
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
-        if request.last_modified is not None:
-            tag = etag_of_version(request.last_modified)
+        version = request.last_modified
+        if version is not None and version < inf:
+            tag = etag_of_version(version)
             pairs.append(("ETag", f'"{tag}"'))
         if request.user is not None:
             pairs.append(PRIVATE)
-        if request.last_modified is not None and request.method in ("GET", "HEAD"):
+        if version is not None and version < inf and request.method in ("GET", "HEAD"):
             preferences = self.preferences(request)
-            matched = matched_tag(request.block, tag, request.last_modified, preferences.coding)
+            matched = matched_tag(request.block, tag, version, preferences.coding)
             if matched is not None:
                 whole = list(pairs)
                 return self._unchanged(

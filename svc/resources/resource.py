@@ -63,6 +63,13 @@ class StreamedItems:
     items: AsyncIterator[Any]
 
 
+@dataclass(slots=True)
+class NullableValue:
+    """A value of a record, or a selection of one: null is a value too."""
+
+    value: Any
+
+
 class Resource:
     """Base class of everything with an address. Subclasses implement verbs; what they lack answers 405."""
 

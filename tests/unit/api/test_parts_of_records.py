@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.application import Application, application
+from tests.support.application import ADMIN, Application, application, user_named
 
 SCHEMA = """
 type Product @table {
@@ -19,12 +19,28 @@ type Counted @table { id: ID @primaryKey  n: Int  twice: Int @computed(from: "n 
 """
 
 RESOURCES = """
-from svc import Abort, Response
+import asyncio, math
+from svc import Abort, Response, get_context
 
 class Product(tables.Product):
     def get(self, query=None):
         self.soldOut = self.stock == 0
         return super().get(query)
+
+class Counted(tables.Product):
+    def get(self, query=None):
+        self.calls = 7
+        get_context().last_modified = math.inf
+        return super().get(query)
+
+class Opened(tables.Product):
+    def allow_read(self, user, target):
+        return user is not None and user.username == "guest"
+
+class OpenedLater(tables.Product):
+    async def allow_read(self, user, target):
+        await asyncio.sleep(0)
+        return user is not None and user.username == "guest"
 
 class Later(tables.Product):
     async def get(self, query=None):
@@ -96,6 +112,40 @@ def test_a_selection_is_made_of_what_plain_and_async_handlers_return(shop: Appli
     assert got(shop, "/Product/p?select(nothing,)") == (200, {})
     assert got(shop, "/Later/p?select(name,stock)") == (200, {"name": "Pen", "stock": 0})
     assert got(shop, "/Later/p?select(name,brand{name})") == (200, {"name": "Pen", "brand": {"name": "Acme"}})
+
+
+def test_null_is_a_value_of_a_selection(shop: Application) -> None:
+    for resource in ("Product", "Later"):
+        for name in ("note", "nothing", "brandId{x}"):
+            assert got(shop, f"/{resource}/p?select({name})") == (200, None), (resource, name)
+
+
+def test_entity_tags_are_those_of_the_record_unless_the_answer_has_more(shop: Application) -> None:
+    tag = shop.answer("GET", "/Later/p")[1]["etag"]
+    assert shop.answer("GET", "/Product/p")[1]["etag"] == tag
+    assert shop.answer("GET", "/Product/p", If_None_Match=tag)[0] == 304
+    assert "etag" not in shop.answer("GET", "/Product/p?select(name,brand{name})")[1]
+    assert "etag" not in shop.answer("GET", "/Counted/p")[1]
+    assert shop.answer("GET", "/Counted/p", If_None_Match=tag)[0] == 200
+
+
+@pytest.mark.parametrize("resource", ["Opened", "OpenedLater"])
+def test_a_class_with_rights_alone_answers_as_its_table(shop: Application, resource: str) -> None:
+    shop.node.as_user(user_named("guest"))
+    try:
+        status, fields, value = shop.answer("GET", f"/{resource}/p")
+        assert (status, "etag" in fields, value["name"]) == (200, True, "Pen")
+        assert got(shop, f"/{resource}/p?select(stock,note)") == (200, {"stock": 0, "note": None})
+        assert got(shop, f"/{resource}/?name=Pen&select(name)") == (200, ["Pen"])
+        assert got(shop, f"/{resource}/p.stock") == (200, 0)
+        assert got(shop, f"/{resource}")[1]["records"] == f"/{resource}/"
+        assert shop.ask("PUT", f"/{resource}/p", {})[0] == 403
+        shop.node.as_user(user_named("other"))
+        assert [shop.ask("GET", f"/{resource}{rest}")[0] for rest in ("/p", "/?name=Pen", "/p.stock", "")] == [403] * 4
+        shop.node.as_user(None)
+        assert shop.ask("GET", f"/{resource}/p")[0] == 401
+    finally:
+        shop.node.as_user(ADMIN)
 
 
 def test_a_record_of_another_table_has_its_computed_attributes_whatever_the_query_is(shop: Application) -> None:
