@@ -12,7 +12,7 @@ from tests.support.application import application
 EXPORTS = {
     *("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes"),
     *("content_types", "resources", "config", "transaction", "RequestTarget", "Response", "Blob", "create_blob"),
-    *("get_context", "get_user", "get_response", "run_in_thread", "asgi"),
+    *("get_context", "get_user", "get_response", "run_in_thread", "asgi", "is_main_thread", "worker_index"),
     *("Abort", "ClientError", "ServerError", "AccessViolation", "ValidationError"),
 }
 
