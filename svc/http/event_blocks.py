@@ -40,7 +40,7 @@ def event_block(event: Event) -> bytes:
     memo = event.memo
     found: bytes | None = memo.get(BLOCK)
     if found is None:
-        position = event.local_time
+        position = event.position
         data = event_json(event)
         found = memo[BLOCK] = b"data: %b\n\n" % data if position is None else b"id: %d\ndata: %b\n\n" % (position, data)
     return found
@@ -52,7 +52,7 @@ def block_of(item: Any) -> bytes:
 
 
 def is_event(item: Any) -> bool:
-    return hasattr(item, "memo") and hasattr(item, "local_time")
+    return hasattr(item, "memo") and hasattr(item, "position")
 
 
 def item_block(item: Any) -> bytes:

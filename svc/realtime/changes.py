@@ -130,15 +130,15 @@ class LogEvent(Mapping[str, Any]):
     want to know.
     """
 
-    __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "local_time", "memo", "size", "type", "view")
+    __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "memo", "position", "size", "type", "view")
 
     def __init__(
-        self, change: Change, view: View, kind: str, local_time: int | None, *, begin_txn: bool = False, coalesced: int = 1
+        self, change: Change, view: View, kind: str, position: int | None, *, begin_txn: bool = False, coalesced: int = 1
     ) -> None:
         self.change = change
         self.view = view
         self.type = kind
-        self.local_time = local_time
+        self.position = position
         self.begin_txn = begin_txn
         self.coalesced = coalesced
         self.size = change.size
@@ -161,6 +161,11 @@ class LogEvent(Mapping[str, Any]):
     @property
     def timestamp(self) -> float | int:
         return self.change.version
+
+    @property
+    def local_time(self) -> int:
+        """Where its change, or the current record, is in the log."""
+        return self.change.lsn if self.position is None else self.position
 
     @property
     def user(self) -> str | None:
@@ -186,7 +191,7 @@ class LogEvent(Mapping[str, Any]):
             "value": self._value(native),
             "version": version,
             "timestamp": version,
-            "localTime": change.lsn if self.local_time is None else self.local_time,
+            "localTime": self.local_time,
         }
         if self.coalesced > 1:
             made["coalesced"] = self.coalesced
@@ -210,7 +215,7 @@ class LogEvent(Mapping[str, Any]):
 
     def with_view(self, view: View) -> LogEvent:
         """The same event in another view."""
-        return LogEvent(self.change, view, self.type, self.local_time, begin_txn=self.begin_txn, coalesced=self.coalesced)
+        return LogEvent(self.change, view, self.type, self.position, begin_txn=self.begin_txn, coalesced=self.coalesced)
 
     def __getitem__(self, name: str) -> Any:
         return self.members(True)[name]
@@ -229,7 +234,7 @@ class LogEvent(Mapping[str, Any]):
         return id(self)
 
     def __repr__(self) -> str:
-        return f"<{self.type} {self.id!r} at {self.local_time}>"
+        return f"<{self.type} {self.id!r} at {self.position}>"
 
 
 class Change:
@@ -288,8 +293,8 @@ class Change:
         """The end of the transaction of which this is the last event."""
         return LogEvent(self, view, "end_txn", self.lsn)
 
-    def snapshot_event(self, view: View, local_time: int | None) -> LogEvent:
-        return LogEvent(self, view, "put", local_time)
+    def snapshot_event(self, view: View, position: int | None) -> LogEvent:
+        return LogEvent(self, view, "put", position)
 
 
 _UNKNOWN = object()

@@ -13,7 +13,7 @@ class Event(Protocol):
 
     type: str
     id: Any
-    local_time: int | None  # position in the log of its database: its LSN
+    position: int | None  # in the log of its database, to resume from behind it: an LSN
     memo: dict[Any, Any]
 
     def members(self, native: bool) -> dict[str, Any]:

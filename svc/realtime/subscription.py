@@ -114,7 +114,7 @@ class Subscription(DeliveryQueue):
         found: list[Any] = []
         queue, sent = self.queue, self._sent
         while len(found) < limit:
-            if sent and (self._is_past(sent[0][0]) if not queue else (queue[0].local_time or 0) > sent[0][0]):
+            if sent and (self._is_past(sent[0][0]) if not queue else (queue[0].position or 0) > sent[0][0]):
                 found.append(sent.popleft()[1])
             elif queue:
                 event = queue.popleft()
@@ -170,9 +170,9 @@ class Subscription(DeliveryQueue):
         self.missed = max(self.missed - coalesced, 0)
         self._append(event)
 
-    def put_current(self, change: Change, local_time: int | None) -> None:
-        """Queue a current record. `local_time`: the log position to resume from behind it; None: there is none yet."""
-        self._append(change.snapshot_event(self.group.view, local_time))
+    def put_current(self, change: Change, position: int | None) -> None:
+        """Queue a current record. `position`: in the log, to resume from behind it; None: there is none yet."""
+        self._append(change.snapshot_event(self.group.view, position))
 
     def put_end_of_transaction(self) -> None:
         """Queue the end of the transaction of the event queued last."""

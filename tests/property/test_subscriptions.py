@@ -165,7 +165,7 @@ class Consumer:
 
     def position(self) -> int | None:
         """From where it could go on, if it got nothing more."""
-        return next((event.local_time for event in reversed(self.got) if event.local_time is not None), None)
+        return next((event.position for event in reversed(self.got) if event.position is not None), None)
 
 
 class SubscriptionMachine(RuleBasedStateMachine):
@@ -627,13 +627,13 @@ class SubscriptionMachine(RuleBasedStateMachine):
                     assert expires is not None and expires <= now
             current, events = events[:count], events[count:]
             assert all(event.type == "put" and event.coalesced == 1 for event in current)
-            at = [event.local_time for event in current]
+            at = [event.position for event in current]
             assert at[:-1] == [None] * len(at[:-1])
             if current and (events or finished):
                 assert at[-1] == consumer.start
         expected = self.expected(consumer)
         plain = consumer.made["raw_events"] or consumer.made["supports_transactions"]
-        got: list[Told] = [(event.type, event.id, event.value, event.local_time, event.begin_txn) for event in events]
+        got: list[Told] = [(event.type, event.id, event.value, event.position, event.begin_txn) for event in events]
         if plain or all(event.coalesced == 1 for event in events):
             assert all(event.coalesced == 1 for event in events)
             assert got == expected[: len(got)]
@@ -641,7 +641,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 assert len(got) == len(expected)
             return
         left = dict.fromkeys(got_key(told) for told in got)
-        coalesced = {event.local_time: event.coalesced for event in events}
+        coalesced = {event.position: event.coalesced for event in events}
         assert list(left) == [got_key(told) for told in expected if got_key(told) in left], "in order, none twice"
         assert len(left) == len(got)
         by_lsn = {told[3]: told for told in expected}

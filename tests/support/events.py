@@ -15,13 +15,13 @@ class FakeEvent:
         self.type = kind
         self.id = key
         self.value = value
-        self.local_time = position
+        self.position = position
         self.memo: dict[Any, Any] = {}
         self.made = 0
 
     def members(self, native: bool) -> dict[str, Any]:
         self.made += 1
-        return {"type": self.type, "id": self.id, "value": self.value, "localTime": self.local_time}
+        return {"type": self.type, "id": self.id, "value": self.value, "localTime": self.position}
 
     @property
     def size(self) -> int:

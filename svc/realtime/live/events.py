@@ -65,6 +65,10 @@ class RowEvent:
         return f"<{self.type} {self.id!r}>"
 
     @property
+    def position(self) -> int | None:
+        return self.local_time
+
+    @property
     def size(self) -> int:
         return EVENT_BYTES if self.content is None else EVENT_BYTES + len(self.content)
 
@@ -99,6 +103,10 @@ class NoticeEvent:
 
     def __repr__(self) -> str:
         return f"<{self.type} {self._more}>"
+
+    @property
+    def position(self) -> int | None:
+        return self.local_time
 
     @property
     def size(self) -> int:

@@ -24,7 +24,7 @@ class Consumer:
 
     def encode(self, event: Any) -> bytes:
         self.encoded += 1
-        data: bytes = event.memo.setdefault("key", str(event.local_time).encode().rjust(SIZE))
+        data: bytes = event.memo.setdefault("key", str(event.position).encode().rjust(SIZE))
         return data
 
     @property

@@ -48,7 +48,7 @@ def test_only_the_last_current_record_is_a_place_to_resume_from(scene: Scene) ->
     for key in "abc":
         scene.put(key)
     scene.write(lambda t: t.publish(scene.table, "a", 1))
-    assert [event.local_time for event in scene.take(scene.subscribe())] == [None, None, 4]
+    assert [event.position for event in scene.take(scene.subscribe())] == [None, None, 4]
 
 
 def test_subscribers_share_events(scene: Scene) -> None:
