@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from svc.api.calls import each, is_waiting, settled, then
@@ -25,9 +25,10 @@ from svc.errors import Problem
 from svc.http.event_pump import as_event_source
 from svc.http.row_stream import narrow
 from svc.messages import Request
-from svc.realtime.connected_items import ConnectedItems
+from svc.realtime.connected_items import ConnectedItems, Opening
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
+from svc.realtime.hub import Hub
 from svc.realtime.rights_watch import RightsWatch
 from svc.realtime.subscription import Subscription as TableSubscription
 
@@ -75,8 +76,8 @@ class Connection:
         self._target = target
         self._request = request
         self._visible = visible
-        realtime = application._own_interface().realtime
-        self._generation = 0 if realtime is None else realtime.hub.generation
+        hub = self._hub
+        self._generation = 0 if hub is None else hub.generation
 
     def open(self, incoming: Any) -> Any:
         """Run the handler. `incoming`: messages of the client, None if it sends none. Returns an event source, an async iterator, or an awaitable of one."""
@@ -86,14 +87,24 @@ class Connection:
         with _running(request):
             allowed = application._check_permission(verb, target, None, request)
             result = settled(then(allowed, lambda _: verb.call(application, target, messages, request)))
-            return self._open_later(result) if is_waiting(result) else self._connected(result)
+            if not is_waiting(result):
+                return self._connected(result)
+            # Without messages a handler can only prepare what it returns, and has the time of any answer for that.
+            return Opening(self._open_later(result, has_limit=incoming is None), self._hub, self._watch)
 
-    async def _open_later(self, result: Awaitable[Any]) -> Any:
-        with _running(self._request):
+    async def _open_later(self, result: Awaitable[Any], *, has_limit: bool) -> Any:
+        request = self._request
+        running = self._application._own_interface().running
+        with running.run(self._verb, f"{request.method} {request.target[:200]}") if has_limit else nullcontext(), _running(request):
             found = settled(await result)
             while is_waiting(found):
                 found = settled(await found)
-            return self._connected(found)
+        return self._connected(found)
+
+    @property
+    def _hub(self) -> Hub | None:
+        realtime = self._application._own_interface().realtime
+        return None if realtime is None else realtime.hub
 
     def _connected(self, result: Any) -> Any:
         if isinstance(result, Subscription):
@@ -110,8 +121,7 @@ class Connection:
             return result
         else:
             raise TypeError(f"{self._verb.place} must return an async iterator or a subscription, not {type(result).__name__}")
-        realtime = self._application._own_interface().realtime
-        return ConnectedItems(_ItemsInContext(items, self._request, self._shown), None if realtime is None else realtime.hub, self._watch)
+        return ConnectedItems(_ItemsInContext(items, self._request, self._shown), self._hub, self._watch)
 
     def _shown(self, item: Any) -> Any:
         """What is sent of an item."""
@@ -142,10 +152,9 @@ class Connection:
             await waiting
 
     def _watch_source(self, source: Any) -> None:
-        realtime = self._application._own_interface().realtime
-        if realtime is None or (isinstance(source, TableSubscription) and source.request.check_rights):
+        hub = self._hub
+        if hub is None or (isinstance(source, TableSubscription) and source.request.check_rights):
             return
-        hub = realtime.hub
         watch = self._watch(lambda why: _end_source(source, why))
         if isinstance(source, DeliveryQueue):
             source.on("close", lambda why: hub.unwatch(watch))

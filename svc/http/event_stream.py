@@ -132,9 +132,7 @@ class IteratorStream(_Stream):
         self._task = self._loop.create_task(self._run(writer))
         items = self._items
         if isinstance(items, ConnectedItems):
-            items.on_end = self._on_end
-            if items.ended is not None:
-                self._on_end(items.ended)
+            items.tell(self._on_end)
 
     async def _run(self, writer: FeedWriter) -> None:
         try:

@@ -132,9 +132,7 @@ class LogEvent(Mapping[str, Any]):
 
     __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "memo", "position", "size", "type", "view")
 
-    def __init__(
-        self, change: Change, view: View, kind: str, position: int | None, *, begin_txn: bool = False, coalesced: int = 1
-    ) -> None:
+    def __init__(self, change: Change, view: View, kind: str, position: int | None, *, begin_txn: bool = False, coalesced: int = 1) -> None:
         self.change = change
         self.view = view
         self.type = kind

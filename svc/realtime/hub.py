@@ -77,7 +77,9 @@ class Hub:
         self._generation = users.generation  # as of the last check of rights
         self._followed: dict[Database, _DatabaseSubscriptions] = {}
         self._watches: dict[RightsWatch, None] = {}
-        self._checks: set[asyncio.Task[None]] = set()  # rights that are being asked for again
+        self._to_recheck: deque[RightsWatch] = deque()  # those of `_watches` that are still to be asked for again
+        self._recheck_scheduled = False  # a slice is scheduled
+        self._checks: set[asyncio.Task[None]] = set()  # answers that are waited for
         self._follows_accounts = False
         self._recheck_timer: asyncio.TimerHandle | None = None
         self._read_queue: deque[Subscription] = deque()  # subscriptions that are to read
@@ -417,8 +419,8 @@ class Hub:
             for subscription in list(followed.subscriptions):
                 if subscription.request.check_rights:
                     self._recheck_one(followed, subscription, users)
-        for watch in list(self._watches):
-            self._recheck_watch(watch, users)
+        self._to_recheck = deque(self._watches)
+        self._recheck_watches()
 
     def _current_user(self, user: User, users: dict[str, User | None]) -> User | None:
         """A user as it is now; None if it is gone, or its logins have ended."""
@@ -440,27 +442,50 @@ class Hub:
         self._watches[watch] = None
         self._watch_rights()
         if watch.generation != self._users.generation:  # they have changed since the right was asked for
-            self._recheck_watch(watch, {})
+            self._recheck_watch(watch)
 
     def unwatch(self, watch: RightsWatch) -> None:
         self._watches.pop(watch, None)
         if not self._followed and not self._watches:
             self._stop_watching()
 
-    def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None]) -> None:
+    def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None] | None = None) -> None:
         if watch.is_over:
             self.unwatch(watch)
             return
-        watch.generation = self._users.generation
-        user = None if watch.user is None else self._current_user(watch.user, users)
+        if watch.is_asking:  # when the answer is there, it is asked for once more
+            return
+        generation = watch.generation = self._users.generation
+        user = None if watch.user is None else self._current_user(watch.user, {} if users is None else users)
         if user is None and watch.user is not None:
             watch.finish(EndReason.NO_LOGIN)
             return
         waiting = watch.recheck(user)
         if waiting is not None:
-            task = self.loop.create_task(_awaited(waiting))
+            task = self.loop.create_task(self._answered(watch, generation, waiting))
             self._checks.add(task)
             task.add_done_callback(self._checks.discard)
+
+    async def _answered(self, watch: RightsWatch, generation: int, waiting: Awaitable[None]) -> None:
+        await waiting
+        if not watch.is_over and generation != self._users.generation:
+            self._recheck_watch(watch)
+
+    def _recheck_watches(self) -> None:
+        """Ask code of applications, for the length of a slice; the rest in the next turn."""
+        end = self.now() + SLICE
+        users: dict[str, User | None] = {}
+        while self._to_recheck:
+            self._recheck_watch(self._to_recheck.popleft(), users)
+            if self._to_recheck and self.now() >= end:
+                if not self._recheck_scheduled:
+                    self._recheck_scheduled = True
+                    self.loop.call_soon_threadsafe(self._recheck_on)
+                return
+
+    def _recheck_on(self) -> None:
+        self._recheck_scheduled = False
+        self._recheck_watches()
 
     def _recheck_one(self, followed: _DatabaseSubscriptions, subscription: Subscription, users: dict[str, User | None]) -> None:
         request = subscription.request
@@ -504,10 +529,6 @@ class Hub:
                 subscription.finish(EndReason.FINISHED)
         if self._table_dropped in self._store.on_drop:
             self._store.on_drop.remove(self._table_dropped)
-
-
-async def _awaited(waiting: Awaitable[None]) -> None:
-    await waiting
 
 
 def _check_options(request: SubscriptionRequest, target: Target) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,9 @@ from svc.realtime.event import EndReason
 logger = logging.getLogger("svc.realtime")
 
 
+CHECK_LIMIT = 60.0  # seconds that an application may take to answer whether a user may go on
+
+
 class RightsWatch:
     """`Hub.watch` has it asked again whenever a subscription would be.
 
@@ -21,7 +25,7 @@ class RightsWatch:
     `generation`: of the users at the time when the user was last known to have the right.
     """
 
-    __slots__ = ("_check", "_end", "generation", "is_over", "user")
+    __slots__ = ("_check", "_end", "generation", "is_asking", "is_over", "user")
 
     def __init__(
         self, user: User | None, generation: int, check: Callable[[User | None], Awaitable[Any] | None], end: Callable[[EndReason], None]
@@ -29,6 +33,7 @@ class RightsWatch:
         self.user = user
         self.generation = generation
         self.is_over = False
+        self.is_asking = False  # the answer is being waited for
         self._check = check
         self._end = end
 
@@ -40,13 +45,19 @@ class RightsWatch:
         except Exception as error:
             self._refused(error)
             return None
-        return self._wait(waiting) if inspect.isawaitable(waiting) else None
+        if not inspect.isawaitable(waiting):
+            return None
+        self.is_asking = True
+        return self._wait(waiting)
 
     async def _wait(self, waiting: Awaitable[Any]) -> None:
         try:
-            await waiting
+            async with asyncio.timeout(CHECK_LIMIT):
+                await waiting
         except Exception as error:
             self._refused(error)
+        finally:
+            self.is_asking = False
 
     def _refused(self, error: Exception) -> None:
         if isinstance(error, AccessViolation):

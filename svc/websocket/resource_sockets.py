@@ -24,7 +24,7 @@ from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_sour
 from svc.http.event_stream import close_items
 from svc.http.media_types import media_type_of
 from svc.messages import Request
-from svc.realtime.connected_items import ConnectedItems
+from svc.realtime.connected_items import ConnectedItems, Opening
 from svc.realtime.event import EndReason, Event, EventSource
 from svc.resources import RequestTarget, Resource, Resources, TableResource, addressed
 from svc.websocket import Service, Socket, encode_frame
@@ -219,7 +219,7 @@ class ConnectService:
         sending = self._loop.create_task(self._send_all(socket, incoming, result))
         socket.on("close", lambda *ignored: self._disconnected(incoming, sending))
         if socket.closed:
-            sending.cancel()
+            self._loop.call_soon(sending.cancel)
         try:
             await sending
         except asyncio.CancelledError:
@@ -229,12 +229,14 @@ class ConnectService:
     def _disconnected(self, incoming: IncomingMessages, sending: asyncio.Task[None]) -> None:
         """The loop of a handler over the messages ends by itself, and what follows the loop is still done. Anything else that it waits for is cancelled."""
         if not incoming.is_waiting:
-            sending.cancel()
+            self._loop.call_soon(sending.cancel)  # behind its first step: a coroutine that has never begun would be reported
             return
         timer = self._loop.call_later(FAREWELL, sending.cancel)
         sending.add_done_callback(lambda task: timer.cancel())
 
     async def _send_all(self, socket: Socket, incoming: IncomingMessages, result: Any) -> None:
+        if isinstance(result, Opening):
+            result.tell(lambda why: socket.close_soon(CLOSE_CODES[why], why.value))
         if inspect.isawaitable(result):
             result = await result
         source = as_event_source(result)
@@ -247,9 +249,7 @@ class ConnectService:
         room = WakeSignal(self._loop)
         socket.on("sent", room.set)
         if isinstance(items, ConnectedItems):
-            items.on_end = lambda why: socket.close_soon(CLOSE_CODES[why], why.value)
-            if items.ended is not None:
-                items.on_end(items.ended)
+            items.tell(lambda why: socket.close_soon(CLOSE_CODES[why], why.value))
         try:
             async for item in items:
                 if socket.closed:

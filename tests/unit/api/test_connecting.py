@@ -14,6 +14,7 @@ import pytest
 from svc.auth.users import User, UserDirectory
 from svc.errors import AccessViolation, MethodNotAllowed, Problem
 from svc.messages import HeaderBlock, Request
+from svc.realtime import rights_watch
 from svc.realtime.event import EndReason
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.websocket.resource_sockets import CLOSE_CODES, FAREWELL, ResourceSockets
@@ -27,6 +28,7 @@ from svc import Resource, get_context, get_user, tables
 seen = []
 may = {"ann": True, "bob": True}
 asked = []
+gate = asyncio.Event()
 
 class Chat(Resource):
     load_as_instance = False
@@ -135,6 +137,28 @@ class Told(Resource):
             subscription.send((await tables.Seat.get("told")).stock)
         incoming.on("data", answer)
         return subscription
+
+class Sink(Guarded):
+    async def connect(self, target, incoming=None):
+        seen.append(get_user().username)
+        async for message in incoming:
+            seen.append(message)
+
+class Never(Resource):
+    async def connect(self, incoming=None):
+        await asyncio.Event().wait()
+
+class Hangs(Guarded):
+    async def allow_read(self, user, target):
+        asked.append(user.username)
+        if len(asked) > 1:
+            await gate.wait()
+        return may[user.username]
+
+class Pushed(Guarded):
+    async def connect(self, target, incoming=None):
+        await asyncio.sleep(0)
+        return self.subscribe(target)
 
 class Farewell(Resource):
     async def connect(self, incoming=None):
@@ -406,6 +430,72 @@ def test_a_rule_that_fails_later_ends_the_connection(world: World) -> None:
     del world.app.module.may["ann"]
     world.change_role("ann", {})
     assert socket.closing is not None and socket.closing[0] == 1011
+
+
+def test_a_handler_that_returns_when_its_client_leaves_is_watched_as_well(world: World) -> None:
+    ann = world.add_user("ann")
+    left, refused = world.web_socket("/Sink/1", ann), world.web_socket("/Sink/1", ann)
+    world.say(left, 1)
+    world.leave(left)
+    world.app.module.may["ann"] = False
+    world.change_role("ann", {})
+    assert refused.closing == (3003, "Access denied") and world.seen == ["ann", "ann", 1]
+    assert not [task for task in asyncio.all_tasks(world.loop) if not task.done()]
+
+
+def test_a_subscription_that_is_returned_later_is_pushed_and_watched(world: World) -> None:
+    ann = world.add_user("ann")
+    socket = world.web_socket("/Pushed/1", ann)
+    assert socket.closing is None and len(world.node.realtime.hub._watches) == 1
+    world.app.module.may["ann"] = False
+    world.change_role("ann", {})
+    assert socket.closing == (3003, "Access denied") and not world.node.realtime.hub._watches
+
+
+def test_a_rule_that_waits_is_asked_once_more_and_not_in_parallel(world: World) -> None:
+    ann = world.add_user("ann")
+    socket = world.web_socket("/Hangs/1", ann)
+    asked = world.app.module.asked
+    for _ in range(3):
+        world.change_role("ann", {})
+    assert asked == ["ann", "ann"], "the second question has no answer yet"
+    world.app.module.gate.set()
+    world.node.settle()
+    assert asked == ["ann"] * 3 and socket.closing is None
+    world.app.module.may["ann"] = False
+    world.change_role("ann", {})
+    assert socket.closing == (3003, "Access denied")
+
+
+def test_a_rule_that_does_not_answer_ends_the_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights_watch, "CHECK_LIMIT", 0.0)
+    ann = world.add_user("ann")
+    socket = world.web_socket("/Hangs/1", ann)
+    world.change_role("ann", {})
+    world.loop.run_until_complete(asyncio.sleep(0.01))
+    assert socket.closing is not None and socket.closing[0] == 1011
+
+
+def test_many_are_asked_in_slices(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = world.add_user("ann")
+    sockets = [world.web_socket("/Guarded/1", ann) for _ in range(5)]
+    hub, asked = world.node.realtime.hub, world.app.module.asked
+    before = len(asked)
+    monkeypatch.setattr(hub, "now", iter(range(1_000_000)).__next__)  # each look at the clock is the end of a slice
+    hub.recheck()
+    assert len(asked) == before + 1
+    world.app.module.may["ann"] = False
+    world.node.settle()
+    assert len(asked) == before + 5 and [socket.closing for socket in sockets] == [None] + 4 * [(3003, "Access denied")]
+
+
+def test_an_event_stream_that_is_not_made_in_time_is_an_error(world: World) -> None:
+    wire, socket = world.stream("/Never/1"), world.web_socket("/Never/1")
+    assert wire.sock.sent == b""
+    world.node.interface.running.sweep(world.node.clock.monotonic() + 10_000)
+    world.node.settle()
+    assert wire.sock.sent.startswith(b"HTTP/1.1 504")
+    assert socket.closing is None, "it may listen to its client all that time"
 
 
 def test_an_event_stream_ends_when_the_right_is_gone(world: World) -> None:
