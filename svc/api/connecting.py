@@ -24,7 +24,7 @@ from svc.auth.users import User, user_of
 from svc.errors import Problem
 from svc.http.event_pump import as_event_source
 from svc.http.row_stream import narrow
-from svc.messages import Request
+from svc.messages import Request, Response
 from svc.realtime.connected_items import ConnectedItems, Opening
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
@@ -117,8 +117,8 @@ class Connection:
             items = aiter(result)
         elif isinstance(result, Iterator | list | tuple):
             items = each(result)
-        elif result is None or isinstance(result, str | bytes | Mapping):
-            return result
+        elif result is None or isinstance(result, str | bytes | Mapping | Response):
+            return result  # the answer to whoever asks for an event stream
         else:
             raise TypeError(f"{self._verb.place} must return an async iterator or a subscription, not {type(result).__name__}")
         return ConnectedItems(_ItemsInContext(items, self._request, self._shown), self._hub, self._watch)
@@ -153,19 +153,19 @@ class Connection:
 
     def _watch_source(self, source: Any) -> None:
         hub = self._hub
-        if hub is None or (isinstance(source, TableSubscription) and source.request.check_rights):
-            return
-        watch = self._watch(lambda why: _end_source(source, why))
+        if (
+            hub is None
+            or (isinstance(source, TableSubscription) and source.request.check_rights)
+            or getattr(source, "checks_rights", False)
+        ):
+            return  # they are watched already
         if isinstance(source, DeliveryQueue):
+            watch = self._watch(source.finish)
             source.on("close", lambda why: hub.unwatch(watch))
+        else:  # a live query, which does not tell of its end
+            watch = self._watch(source.end)
+            watch.has_ended = lambda: source.ended is not None
         hub.watch(watch)
-
-
-def _end_source(source: Any, why: EndReason) -> None:
-    if isinstance(source, DeliveryQueue):
-        source.finish(why)
-    else:
-        source.end(why)
 
 
 class _ItemsInContext:

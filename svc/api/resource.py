@@ -189,9 +189,11 @@ def _update(self: Resource, *arguments: Any) -> Any:
     raise TypeError(f"{type(self).__name__} has no table whose records could be updated")
 
 
-def _subscribe(self: Resource, target: Any = None) -> Any:
+def _subscribe(self: Resource, target: Any = None, **options: Any) -> Any:
     """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
-    return empty_subscription(self._own_interface())
+    subscription = empty_subscription(self._own_interface())
+    options = (isinstance(target, RequestTarget) and target.subscription_options) or options
+    return subscription if options.get("listener") is None else subscription.on("data", options["listener"])
 
 
 def _connect(self: Resource, *arguments: Any) -> Any:

@@ -20,7 +20,7 @@ from svc.api.records import Record
 from svc.api.resource import Resource
 from svc.api.results import Results
 from svc.api.subscriptions import Subscription, subscribe_to_table
-from svc.api.target import RequestTarget, as_target
+from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.transactions import Transaction, open_transaction
 from svc.api.verbs import split_arguments
 from svc.auth.roles import ALL_RIGHTS
@@ -453,12 +453,12 @@ class Table(TableAdministration, Resource):
         _transaction_of(context).writes.publish(self._table, key, message, source=source)
         return Ready(None)
 
-    def subscribe(self, request: Any = None) -> Subscription:
+    def subscribe(self, request: Any = None, **options: Any) -> Subscription:
         """The events of the record, of those below it, or of the table: first what is there, then what is committed. Options: those of a query that speak of
         single records, and `target.SUBSCRIPTION_OPTIONS`."""
         cls = type(self)
-        found = self._target if request is None and self._target is not None else as_target(request, cls._table, subscribes=True)
-        return subscribe_to_table(cls, found, self.get_context())
+        bound = self._target if request is None and self._target is not None else request
+        return subscribe_to_table(cls, target_with(bound, options, cls._table), self.get_context())
 
     def invalidate(self, target: Any = None) -> Any:
         """Say that what is known of the record does not hold any more."""

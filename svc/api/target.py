@@ -256,6 +256,20 @@ class RequestTarget(addresses.RequestTarget):
     getAll = get_all
 
 
+def target_with(given: Any, options: Mapping[str, Any], table: Table | None) -> RequestTarget:
+    """The target of a subscription: an argument, with keyword arguments beside it. Raises ClientError, QueryError."""
+    if options and not isinstance(given, RequestTarget):
+        if isinstance(given, list | tuple) and (not given or isinstance(given[0], Mapping)):
+            given = {"conditions": given}
+        elif not isinstance(given, Mapping):
+            given = {} if given is None else {"id": given}
+        given, options = {**given, **options}, {}
+    target = as_target(given, table, subscribes=True)
+    for name, value in options.items():
+        setattr(target, name, value)
+    return target
+
+
 def as_target(given: Any, table: Table | None, *, subscribes: bool = False) -> RequestTarget:
     """The target that an argument of a class-level method means: an id, a `RequestTarget`, a query object, a list of conditions.
 

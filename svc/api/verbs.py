@@ -14,14 +14,13 @@ How a handler of an application is called depends on how it is written:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from svc.api.calls import Call, then
 from svc.api.context import AnyContext, context_of, current_context
-from svc.api.target import RequestTarget, as_target
+from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
 
 if TYPE_CHECKING:
@@ -202,10 +201,7 @@ def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...]
         data = arguments[1] if len(arguments) > 1 else options.pop("incoming", None)
         if name == "subscribe" and data is not None:
             options["listener"], data = data, None
-        given = arguments[0] if arguments else None
-        if options and not isinstance(given, RequestTarget):
-            given, options = {**_as_mapping(given), **options}, {}
-        target = as_target(given, table, subscribes=True)
+        target, options = target_with(arguments[0] if arguments else None, options, table), {}
     else:
         if len(arguments) > 1:
             raise TypeError(f"{owner.__name__}.{name} takes one argument, a target; {len(arguments)} were given")
@@ -218,15 +214,6 @@ def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...]
     for option, value in options.items():
         setattr(target, option, value)
     return target, data
-
-
-def _as_mapping(given: Any) -> Mapping[str, Any]:
-    """A target as a mapping that options can be added to."""
-    if isinstance(given, Mapping):
-        return given
-    if isinstance(given, list | tuple) and (not given or isinstance(given[0], Mapping)):
-        return {"conditions": given}
-    return {} if given is None else {"id": given}
 
 
 def own_verb(name: str, member: Any, load_as_instance: bool) -> Verb:

@@ -450,7 +450,7 @@ class Hub:
             self._stop_watching()
 
     def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None] | None = None) -> None:
-        if watch.is_over:
+        if watch.is_over or watch.has_ended():
             self.unwatch(watch)
             return
         if watch.is_asking:  # when the answer is there, it is asked for once more
@@ -459,16 +459,21 @@ class Hub:
         user = None if watch.user is None else self._current_user(watch.user, {} if users is None else users)
         if user is None and watch.user is not None:
             watch.finish(EndReason.NO_LOGIN)
+            self.unwatch(watch)
             return
         waiting = watch.recheck(user)
-        if waiting is not None:
+        if watch.is_over:
+            self.unwatch(watch)
+        elif waiting is not None:
             task = self.loop.create_task(self._answered(watch, generation, waiting))
             self._checks.add(task)
             task.add_done_callback(self._checks.discard)
 
     async def _answered(self, watch: RightsWatch, generation: int, waiting: Awaitable[None]) -> None:
         await waiting
-        if not watch.is_over and generation != self._users.generation:
+        if watch.is_over:
+            self.unwatch(watch)
+        elif generation != self._users.generation:
             self._recheck_watch(watch)
 
     def _recheck_watches(self) -> None:

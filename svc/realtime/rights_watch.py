@@ -25,7 +25,7 @@ class RightsWatch:
     `generation`: of the users at the time when the user was last known to have the right.
     """
 
-    __slots__ = ("_check", "_end", "generation", "is_asking", "is_over", "user")
+    __slots__ = ("_check", "_end", "generation", "has_ended", "is_asking", "is_over", "user")
 
     def __init__(
         self, user: User | None, generation: int, check: Callable[[User | None], Awaitable[Any] | None], end: Callable[[EndReason], None]
@@ -34,6 +34,7 @@ class RightsWatch:
         self.generation = generation
         self.is_over = False
         self.is_asking = False  # the answer is being waited for
+        self.has_ended: Callable[[], bool] = lambda: False  # what goes on may end without a word
         self._check = check
         self._end = end
 

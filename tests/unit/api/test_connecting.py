@@ -148,6 +148,19 @@ class Never(Resource):
     async def connect(self, incoming=None):
         await asyncio.Event().wait()
 
+class Later(tables.Seat):
+    def connect(self, incoming=None):
+        return self.subscribe(omit_current=True)
+
+class Other(Resource):
+    async def connect(self, incoming=None):
+        return await tables.Seat.subscribe(conditions=[{"attribute": "id", "value": "a"}], omitCurrent=True, select=["stock"])
+
+class Elsewhere(Resource):
+    def connect(self, incoming=None):
+        from svc import Response
+        return Response(status=303, headers={"Location": "/Own/1"})
+
 class Hangs(Guarded):
     async def allow_read(self, user, target):
         asked.append(user.username)
@@ -558,6 +571,34 @@ def test_the_default_is_the_subscription(world: World, name: str) -> None:
         assert [(event["type"], event["id"], event["value"]["stock"]) for event in events] == [("put", "a", 1), ("put", "a", 2)]
     root = world.web_socket(f"/{name}/?id=gt=a")
     assert [event["id"] for event in world.values(root)] == ["b"]
+
+
+def test_options_of_the_subscription_of_a_handler(world: World) -> None:
+    world.app.ask("PUT", "/Own/a", {"stock": 1})
+    later, other = world.web_socket("/Later/a"), world.web_socket("/Other/")
+    world.app.ask("PUT", "/Own/a", {"stock": 2})
+    assert [event["value"] for event in world.values(later)] == [{"stock": 2, "id": "a"}]
+    assert [event["value"] for event in world.values(other)] == [{"stock": 2}]
+
+
+def test_a_live_query_with_rights_of_the_application(world: World) -> None:
+    ann = world.add_user("ann")
+    socket, left = world.web_socket("/Asks/?live()", ann), world.web_socket("/Asks/?live()", ann)
+    world.app.ask("PUT", "/Own/a", {"stock": 1})
+    assert [event["type"] for event in world.values(socket)] == ["ready", "enter"]
+    world.leave(left)
+    hub = world.node.realtime.hub
+    hub.recheck()
+    assert len(hub._watches) == 1, "that of the client who has left is noticed"
+    world.app.module.may["ann"] = False
+    world.change_role("ann", {})
+    assert socket.closing == (3003, "Access denied") and not hub._watches
+
+
+def test_a_response_instead_of_a_stream(world: World) -> None:
+    assert world.stream("/Elsewhere/").sock.sent.startswith(b"HTTP/1.1 303")
+    socket = world.web_socket("/Elsewhere/")
+    assert socket.closing is not None and isinstance(world.failures[0], TypeError)
 
 
 def test_items_are_sent_between_the_events_and_the_end_is_told(world: World) -> None:

@@ -236,6 +236,13 @@ def test_an_empty_subscription_has_what_is_sent_to_it(app: Application) -> None:
         assert not waiting.done()
         subscription.end()
         assert await waiting == []
+        heard: list[Any] = []
+        listened = await Empty.subscribe(listener=heard.append)
+        listened.send(3)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert heard == [3]
+        listened.end()
         other = await Empty.subscribe()
         for number in range(10_001):
             other.send(number)
