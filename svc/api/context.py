@@ -16,7 +16,8 @@ from svc.messages import AppliedWrites, Caller, CallState, ContextMembers, Heade
 
 
 class Context(ContextMembers):
-    """A context without a request: of `transaction()` outside of one, of a source of a caching table, of a subscription."""
+    """What a call knows: who asks, and what it has done so far. That of a request is the request; this one is for code that runs without: `transaction()`
+    outside of a request, the source of a caching table, a subscription."""
 
     __slots__ = ("_added_headers", "_state", "last_modified", "native_body", "pending_commit", "precondition", "restore", "user")
 

@@ -54,7 +54,10 @@ class ClassProperty:
 
 
 class Table(TableAdministration, Resource):
-    """A table of the database, as a resource. Class methods: the verbs, and what is below."""
+    """`tables.Product`: a table as a resource. Its verbs are called on the class and awaited; a class derived from it overrides them.
+
+    `target`: an id, a `RequestTarget`, or a query object.
+    """
 
     _is_built_in = True
     _table: ClassVar[StoredTable]

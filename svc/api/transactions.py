@@ -37,7 +37,12 @@ class Pending(Protocol):
 
 
 class Transaction:
-    """`pending`: instances to be saved, by table and key. `instances`: those that handlers of this transaction are bound to."""
+    """What is read and written together: the `txn` of `transaction(...)`, and around each handler that a request calls.
+
+    Its reads see what it has written, and else one state, that of its first read.
+    """
+
+    # `pending`: instances to be saved, by table and key. `instances`: those that handlers of this transaction are bound to.
 
     __slots__ = (
         "_aborted",
@@ -373,8 +378,9 @@ class TransactionCall:
 
 
 class TransactionFunction:
-    """The global `transaction`: `transaction(fn)`, `transaction(context, fn)`, `async with transaction() as txn`, `transaction.commit(context)`,
-    `transaction.abort(context)`."""
+    """`await transaction(function)` runs `function(txn)` in a transaction, commits, and returns its result; `transaction(context, function)` in the name of the
+    user of that context. `async with transaction() as txn` does the same with a block. What is raised undoes it. Inside of an open transaction both take
+    part in that one."""
 
     def __init__(self, interface: Callable[[], Interface]) -> None:
         self._interface = interface

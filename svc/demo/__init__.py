@@ -41,6 +41,8 @@ EXAMPLES = (
     ),
     ("a range of dates", "/Weather/JFK/?time=ge=2013-02-09T06%3A00&lt=2013-02-09T09%3A00&select(time,temperature,windSpeed)"),
     ("a relationship from its other side", "/Airport/EYW?select(name,arrivals{id,plane{manufacturer,model}})"),
+    ("what the application's own code adds: resources.py", "/Journey/2013-01-09/HA/51/JFK?select(id,milesPerHour,airline{name})"),
+    ("... and computes", "/Punctuality/JFK"),
     ("what can be asked", "/Flight"),
 )
 FOLLOWED = "/Plane/N102UW"

@@ -85,8 +85,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     assert running.stop() == 0, running.output.read_text()
 
 
-def test_readme_shows_five_examples() -> None:
-    assert len(examples(README)) == 5
+def test_readme_shows_seven_examples() -> None:
+    assert len(examples(README)) == 7
 
 
 def check_answer(demo: Demo, command: str, expected: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import svc
+from svc.api import reference
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
 from svc.operations.reference import pages
@@ -79,3 +81,13 @@ def test_links_to_operations_name_one_of_their_page() -> None:
             page = (path.parent / target).resolve()
             if page.parent == DOCS / "operations":
                 assert f"## {name}\n" in page.read_text("utf-8"), f"{path.name}: {target}#{name}"
+
+
+def test_the_page_on_the_python_interface_is_that_of_the_docstrings() -> None:
+    assert (DOCS / "python.md").read_text("utf-8") == reference.page(), "run: python -m svc.api.reference docs/python.md"
+
+
+def test_the_page_on_the_python_interface_has_every_export() -> None:
+    named = [name for names, _ in reference.SECTIONS.values() for name in names]
+    assert sorted(named) == sorted(svc.__all__)
+    assert all(reference.TITLES.keys() >= set(classes) for _, classes in reference.SECTIONS.values())

@@ -49,7 +49,7 @@ Content = bytes  # inside `Blob`, `bytes` is a method
 
 
 class Blob:
-    """See the module. Made by `create_blob`, and by `records` from a reference."""
+    """Content with a media type, however long: a value of a record. Made by `create_blob`; a record that is read has it again."""
 
     __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "is_bare", "unsaved")
 
