@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import Call, then
 from svc.api.context import AnyContext, context_of, current_context
 from svc.api.target import RequestTarget, as_target, target_with
+from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class ClassVerb:
         return self._verb.name
 
     def __call__(self, *arguments: Any, context: Any = None, **options: Any) -> Any:
+        if here.is_helper:  # at once: a function on a thread cannot await the call, which would say this
+            refuse_helper()
         owner, verb = self._owner, self._verb
         direct = owner._direct_calls.get(verb.name) if verb.style == BUILT_IN else None
         if direct is not None:

@@ -43,6 +43,7 @@ class Held(tables.Seat):
 def use(seat, how):
     record = {"read": lambda: seat.stock, "exists": lambda: seat.does_exist(), "search": lambda: list_of(tables.Seat.search()),
         "call": lambda: asyncio.run(wait(tables.Seat.get("a"))), "write": lambda: asyncio.run(wait(tables.Seat.put("a", {"stock": 2}))),
+        "put": lambda: tables.Seat.put("a", {"stock": 2}), "publish": lambda: tables.Seat.publish("a", {}), "find": lambda: tables.Seat.search(),
         "change": lambda: changed(seat), "related": lambda: asyncio.run(wait(tables.Show.search({"explain": True})))}
     return {"found": record[how]()}
 
@@ -95,7 +96,7 @@ def test_its_exceptions_come_back(app: Application) -> None:
     assert app.errors == []
 
 
-@pytest.mark.parametrize("how", ["exists", "search", "call", "write", "change", "related"])
+@pytest.mark.parametrize("how", ["exists", "search", "call", "write", "change", "related", "put", "publish", "find"])
 def test_tables_are_refused_with_a_remedy(app: Application, how: str) -> None:
     status, _ = ask(app, "GET", f"/Held/a?how={how}")
     assert status == 500
