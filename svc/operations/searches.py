@@ -6,20 +6,21 @@ Bodies become the same query nodes as the URL language and the QUERY method; the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, overload
 
+from svc.api.context import Context
 from svc.errors import BadValue, ClientError
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, GET_ATTRIBUTES, TABLE, Field, bad_request
 from svc.operations.operation import READ, Operation
 from svc.operations.search_fields import MemberFault, SearchReader
-from svc.operations.searching import narrowed, planned, planned_text, reader_for, rows_of, table_of
+from svc.operations.searching import loaded, narrowed, planned, planned_text, reader_for, rows_of, table_of
 from svc.query import Plan
 from svc.query.convert import typed_value
 from svc.query.nodes import Comparator, Condition, Conversion, Query
 from svc.query.plan import KeyLookup
 from svc.query.select import validate_select
-from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.values.conversion import check_key
 from svc.store.values.keys import encode_key, storage_key
@@ -30,7 +31,7 @@ NOT_BESIDE_QUERY = ("conditions", "operator", "get_attributes", "sort", "limit",
 # --- by id --------------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_id(call: Call) -> PlannedQuery:
+def search_by_id(call: Call) -> Any:
     began = call.node.clock.monotonic()
     get_attributes = call["get_attributes"]
     table = table_of(call, lambda reader: reader.query(get_attributes=get_attributes))
@@ -43,7 +44,11 @@ def search_by_id(call: Call) -> PlannedQuery:
     if query.select is not None:
         validate_select(query.select, table)
     keys: Any = StoredKeys(table, call["ids"])
-    return rows_of(call, table, Plan(table, query, KeyLookup(keys), (), None, (), 0, None), visible, began)
+    rows = partial(rows_of, call, table, Plan(table, query, KeyLookup(keys), (), None, (), 0, None), visible, began)
+    if table.caching is None:
+        return rows()
+    ids = [key for given in call["ids"] if (key := key_of(table, given)) is not None]
+    return table.caching.find_keys(ids, rows, Context(call.user))
 
 
 class StoredKeys(Sequence[bytes]):
@@ -71,15 +76,23 @@ class StoredKeys(Sequence[bytes]):
                 yield stored
 
 
-def stored_key(table: Table, given: Any) -> bytes | None:
-    """The stored form of the key that an id of a body stands for, converted to the declared type as the value of a condition is."""
+def key_of(table: Table, given: Any) -> Any:
+    """The key that an id of a body stands for, converted to the declared type as the value of a condition is; None if it can be none."""
     try:
         try:
-            key: Any = check_key(table.definition, given)
+            return check_key(table.definition, given)
         except ClientError:
             attribute = table.attributes.get(table.primary_key)
-            key = check_key(table.definition, typed_value(given, Conversion.TYPED, attribute, table.primary_key))
-        return storage_key(encode_key(key))
+            return check_key(table.definition, typed_value(given, Conversion.TYPED, attribute, table.primary_key))
+    except (ClientError, BadValue):
+        return None
+
+
+def stored_key(table: Table, given: Any) -> bytes | None:
+    """The stored form of that key."""
+    key = key_of(table, given)
+    try:
+        return None if key is None else storage_key(encode_key(key))
     except (ClientError, BadValue):
         return None
 
@@ -87,12 +100,12 @@ def stored_key(table: Table, given: Any) -> bytes | None:
 # --- by value -----------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_value(call: Call) -> PlannedQuery:
+def search_by_value(call: Call) -> Any:
     began = call.node.clock.monotonic()
     members = tuple([call[name] for name in ("attribute", "value", "get_attributes", "sort", "limit", "offset", "desc")])
     table = table_of(call, lambda reader: _query_by_value(reader, *members))
     query = call.node.searches.query(table, ("value", *members), lambda: _query_by_value(reader_for(call, table), *members))
-    return planned(call, table, query, began)
+    return loaded(call, table, partial(planned, call, table, query, began))
 
 
 def _query_by_value(
@@ -136,7 +149,7 @@ def wildcard(value: Any) -> tuple[Comparator | None, Any]:
 # --- by conditions ------------------------------------------------------------------------------------------------------------------------
 
 
-def search_by_conditions(call: Call) -> PlannedQuery:
+def search_by_conditions(call: Call) -> Any:
     began = call.node.clock.monotonic()
     given = call.arguments
     if given["query"] is not None:
@@ -146,14 +159,14 @@ def search_by_conditions(call: Call) -> PlannedQuery:
     members = tuple([given[name] for name in NOT_BESIDE_QUERY])
     table = table_of(call, lambda reader: reader.query(*members))
     query = call.node.searches.query(table, members, lambda: reader_for(call, table).query(*members))
-    return planned(call, table, query, began)
+    return loaded(call, table, partial(planned, call, table, query, began))
 
 
-def _search_by_text(call: Call, text: str, began: float) -> PlannedQuery:
+def _search_by_text(call: Call, text: str, began: float) -> Any:
     others = [f"'{name}'" for name in NOT_BESIDE_QUERY if call[name] is not None]
     if others:
         raise bad_request(f"'query' cannot be used together with {', '.join(others)}")
-    return planned_text(call, call.table, text, began)
+    return loaded(call, call.table, partial(planned_text, call, call.table, text, began))
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------

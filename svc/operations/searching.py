@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from svc.api.context import Context
 from svc.auth.roles import Role, TableRights, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError
@@ -45,6 +47,11 @@ def planned(call: Call, table: Table, query: Query, began: float) -> PlannedQuer
     query, visible = narrowed(call, table, query)
     plan = plan_query(query, call.node.searches.view(table), table.database.snapshot(), allow_full_scan=True)
     return rows_of(call, table, plan, visible, began)
+
+
+def loaded(call: Call, table: Table, rows: Callable[[], PlannedQuery]) -> Any:
+    """The rows that a query finds; of a table with a source an awaitable, if some of them have to be loaded."""
+    return rows() if table.caching is None else table.caching.find(rows, Context(call.user))
 
 
 def planned_text(call: Call, table: Table, text: str, began: float) -> PlannedQuery:

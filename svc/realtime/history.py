@@ -36,7 +36,7 @@ from svc.store.env import Txn
 from svc.store.log.entries import NOTES
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import encode_key, is_hashed, storage_key
-from svc.store.values.records import lsn_of, version_of
+from svc.store.values.records import is_partial, lsn_of, version_of
 
 if TYPE_CHECKING:
     from svc.query.plan import AnyRows
@@ -214,7 +214,7 @@ class CurrentRecords:
         for count, (stored, raw) in enumerate(self._pairs, 1):
             self._last = stored
             key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
-            if group.admits(raw) and (not group.target.only_children or group.target.covers(key)):
+            if not is_partial(raw) and group.admits(raw) and (not group.target.only_children or group.target.covers(key)):
                 if self._kept is not None:
                     subscription.put_current(self._kept, None)
                 self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -535,6 +535,18 @@ class TableCache:
             return self._find_later(steps, self.table.database.take_snapshot(), stale, plan, context, directives)
         return self._load_found(stale, plan, context, directives) if stale else rows
 
+    def find_keys(self, keys: Iterable[Key], plan: Callable[[], PlannedQuery], context: AnyContext | None) -> Any:
+        """The same for records that are named, and that are loaded if they are not here."""
+        if not self._getters:
+            return plan()
+        due = []
+        for key in keys:
+            raw = self.table.get_entry(storage_key(encode_key(key)))
+            if raw is None or self._is_stale(raw, NONE):
+                due.append(key)
+                _check_number(due)
+        return self._load_all(due, plan, context, directives_of(context)) if due else plan()
+
     def _stale(self, run: AnyRows, now_ms: float, stale: list[bytes]) -> Iterator[None]:
         """Collect those records that a query finds and that have to be loaded."""
         try:
@@ -543,11 +555,7 @@ class TableCache:
                     expiry = expiry_of(raw)
                     if expiry is not None and expiry <= now_ms:
                         stale.append(raw)
-                        if len(stale) > MOST_FOUND:
-                            raise ClientError(
-                                f"The query finds more than {MOST_FOUND} records that have to be loaded from the source: limit it",
-                                code="QUERY_TOO_LARGE",
-                            )
+                        _check_number(stale)
                 yield
         finally:
             run.close()
@@ -601,6 +609,13 @@ class TableCache:
     def write_through(self, writes: list[Write], holder: Any) -> Awaitable[None] | None:
         """See `written`."""
         return write_through(self, writes, holder)
+
+
+def _check_number(found: Sized) -> None:
+    if len(found) > MOST_FOUND:
+        raise ClientError(
+            f"The query finds more than {MOST_FOUND} records that have to be loaded from the source: limit it", code="QUERY_TOO_LARGE"
+        )
 
 
 def _expiry(given: Any) -> float | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from svc.api.calls import is_waiting
 from svc.clock import Clock
-from svc.errors import Overloaded, Problem
+from svc.errors import Overloaded, Problem, ServerError
 from svc.store import Table
 from svc.store.caching import FetchLock
 
@@ -28,6 +28,7 @@ logger = logging.getLogger("svc.applications")
 MOST = 100  # calls of the source of a table that are under way in an instance
 QUEUE_SECONDS = 20.0  # that a call may have to wait
 PATIENCE = 10.0  # seconds that others wait for a call before they make their own
+LONGEST = 120.0  # seconds a call may take
 FIRST_PAUSE = 0.005  # polling interval, seconds: whether another process still has the lock
 LONGEST_PAUSE = 0.05
 _WEIGHT = 0.2  # of the newest call in the mean duration
@@ -177,12 +178,14 @@ class Fetches:
             self._landed(flight, None)
 
     async def _finish(self, flight: Flight, result: Any) -> None:
+        problem: BaseException | None = None
+        limit = asyncio.timeout(LONGEST)
         try:
-            flight.raw = await result
+            async with limit:
+                flight.raw = await result
         except Exception as error:
-            self._landed(flight, error)
-        else:
-            self._landed(flight, None)
+            problem = ServerError(f"it has not answered for {LONGEST:.0f} s", 504) if limit.expired() else error
+        self._landed(flight, problem)
 
     def _landed(self, flight: Flight, error: BaseException | None) -> None:
         self._running -= 1

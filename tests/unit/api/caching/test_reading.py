@@ -605,3 +605,15 @@ def test_calls_that_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def wait(call: Any) -> Any:
     return await call
+
+
+def test_a_call_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with application(tmp_path, WAITING, SCHEMA) as app:
+        app.module.answers["a"] = {"value": 1}
+        get(app, "/Rate/a")
+        app.module.gate = asyncio.Event()
+        monkeypatch.setattr(fetches, "LONGEST", 0.0)
+        assert get(app, "/Rate/b")[0] == 504
+        assert get(app, "/Rate/a", cache_control="no-cache")[0] == 504
+        assert get(app, "/Rate/a", cache_control="no-cache, stale-if-error")[2]["value"] == 1
+        assert not app.node.store.databases["data"].tables["Rate"].loading
