@@ -47,6 +47,10 @@ def _running(request: Request) -> Iterator[None]:
         yield
     except SystemExit as error:
         raise RuntimeError("the handler has called sys.exit()") from error
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise RuntimeError("the handler has raised CancelledError") from error
     except (Problem, StopAsyncIteration):
         raise
     except Exception as error:
@@ -56,6 +60,15 @@ def _running(request: Request) -> Iterator[None]:
         raise
     finally:
         leave(token)
+
+
+def _is_cancelled() -> bool:
+    """Whether the running task is to end; else a CancelledError is the application's own."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 class Connection:

@@ -193,6 +193,8 @@ class Fails(Resource):
         yield 1
         if target.id == "exit":
             raise SystemExit(3)
+        if target.id == "cancelled":
+            raise asyncio.CancelledError
         from svc import ClientError, AccessViolation
         raise ClientError("mine", 400) if target.id == "mine" else AccessViolation(get_user()) if target.id == "no" else KeyError("x")
 
@@ -709,7 +711,9 @@ def test_ten_thousand_items_that_are_not_taken_end_the_subscription(world: World
     assert socket.closing is not None and socket.closing[0] == 1013
 
 
-@pytest.mark.parametrize(("how", "kind"), [("mine", Problem), ("no", AccessViolation), ("bug", KeyError), ("exit", RuntimeError)])
+@pytest.mark.parametrize(
+    ("how", "kind"), [("mine", Problem), ("no", AccessViolation), ("bug", KeyError), ("exit", RuntimeError), ("cancelled", RuntimeError)]
+)
 def test_what_is_raised_is_for_the_protocol(world: World, how: str, kind: type[Exception]) -> None:
     socket = world.web_socket(f"/Fails/{how}")
     assert world.values(socket) == [1] and socket.closed
