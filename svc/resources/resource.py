@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request
-from svc.realtime.application_events import ApplicationEvents
 from svc.realtime.event import EventSource
 from svc.resources.target import RequestTarget
 
@@ -134,8 +133,8 @@ class Resource:
 
     @classmethod
     def on_subscribe(cls, target: RequestTarget, data: Any, request: Request) -> Any:
-        """A subscription to nothing, which does not end by itself: what a handler sends to it is all there is."""
-        return ApplicationEvents()
+        """The events of what is addressed."""
+        raise cls.not_allowed("subscribe", request.method, target=target)
 
     @classmethod
     def allowed_methods(cls, target: RequestTarget | None = None) -> tuple[str, ...]:
