@@ -72,14 +72,16 @@ class ApplicationPorts:
         log_error: Callable[[str, BaseException | None], None],
         routed: Callable[[bool], None],
         scopes: Scopes | None = None,
+        opens_ports: bool = True,
     ) -> None:
-        """`make_dispatcher`: for a further port. `scopes`: what listeners are called in."""
+        """`make_dispatcher`: for a further port. `scopes`: what listeners are called in. `opens_ports`: False inside another server, which has the ports."""
         self._config = config
         self._certificates = certificates
         self._loop = loop
         self._make_ports = make_ports
         self._make_dispatcher = make_dispatcher
         self._scopes = scopes
+        self._opens_ports = opens_ports
         self._warn = warn
         self._log_error = log_error
         self._routed = routed
@@ -96,7 +98,7 @@ class ApplicationPorts:
         """The ports of the configuration."""
         http = self._config.http
         listeners = PortListeners(dispatcher, upgrades, serves_resources=True, scopes=self._scopes)
-        for number, secure in ((http.port, False), (http.secure_port, True)):
+        for number, secure in ((http.port, False), (http.secure_port, True)) if self._opens_ports else ((0, False),):
             if number is not None:
                 self._default.append(OpenPort(ports, listeners, secure=secure, wanted=number))
 
@@ -130,7 +132,9 @@ class ApplicationPorts:
         return opened
 
     def _check(self, port: int) -> None:
-        """Raise ValueError for a port that is something else's."""
+        """Raise ValueError for a port that is something else's, or if no ports can be opened."""
+        if not self._opens_ports:
+            raise ValueError(f"port {port} cannot be opened: inside another server the ports are that server's")
         config = self._config
         taken = {
             "operationsApi.network": (config.operations_api.network.port, config.operations_api.network.secure_port),

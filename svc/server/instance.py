@@ -96,6 +96,7 @@ class Server:
         self._on_ready = on_ready
         self._is_serving = False
         self._commit_deferred = False
+        self._has_ports = host is None
         self.loop: asyncio.AbstractEventLoop
         self._turns: Turns
         self.slow_turns: SlowTurns | None = None
@@ -231,6 +232,7 @@ class Server:
             log_error=self._log_error,
             routed=self._record_routed,
             scopes=ListenerScopes(self.store),
+            opens_ports=self._has_ports,
         )
         self.application_ports.set_default(ports, dispatcher, upgrades)
         return ports
@@ -348,11 +350,6 @@ class Server:
         ]
         if unserved:
             self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
-        if self.config.authentication.authorize_local:
-            self.logger.warn(
-                "authentication.authorizeLocal is on: requests from this machine are made as super user,",
-                "also those of a proxy on it that adds no header of its own",
-            )
         try:
             self.application_port.listen()
             self.operations_port.listen()
@@ -396,6 +393,11 @@ class Server:
 
     def begin(self) -> None:
         """Requests may come."""
+        if self.config.authentication.authorize_local:
+            self.logger.warn(
+                "authentication.authorizeLocal is on: requests from this machine are made as super user,",
+                "also those of a proxy on it that adds no header of its own",
+            )
         self._is_serving = True
         self.application_ports.start()
         self._periodic.start()
