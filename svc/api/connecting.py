@@ -97,6 +97,8 @@ class Connection:
         application, verb, target, request = self._application, self._verb, self._target, self._request
         request.state.target, request.state.handler = target, verb
         messages = None if incoming is None else Messages(incoming, request)
+        if incoming is not None and not verb.takes_messages:
+            incoming.ignore()
         with _running(request):
             allowed = application._check_permission(verb, target, None, request)
             result = settled(then(allowed, lambda _: verb.call(application, target, messages, request)))

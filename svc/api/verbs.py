@@ -40,14 +40,21 @@ _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be 
 class Verb:
     """One verb of one class. `style`: one of INSTANCE, TARGET, CLASS, BUILT_IN."""
 
-    __slots__ = ("function", "is_async", "name", "style", "takes_one")
+    __slots__ = ("function", "is_async", "name", "style", "takes")
 
     def __init__(self, name: str, function: Any, style: int) -> None:
         self.name = name
         self.function = function
         self.style = style
         self.is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-        self.takes_one = name == "connect" and style == INSTANCE and not _takes(function, 3)  # incoming, and no query
+        self.takes = (
+            2 if name != "connect" or style == BUILT_IN else _most_arguments(function)
+        )  # of `connect`: what a handler does without is left out
+
+    @property
+    def takes_messages(self) -> bool:
+        """Of `connect`: whether its handler takes the messages of the client."""
+        return self.takes > (0 if self.style == INSTANCE else 1)
 
     def __get__(self, instance: Resource | None, owner: type[Resource]) -> Any:
         if instance is None:
@@ -108,27 +115,31 @@ class Verb:
         if name in WITH_DATA:
             return self.function(instance, data, target)
         if name == "connect":
-            return self.function(instance, data) if self.takes_one else self.function(instance, data, target)
+            return self.function(instance, *(data, target)[: self.takes])
         if name == "invalidate" and self.style == INSTANCE:
             return self.function(instance)
         return self.function(instance, target)
 
     def _with_target(self, owner: Any, target: RequestTarget, data: Any) -> Any:
-        if self.name in WITH_DATA or self.name == "connect":
+        if self.name in WITH_DATA:
             return self.function(owner, target, data)
+        if self.name == "connect":
+            return self.function(owner, *(target, data)[: self.takes])
         return self.function(owner, target)
 
     def __repr__(self) -> str:
         return f"<Verb {self.name} {('instance', 'target', 'class', 'built in')[self.style]}>"
 
 
-def _takes(function: Any, count: int) -> bool:
-    """Whether a function can be called with this many arguments."""
-    try:
-        inspect.signature(function).bind(*range(count))
-    except (TypeError, ValueError):
-        return False
-    return True
+def _most_arguments(function: Any) -> int:
+    """How many of two arguments a function takes, besides what it is bound to."""
+    for count in (2, 1):
+        try:
+            inspect.signature(function).bind(None, *range(count))
+        except (TypeError, ValueError):
+            continue
+        return count
+    return 0
 
 
 class ClassVerb:

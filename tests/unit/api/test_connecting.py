@@ -41,6 +41,16 @@ class Instance(Resource):
     async def connect(self, incoming=None):
         yield {"id": self.get_id(), "has": incoming is not None}
 
+class Bare(Resource):
+    def connect(self):
+        return iter([1])
+
+class OnlyTarget(Resource):
+    load_as_instance = False
+    async def connect(self, target):
+        yield {"at": target.id}
+        await asyncio.Event().wait()
+
 class WithQuery(Resource):
     async def connect(self, incoming=None, query=None):
         yield {"q": query.get("q"), "id": query.id}
@@ -351,6 +361,13 @@ def test_each_way_to_write_it_and_its_end(world: World, target: str, first: Any)
 
 def test_a_plain_iterator(world: World) -> None:
     assert world.values(world.web_socket("/Listed/")) == [1, "two", None]
+
+
+def test_handlers_without_messages(world: World) -> None:
+    assert world.values(world.web_socket("/Bare/1")) == [1]
+    socket = world.web_socket("/OnlyTarget/1")
+    assert world.values(socket) == [{"at": "1"}] and socket.ignores, "else what is not read would fill the connection"
+    assert world.streamed(world.stream("/OnlyTarget/2")) == [{"at": "2"}]
 
 
 def test_resources_that_cannot_be_connected_to(world: World) -> None:
