@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import Any
 
 from svc.api.context import AnyContext
@@ -34,6 +34,17 @@ class RelatedRecord(Items):
             yield record
 
 
+class _ByKey:
+    """Loads the records of a caching table that are named, whether they are here or not (`caching.TableCache`)."""
+
+    def __init__(self, caching: Any, keys: list[Any]) -> None:
+        self._caching = caching
+        self._keys = keys
+
+    def find(self, plan: Callable[[], PlannedQuery], context: AnyContext | None) -> Any:
+        return self._caching.find_keys(self._keys, plan, context)
+
+
 def related(table: Table, attribute: Attribute, values: Mapping[str, Any], context: AnyContext | None) -> Any:
     """What the relationship `attribute` of a record with these values leads to: awaitable if that is one record, else iterable."""
     relationship = attribute.relationship
@@ -51,5 +62,8 @@ def related(table: Table, attribute: Attribute, values: Mapping[str, Any], conte
     def plan() -> PlannedQuery:
         return PlannedQuery(target, plan_query(Query(where), target, target.database.snapshot(), allow_full_scan=True))
 
-    results = Results(plan, context)
+    caching = target.caching
+    if caching is not None and end == (target.primary_key,):
+        caching = _ByKey(caching, [value for value in starts if value is not None])
+    results = Results(plan, context, caching)
     return results if many else RelatedRecord(results)

@@ -17,7 +17,18 @@ from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
 from svc.api.caching.fetches import Fetches, Flight
-from svc.api.caching.sources import SERVED_STALE, Answer, Source, again, is_unreachable, problem_of, status_of_error, to_version, understand
+from svc.api.caching.sources import (
+    EXITED,
+    SERVED_STALE,
+    Answer,
+    Source,
+    again,
+    is_unreachable,
+    problem_of,
+    status_of_error,
+    to_version,
+    understand,
+)
 from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context
@@ -206,14 +217,32 @@ class TableCache:
         if static is None:
             return False
         holder = owner if isinstance(static, classmethod | staticmethod) else owner(key, context)
-        return bool(getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key))
+        try:
+            return bool(getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key))
+        except SystemExit as error:
+            raise RuntimeError(EXITED) from error
 
     def _refresh_behind(self, key: Key, stored: bytes, whole: bytes, directives: Directives, context: AnyContext | None) -> None:
         if self.fetches.find(stored) is None:
             try:
-                self._start(key, stored, whole, directives, context)
+                flight = self._start(key, stored, whole, directives, context)
             except Problem as problem:  # there are too many calls
                 logger.warning("%s is not refreshed: %s", self._name(key), problem.message)
+                return
+            if flight.is_settled:
+                self._report(flight, key)
+            else:
+                self.spawn(self._report_later(flight, key))
+
+    async def _report_later(self, flight: Flight, key: Key) -> None:
+        await self.fetches.wait(flight, own=True)
+        self._report(flight, key)
+
+    def _report(self, flight: Flight, key: Key) -> None:
+        """Log the error of a flight for which nobody has waited."""
+        if flight.error is not None:
+            problem = problem_of(flight.error, self._name(key))
+            logger.warning("refreshed behind an answer: %s", problem.message)
 
     # --- what the caller gets ----------------------------------------------------------------------------------------------------------
 

@@ -168,8 +168,10 @@ class Fetches:
         flight.began = self._clock.monotonic()
         try:
             result = flight.work(flight)
-        except Exception as error:
+        except BaseException as error:
             self._landed(flight, error)
+            if not isinstance(error, Exception):
+                raise
             return
         if is_waiting(result):
             self._spawn(flight, self._finish(flight, result))
@@ -230,6 +232,7 @@ class Fetches:
 
     def close(self) -> None:
         """End all calls."""
+        self._queue.clear()
         for task in self._tasks:
             task.cancel()
 
@@ -267,6 +270,7 @@ class Fetches:
             if not flight.is_settled:
                 if flight.began and not isinstance(error, Exception):
                     self._running -= 1
+                    self._begin_next()
                 flight.error = error if isinstance(error, Exception) else Overloaded("Service unavailable, the server is stopping")
                 self._settle(flight)
             if not isinstance(error, Exception):

@@ -46,7 +46,7 @@ class Following:
                 async for event in each(await self._subscribe()):
                     pause = FIRST_PAUSE
                     await self._take(event)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 logger.error("%r of %s: its events cannot be followed: %s", self._source, self._table.name, error, exc_info=error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)

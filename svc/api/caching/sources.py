@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import socket
@@ -29,6 +30,8 @@ logger = logging.getLogger("svc.applications")
 METHODS = ("get", "put", "patch", "delete", "publish", "invalidate", "subscribe")
 SERVED_STALE = frozenset((500, 502, 503, 504))  # statuses instead of which a stale record may be served
 _UNREACHABLE = (ConnectionRefusedError, ConnectionResetError, socket.gaierror)
+EXITED = "the application has called sys.exit()"
+CANCELLED = "what the source has awaited was cancelled"
 _CAUSES = 10  # errors behind an error that are looked at
 
 _decode_json = msgspec.json.Decoder().decode
@@ -79,8 +82,11 @@ class Source:
     def call(self, name: str, id: Any, context: Any, *data: Any) -> Any:
         """Call one of its methods in `context`: what it returns, or an awaitable of it."""
         function = self._functions[name]
-        with entered(context):
-            result = settled(function(id, *data, context) if self._resource is None else function(id, *data, context=context))
+        try:
+            with entered(context):
+                result = settled(function(id, *data, context) if self._resource is None else function(id, *data, context=context))
+        except (SystemExit, asyncio.CancelledError) as error:
+            raise RuntimeError(EXITED if isinstance(error, SystemExit) else CANCELLED) from error
         return _in_context(result, context) if is_waiting(result) else result
 
     def subscribe(self, request: Any) -> Any:
@@ -91,11 +97,19 @@ class Source:
 
 
 async def _in_context(result: Awaitable[Any], context: Any) -> Any:
-    with entered(context):
-        found = settled(await result)
-        while is_waiting(found):
-            found = settled(await found)
-        return found
+    try:
+        with entered(context):
+            found = settled(await result)
+            while is_waiting(found):
+                found = settled(await found)
+            return found
+    except SystemExit as error:
+        raise RuntimeError(EXITED) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError(CANCELLED) from error
 
 
 def _fitting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -204,6 +204,8 @@ class Reply:
         (ValueError("a secret"), 500, None),
         (type("Refused", (Exception,), {"status_code": 418})("short and stout"), 418, None),
         (ConnectionRefusedError(), 502, None),
+        (SystemExit(1), 500, None),
+        (asyncio.CancelledError(), 500, None),
         (lambda context: setattr(context, "last_modified", "tomorrow") or {"value": 1}, 502, None),
         (lambda context: setattr(context, "expires_at", "soon") or {"value": 1}, 502, None),
     ],
@@ -314,7 +316,7 @@ Rate.source_from(Waiting(), {"expiration": 30})
 )
 
 
-def test_a_class_with_code_of_its_own(tmp_path: Path) -> None:
+def test_a_class_with_code_of_its_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     schema = SCHEMA.replace("scanInterval: 1) @export", "scanInterval: 1)")
     with application(tmp_path, OWN, schema) as app:
         app.module.answers["a"] = lambda context: {"value": len(app.module.calls)}
@@ -336,6 +338,7 @@ def test_a_class_with_code_of_its_own(tmp_path: Path) -> None:
         app.module.answers["a"] = ValueError("failed behind the answer")
         assert get(app, "/Rate/a")[2]["value"] == count + 1
         app.node.settle()
+        assert "refreshed behind an answer: Rate 'a' cannot be loaded" in caplog.text
         assert app.errors == []
         app.node.store.check()
 
@@ -617,3 +620,17 @@ def test_a_call_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.M
         assert get(app, "/Rate/a", cache_control="no-cache")[0] == 504
         assert get(app, "/Rate/a", cache_control="no-cache, stale-if-error")[2]["value"] == 1
         assert not app.node.store.databases["data"].tables["Rate"].loading
+
+
+def test_related_records_are_loaded(tmp_path: Path) -> None:
+    schema = SCHEMA + 'type Price @table @export { id: ID @primaryKey rateId: ID rate: Rate @relationship(from: "rateId") rateIds: [ID] }'
+    with application(tmp_path, WAITING, schema) as app:
+        app.module.answers["a"] = {"value": 5, "name": "x"}
+        app.ask("PUT", "/Price/p", {"rateId": "a"})
+        app.ask("PUT", "/Price/q", {"rateId": "none"})
+
+        async def related() -> list[Any]:
+            return [await (await app.tables.Price.get(key)).rate for key in "pq"]
+
+        first, second = app.run(related())
+        assert first.value == 5 and second is None
