@@ -252,10 +252,15 @@ class Server:
             raise RuntimeError("applications cannot be mounted here")
         route = make_route(found.host, path, base=self._mount, app=self._application)
         mounted = mounts.add(app, "/".join(("", *route.segments)))
-        self._mounted.append(mounted)
         there = replace(found, url_path=path)
-        self._register(WS, mounted.websocket, there)
-        return self._register(HTTP, mounted.http, there)
+        try:
+            self._register(WS, mounted.websocket, there)
+            ports = self._register(HTTP, mounted.http, there)
+        except BaseException:
+            mounts.remove(mounted)
+            raise
+        self._mounted.append(mounted)
+        return ports
 
     def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""

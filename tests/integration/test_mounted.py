@@ -284,3 +284,14 @@ def test_django(client: httpx.Client, key: str) -> None:
 def test_an_application_that_could_not_start(client: httpx.Client) -> None:
     answer = client.get("/unwell/x")
     assert answer.status_code == 500 and "The application has not started: OSError: no database" in answer.text
+
+
+def test_over_http_2(process: Process, key: str) -> None:
+    with httpx.Client(base_url=process.url, auth=ADMIN, timeout=LIMIT, http1=False, http2=True) as client:
+        assert client.put(f"/api/things/{key}", json={"name": "over two"}).json() == {"name": "over two", "by": "admin"}
+        assert len(client.get("/api/stream/100").content) == 100 * 65536
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.get("/api/broken")
+        with client.stream("GET", "/api/stream/100000") as endless:
+            next(endless.iter_raw())
+        assert client.get(f"/api/things/{key}").http_version == "HTTP/2"  # the connection goes on
