@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.calls import AlreadyThere, Ready
@@ -188,8 +189,12 @@ class Instance(AlreadyThere):
 
     __delitem__ = delete_property
 
-    def add_to(self, name: str, amount: int | float) -> None:
-        """Add to a number. Increments of concurrent transactions all count."""
+    def add_to(self, name: str, amount: int | float, *, at_least: float | None = None, at_most: float | None = None) -> None:
+        """Add to a number. Increments of concurrent transactions all count.
+
+        `at_least`, `at_most`: what the result must stay within, tested where it is written, whoever else writes at that moment: else the transaction is
+        undone, with a ClientError 409.
+        """
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             raise ClientError(f"{name}: {amount!r} is not a number", code="VALIDATION")
         values, changes = self._current(), self._changed()
@@ -200,10 +205,13 @@ class Instance(AlreadyThere):
         else:
             changes[name] = added if name in changes else Add(amount)
         values[name] = added
+        if at_least is not None or at_most is not None:
+            bounds = self.__dict__.setdefault("_bounds", {})
+            bounds[name] = (at_least, at_most)
 
-    def subtract_from(self, name: str, amount: int | float) -> None:
+    def subtract_from(self, name: str, amount: int | float, *, at_least: float | None = None, at_most: float | None = None) -> None:
         """Subtract from a number; see `add_to`."""
-        self.add_to(name, -amount)
+        self.add_to(name, -amount, at_least=at_least, at_most=at_most)
 
     def _changed(self) -> dict[str, Any]:
         changes: dict[str, Any] | None = self._changes
@@ -249,12 +257,15 @@ class Instance(AlreadyThere):
         self._check_changes(given)
         checked = table.validator.changes(given, source="native")
         key = self._id
+        bounds: dict[str, tuple[float | None, float | None]] = self.__dict__.pop("_bounds", {})
         if not removed:
-            transaction.writes.patch(table, key, checked, transaction.precondition())
+            keep_bounds = partial(_keep_bounds, bounds, table.name) if bounds else None
+            transaction.writes.patch(table, key, checked, transaction.precondition(), decide=keep_bounds)
             return None
 
         def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
             kept = {name: value for name, value in (stored or {}).items() if name not in removed}
+            _keep_bounds(bounds, table.name, checked, stored)
             result = merge(kept, checked)
             result[table.primary_key] = record[table.primary_key]
             table.validator.require_all(result)
@@ -308,6 +319,19 @@ class Instance(AlreadyThere):
     getExpiresAt = get_expires_at
     addTo = add_to
     subtractFrom = subtract_from
+
+
+def _keep_bounds(
+    bounds: dict[str, tuple[float | None, float | None]], table: str, changes: dict[str, Any], stored: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Refuse increments whose result is not within its bounds. Called inside the transaction."""
+    for name, (low, high) in bounds.items():
+        change = changes.get(name)
+        value = change.applied_to((stored or {}).get(name)) if type(change) is Add else change
+        if isinstance(value, int | float) and ((low is not None and value < low) or (high is not None and value > high)):
+            limit = f"at least {low:g}" if low is not None and value < low else f"at most {high:g}"
+            raise ClientError(f"{name} of this {table} would become {value:g}, and must stay {limit}", 409, "OUT_OF_BOUNDS")
+    return changes
 
 
 class _Removed:

@@ -227,3 +227,36 @@ def test_validate_of_a_class(tmp_path: Path) -> None:
         with pytest.raises(ClientError, match="unlucky"):
             app.run(app.module.Seat.update("a", {"stock": 13}))
         assert app.ask("GET", "/Seat/") == (200, [{"id": "a", "stock": 1}])
+
+
+def test_increments_within_bounds(tmp_path: Path) -> None:
+    code = """
+    from svc import tables
+
+    class Seat(tables.Seat):
+        @classmethod
+        async def post(cls, target, data):
+            seat = await cls.update(target.id)
+            seat.subtract_from("stock", data["n"], at_least=0)
+            seat.add_to("price", data["n"], at_most=10)
+            await tables.Journal.create({"seat": target.id})
+            return seat.stock
+    """
+    with application(tmp_path, code) as app:
+        app.run(app.tables.Seat.put("a", {"stock": 3}))
+        wires = [app.node.connect() for _ in range(5)]
+        for wire in wires:  # all in one turn: each reads that there are three
+            wire.sock.incoming.append(
+                b'POST /Seat/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"n":1}'
+            )
+            wire._loop.readers[wire.sock]()
+        app.node.settle()
+        assert sorted(wire.sock.sent[9:12] for wire in wires) == [b"200", b"200", b"200", b"409", b"409"]
+        assert app.run(app.tables.Seat.get("a")).stock == 0 and len(app.ask("GET", "/Journal/")[1]) == 3
+        app.run(app.tables.Seat.put("a", {"stock": 100}))
+        status, problem = app.ask("POST", "/Seat/a", {"n": 11})
+        assert (status, problem["code"], problem["detail"]) == (
+            409,
+            "OUT_OF_BOUNDS",
+            "price of this Seat would become 11, and must stay at most 10",
+        )
