@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from svc.api.interface import Interface
 
 
+LATEST = 1e17  # ms, of a time
+
+
 class Pending(Protocol):
     """An instance whose changes are to be saved when its transaction commits: `instances.Updatable`."""
 
@@ -141,6 +144,8 @@ class Transaction:
             user = self._context.user
             self._writes = self._store.begin(None if user is None else user.username)
             self._writes.source = self.source
+        if self.source is None:  # of a source it is the expiry of the record that is loaded
+            self._writes.expires_at = _expiry(self._context.state.expires_at)
         return self._writes
 
     def precondition(self) -> Precondition | None:
@@ -317,6 +322,15 @@ async def _committed(transaction: Transaction, own: Context, waiting: Awaitable[
     if own.pending_commit is not None:
         await wait_committed(own.pending_commit)
     return result
+
+
+def _expiry(given: Any) -> float | None:
+    """`expires_at` of a context. Raises TypeError for what is no time in ms."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < LATEST:
+        raise TypeError(f"expires_at must be a time in ms since 1970, not {given!r}")
+    return float(given)
 
 
 class TransactionCall:

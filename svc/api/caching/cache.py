@@ -33,7 +33,7 @@ from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context
 from svc.api.target import RequestTarget
-from svc.api.transactions import Transaction
+from svc.api.transactions import LATEST, Transaction
 from svc.errors import ClientError, Problem, ServerError
 from svc.messages import CallState, Headers, Request
 from svc.query import AnyRows
@@ -650,6 +650,6 @@ def _check_number(found: Sized) -> None:
 def _expiry(given: Any) -> float | None:
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ServerError("the expires_at that it has set is no number of ms", 502)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < LATEST:
+        raise ServerError("the expires_at that it has set is no time in ms", 502)
     return float(given)

@@ -59,6 +59,7 @@ class Transaction:
         "assigned",
         "databases",
         "deleted",
+        "expires_at",
         "may_use_reserve",
         "on_done",
         "operation",
@@ -80,6 +81,7 @@ class Transaction:
         self._is_keyless = False  # records among the writes are given a key when they are applied
         self._are_assigned = False  # those keys, before the writes are applied
         self.writes_copies = False  # to tables with a source, which is to write them first
+        self.expires_at: float | None = None  # ms: of the writes that are collected from now on and do not say themselves when their record expires
         self.source: object = None  # where the writes come from, if that is what loads the records of a table: it does not get them back
         self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
@@ -250,6 +252,8 @@ class Transaction:
             self._is_keyless = True
         else:
             encoded = encode_primary(key)
+        if expires_at is None:
+            expires_at = self.expires_at
         if data is not None and table.definition.dynamic:
             table.database.learn_attributes(table, data)
         if data is not None and Unsaved.alive:

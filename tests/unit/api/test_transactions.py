@@ -278,3 +278,30 @@ def test_very_many_searches_under_way_are_refused(tmp_path: Path) -> None:
         found = app.run(app.module.work(), turns=100_000)
         assert found.count("found") == 512 and found.count("More than 512 searches of applications are under way") == 988
         assert app.run(app.module.work(), turns=100_000).count("found") == 512
+
+
+EXPIRING = """
+from svc import Resource, get_context, tables
+
+class Short(Resource):
+    async def post(self, data, query=None):
+        get_context().expires_at = data["at"]
+        await tables.Seat.put("a", {"stock": 1})
+        await tables.Seat.create({"id": "b", "stock": 1})
+        seat = await tables.Seat.update("c", {"stock": 5})
+        await tables.Seat.patch("d", {"stock": 1})
+"""
+
+
+def test_what_is_written_expires_when_the_context_says(tmp_path: Path) -> None:
+    with application(tmp_path, EXPIRING) as app:
+        at = app.node.clock.wall() * 1000 + 5000
+        assert app.ask("POST", "/Short/", {"at": at})[0] == 204
+        seats = app.tables.Seat
+        app.run(seats.put("e", {"stock": 1}))
+        assert [app.run(seats.get(key)).get_expires_at() for key in "abcde"] == [at, at, at, at, None]
+        app.node.clock.advance(6)
+        assert [app.run(seats.get(key)) is None for key in "abcde"] == [True, True, True, True, False]
+        for wrong in ("soon", True, -1, 1e300):
+            assert app.ask("POST", "/Short/", {"at": wrong})[0] == 500
+        app.node.store.check()

@@ -208,6 +208,8 @@ class Reply:
         (asyncio.CancelledError(), 500, None),
         (lambda context: setattr(context, "last_modified", "tomorrow") or {"value": 1}, 502, None),
         (lambda context: setattr(context, "expires_at", "soon") or {"value": 1}, 502, None),
+        (lambda context: setattr(context, "expires_at", float("nan")) or {"value": 1}, 502, None),
+        (lambda context: setattr(context, "expires_at", 1e300) or {"value": 1}, 502, None),
     ],
 )
 @both
