@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import records
+from bench import applications, records
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import cpu_table, insert
@@ -54,6 +54,21 @@ def test_durability_stands_beside_the_figure_of_a_write() -> None:
     get, put = cpu_table({"samples": samples, "facts": facts}).splitlines()[2:]
     assert get == "| GET one record | – | 10.0 ±0% | 50.0 ±0% | – | 5.0 |"
     assert put == "| PUT one record | – | 10.0 ±0%, flushed | 50.0 ±0%, not flushed | – | 5.0 |"
+
+
+def test_the_ratio_of_a_handler_is_that_of_neighbouring_measurements() -> None:
+    lines = applications.table({"plain": [10.0, 40.0, 20.0], "class": [15.0, 48.0, 30.0]}).splitlines()[2:]
+    assert lines == [
+        "| GET of an exported table | 20.0 µs | 1.00 |",
+        "| `get` in the class style | 30.0 µs | 1.50 |",
+    ]
+
+
+def test_every_row_of_the_handlers_has_requests(tmp_path: Path) -> None:
+    made = applications.Application(tmp_path).requests() | applications.OneRoute(tmp_path).requests()
+    assert made.keys() - {"mounted"} == applications.ROWS.keys() - {"mounted"}
+    for row, make in made.items():
+        assert make(3).target == applications.ROWS[row][1] + records.item_id(3)
 
 
 def test_only_measured_sections_are_replaced(tmp_path: Path) -> None:
