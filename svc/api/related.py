@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from functools import partial
 from typing import Any
 
 from svc.api.context import AnyContext
@@ -34,17 +35,6 @@ class RelatedRecord(Items):
             yield record
 
 
-class _ByKey:
-    """Loads the records of a caching table that are named, whether they are here or not (`caching.TableCache`)."""
-
-    def __init__(self, caching: Any, keys: list[Any]) -> None:
-        self._caching = caching
-        self._keys = keys
-
-    def find(self, plan: Callable[[], PlannedQuery], context: AnyContext | None) -> Any:
-        return self._caching.find_keys(self._keys, plan, context)
-
-
 def related(table: Table, attribute: Attribute, values: Mapping[str, Any], context: AnyContext | None) -> Any:
     """What the relationship `attribute` of a record with these values leads to: awaitable if that is one record, else iterable."""
     relationship = attribute.relationship
@@ -63,7 +53,11 @@ def related(table: Table, attribute: Attribute, values: Mapping[str, Any], conte
         return PlannedQuery(target, plan_query(Query(where), target, target.database.snapshot(), allow_full_scan=True))
 
     caching = target.caching
-    if caching is not None and end == (target.primary_key,):
-        caching = _ByKey(caching, [value for value in starts if value is not None])
-    results = Results(plan, context, caching)
+    if caching is None:
+        load = None
+    elif end == (target.primary_key,):
+        load = partial(caching.find_keys, [value for value in starts if value is not None])
+    else:
+        load = caching.find
+    results = Results(plan, context, load)
     return results if many else RelatedRecord(results)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Source = AsyncIterable[Any] | Iterable[Any]
 
 
+Load = Callable[["Callable[[], PlannedQuery]", AnyContext | None], Any]  # -> the query that the function makes, or an awaitable of it
+
+
 class Items(AlreadyThere):
     """Items that are made while they are iterated. What `map`, `filter` and the others return are new ones; nothing runs before the first step.
 
@@ -163,10 +166,10 @@ class Results(Items):
     A faulty query raises when it is awaited or at the first step. What a handler returns is sent to the client while it is found.
     """
 
-    def __init__(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, caching: Any = None) -> None:
-        """`caching`: of a table with a source, which loads what the query finds and is not here."""
+    def __init__(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, load: Load | None = None) -> None:
+        """`load`: of a table with a source, what loads the records that the query finds and that are not here."""
         super().__init__(())
-        self._caching = caching
+        self._load = load
         self._plan = plan
         self._planned: PlannedQuery | None = None
         self._context = context
@@ -182,10 +185,10 @@ class Results(Items):
 
     def ready(self) -> Any:
         """The query as it will run, when what it finds is here: of a caching table perhaps an awaitable."""
-        if self._caching is None:
+        if self._load is None:
             return self.planned
-        caching, self._caching = self._caching, None
-        return then(caching.find(self._plan, self._context), self._loaded)
+        load, self._load = self._load, None
+        return then(load(self._plan, self._context), self._loaded)
 
     def _loaded(self, planned: PlannedQuery) -> PlannedQuery:
         self._planned = planned

@@ -254,11 +254,13 @@ class Table(TableAdministration, Resource):
 
     @classmethod
     def _search(cls, target: RequestTarget, context: AnyContext | None) -> Results:
+        caching = cls._table.caching
+        load = None if caching is None else partial(caching.find, target=target)
         if target.rights is None:
             target.rights = ALL_RIGHTS
             allow = target.option("allow_full_scan")
-            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context, cls._table.caching)
-        return Results(partial(cls._plan, target, context, None), context, cls._table.caching)
+            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context, load)
+        return Results(partial(cls._plan, target, context, None), context, load)
 
     @classmethod
     def _plan(cls, target: RequestTarget, context: AnyContext | None, allow_full_scan: bool | None) -> PlannedQuery:

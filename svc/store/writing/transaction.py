@@ -81,7 +81,9 @@ class Transaction:
         self._is_keyless = False  # records among the writes are given a key when they are applied
         self._are_assigned = False  # those keys, before the writes are applied
         self.writes_copies = False  # to tables with a source, which is to write them first
-        self.expires_at: float | None = None  # ms: of the writes that are collected from now on and do not say themselves when their record expires
+        self.expires_at: float | None = (
+            None  # ms: of the writes that are collected from now on and do not say themselves when their record expires
+        )
         self.source: object = None  # where the writes come from, if that is what loads the records of a table: it does not get them back
         self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first

@@ -453,6 +453,8 @@ def test_queries_load_what_they_find(tmp_path: Path, code: str) -> None:
         assert app.run(search()) == [10, 3]
         answers["r3"] = ValueError()
         app.node.clock.advance(100)
+        stale = app.tables.Rate.search({"conditions": [{"attribute": "name", "value": "odd"}], "only_if_cached": True})
+        assert [record.value for record in app.run(stale.to_list())] == [10, 3]
         assert get(app, "/Rate/?name=odd")[0] == 500
         assert app.errors == []
         app.node.store.check()
