@@ -1,0 +1,1 @@
+"""The Python interface of applications: what `from svc import ...` gives (spec: applications)."""
