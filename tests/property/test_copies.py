@@ -60,8 +60,9 @@ class Copy:
     record: dict[str, Any]
     version: float | None  # None: whichever the transaction had
     expiry: float
-    refreshed: float
+    refreshed: float | None
     partial: bool = False
+    is_logged: bool = True  # as a copy
 
 
 class UpsertRules:
@@ -126,9 +127,11 @@ class CopyMachine(RuleBasedStateMachine):
         self.expected.append(kind)
 
     def discard(self, where: tuple[str, Any], refreshed: float) -> None:
-        kept = KEPT[where[0]]
+        """Of a record that the log knows as one from before there was a source the key stays, until the log has forgotten that."""
+        old, kept = self.model[where], KEPT[where[0]]
+        if not kept and not old.is_logged and self.table(where[0]).get_entry(self.stored(where[1])) is not None:
+            kept = {"id"}
         if kept:
-            old = self.model[where]
             self.model[where] = Copy({k: v for k, v in old.record.items() if k in kept}, old.version, PARTIAL, refreshed, True)
         else:
             del self.model[where]
@@ -187,12 +190,16 @@ class CopyMachine(RuleBasedStateMachine):
 
     # -- what is written here
 
-    @rule(name=tables, key=keys, content=contents)
-    def put(self, name: str, key: Any, content: dict[str, Any]) -> None:
+    @rule(name=tables, key=keys, content=contents, knows_source=st.booleans())
+    def put(self, name: str, key: Any, content: dict[str, Any], knows_source: bool) -> None:
+        if not knows_source:
+            self.table(name).cache(None)
         transaction = self.store.begin()
         transaction.put(self.table(name), key, dict(content))
         transaction.apply()
-        self.change((name, key), Copy({**content, "id": key}, None, self.now_ms + 100_000, self.now_ms), PUT)
+        self.table(name).cache(self)
+        refreshed = self.now_ms if knows_source else None
+        self.change((name, key), Copy({**content, "id": key}, None, self.now_ms + 100_000, refreshed, is_logged=knows_source), PUT)
         self.model[name, key].version = transaction.version
         self.commit()
 
@@ -214,7 +221,8 @@ class CopyMachine(RuleBasedStateMachine):
         if old is None:
             copy = Copy({**changes, "id": key}, 0.0, self.now_ms + 100_000, self.now_ms)
         elif old.partial:
-            copy = Copy({k: v for k, v in {**old.record, **changes}.items() if k in KEPT[name]}, 0.0, PARTIAL, self.now_ms, True)
+            kept = KEPT[name] or {"id"}
+            copy = Copy({k: v for k, v in {**old.record, **changes}.items() if k in kept}, 0.0, PARTIAL, self.now_ms, True)
         else:
             copy = Copy({**old.record, **changes}, 0.0, self.now_ms + 100_000, self.now_ms)
         self.change((name, key), copy, PATCH)
@@ -238,12 +246,12 @@ class CopyMachine(RuleBasedStateMachine):
         transaction = self.store.begin()
         transaction.invalidate(self.table(name), key)
         transaction.apply()
-        old = self.model.get((name, key))
-        if old is not None and not old.partial:
-            self.discard((name, key), self.now_ms)
         self.changed[name, key] = self.step
         self.expected.append(INVALIDATE)
         self.commit()
+        old = self.model.get((name, key))
+        if old is not None and not old.partial:
+            self.discard((name, key), self.now_ms)
 
     # -- time
 
@@ -294,7 +302,7 @@ class CopyMachine(RuleBasedStateMachine):
                 record = decode(raw)
                 found[name, record["id"]] = record
                 copy = self.model[name, record["id"]]
-                assert is_copy(raw) and is_partial(raw) == copy.partial
+                assert is_copy(raw) == (copy.refreshed is not None) and is_partial(raw) == copy.partial
                 assert version_of(raw) == copy.version and expiry_of(raw) == copy.expiry and refreshed_of(raw) == copy.refreshed
                 assert table.get_entry(stored) == raw and table.get_by(stored, txn) == raw
                 assert table.get_raw(record["id"]) == (None if copy.partial else raw)

@@ -390,6 +390,8 @@ class TableCache:
                 return self._ask_rest(index, key, own, result)
             if result.state is not State.MISSING or not source.is_intermediate:
                 return result
+        if self.canonical is not None and self.canonical.has("get"):
+            raise ConnectionRefusedError("the source says that it is not available")
         return Answer(State.MISSING)
 
     async def _ask_rest(self, index: int, key: Key, own: SourceContext, result: Awaitable[Any]) -> Any:

@@ -19,7 +19,7 @@ from svc.store.expiry import PARTIAL
 from svc.store.log.entries import DELETE, INVALIDATE, PUT
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import MAX_STORED, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, raw_payload, version_of
+from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_copy, is_partial, lsn_of, raw_payload, version_of
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -134,7 +134,9 @@ def invalidate(writes: WriteSet, table: Table, key: bytes) -> None:
 
 def _discard(writes: WriteSet, table: Table, stored: bytes, raw: bytes) -> None:
     txn, record, lsn = writes.txn, decode(raw), lsn_of(raw)
-    if table.index_list:
+    entry = None if table.index_list else writes.log.get(txn, lsn)
+    # A record from before the table had a source is known to the log as one that is removed by an entry only: its key stays.
+    if table.index_list or (entry is not None and (entry.value is None or not is_copy(entry.value))):
         part = table.part_of(record)
         made = encode(part, version_of(raw), lsn, PARTIAL, refreshed=writes.wall_ms, partial=True)
         txn.put(stored, made, True, True, False, table.primary)
@@ -144,7 +146,7 @@ def _discard(writes: WriteSet, table: Table, stored: bytes, raw: bytes) -> None:
     else:
         part = None
         writes.remove_stored(table, stored, raw, record)
-        if writes.log.get(txn, lsn) is not None:  # else its history is over
+        if entry is not None:  # else its history is over
             writes.log.end_chain(txn, table.number, table.encoded_key(stored, record), lsn)
     if raw[0] & HAS_FILES:
         writes.change_files(table, stored, lsn, raw, part)

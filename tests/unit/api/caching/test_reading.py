@@ -638,3 +638,19 @@ def test_related_records_are_loaded(tmp_path: Path) -> None:
 
         first, second = app.run(related())
         assert first.value == 5 and second is None
+
+
+@pytest.mark.parametrize("kind", ["attribute", "function", "coroutine"])
+def test_a_source_that_is_not_available(tmp_path: Path, kind: str) -> None:
+    available = {
+        "attribute": "    available = False",
+        "function": "    def available(self):\n        return False",
+        "coroutine": "    async def available(self):\n        return False",
+    }[kind]
+    code = CODE + f"class Off(Source):\n{available}\noff = Off()\ntables.Rate.source_from(off)\n"
+    with application(tmp_path, code, SCHEMA) as app:
+        assert get(app, "/Rate/a")[0] == 502
+        app.run(app.tables.Rate.put("a", {"value": 1}))
+        app.node.clock.advance(100)
+        assert get(app, "/Rate/a")[2]["value"] == 1, "what is here is served"
+        assert app.module.calls == []
