@@ -544,6 +544,8 @@ def _required_key(record: Mapping[str, Any], table: StoredTable, what: str) -> A
 def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
     """`T.search(q)`: nothing has to be awaited to begin to iterate."""
     target, _ = split_arguments("search", owner, arguments, options)
+    if target.id is not None:
+        raise TypeError(f"{owner.__name__}.search takes a query, not an id: a record is read with get(id)")
     return owner._search(target, current_context() if context is None else context_of(context))
 
 

@@ -1,0 +1,181 @@
+"""What docs/spec/applications.md says of forms, classes of tables, targets and addresses, sentence by sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from svc import ClientError
+from svc.errors import AccessViolation
+from tests.support.application import Application, application
+
+CODE = """
+from svc import ClientError, RequestTarget, Resource, tables, transaction
+
+class Checked(tables.Seat):
+    def validate(self, record, partial=False):
+        if record.get("stock") == 13:
+            raise ClientError("unlucky")
+
+class Denied(Resource):
+    def allow_read(self, user, target):
+        return False
+    def get(self, query=None):
+        return "never for a protocol"
+
+class Show(tables.Show):
+    def get(self, query=None):
+        self.added = 1
+        return super().get(query)
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Any) -> Iterator[Application]:
+    with application(tmp_path, CODE) as found:
+        yield found
+        assert not found.errors
+
+
+def test_calls_are_coroutines(app: Application) -> None:  # applications §1.3
+    seat = app.tables.Seat
+
+    async def work() -> Any:
+        await asyncio.gather(seat.put("a", {"stock": 1}), seat.put("b", {"stock": 2}))
+        return await asyncio.create_task(seat.get("b"))
+
+    assert app.run(work())["stock"] == 2
+
+
+@pytest.mark.parametrize("member", [staticmethod(len), 5])
+def test_a_verb_is_a_method(app: Application, member: Any) -> None:  # applications §2.1.4
+    with pytest.raises(TypeError, match="get "):
+        type("X", (app.module.Resource,), {"get": member})
+
+
+def test_calls_of_code_are_asked_for_rights_only_on_request(app: Application) -> None:  # applications §2.2.1
+    denied = app.module.Denied
+
+    async def work(target: Any) -> Any:
+        return await denied.get(target)
+
+    assert app.run(work("x")) == "never for a protocol"
+    target = app.module.RequestTarget("/x")
+    target.check_permission = True
+    for checked in ({"id": "x", "check_permission": True}, {"id": "x", "checkPermission": True}, target):
+        with pytest.raises(AccessViolation):
+            app.run(work(checked))
+    assert app.ask("GET", "/Denied/x")[0] == 403
+
+
+def test_forms_of_put_post_and_create(app: Application) -> None:  # applications §3
+    seat = app.tables.Seat
+
+    async def work() -> list[Any]:
+        await seat.put({"id": "a", "stock": 1})
+        await seat.put([{"id": "b"}, {"id": "c"}])
+        made = await seat.post([{"stock": 4}, {"stock": 5}])
+        prefixed = await seat.create("shelf/", {"stock": 6})
+        return [
+            await seat.search([]).to_list(),
+            made,
+            prefixed.get_id(),
+            await seat.delete("nothing"),
+            await seat.delete({"conditions": []}),
+        ]
+
+    records, made, prefixed, *deleted = app.run(work())
+    assert len(records) == 6
+    assert [record.stock for record in made] == [4, 5]
+    assert prefixed.startswith("shelf/")
+    assert deleted == [True, True]
+    with pytest.raises(ClientError) as caught:
+        app.run(seat.post("a", {}))
+    assert caught.value.status_code == 405
+
+
+def test_what_is_called_wrongly_says_so(app: Application) -> None:
+    seat = app.tables.Seat
+    for call in (lambda: seat.search("a"), lambda: seat.search({"id": "a"}), lambda: seat.get(None)):
+        with pytest.raises(TypeError, match="takes"):
+            call()
+
+
+def test_validate_is_asked_by_every_write_of_the_class(app: Application) -> None:  # applications §3.2
+    checked, seat = app.module.Checked, app.tables.Seat
+
+    async def save() -> None:
+        record = await checked.update("a")
+        record.stock = 13
+        await record.save()
+
+    app.run(checked.put("a", {"stock": 1}))
+    for write in (
+        lambda: checked.put("a", {"stock": 13}),
+        lambda: checked.patch("a", {"stock": 13}),
+        lambda: checked.create({"stock": 13}),
+        save,
+    ):
+        with pytest.raises(ClientError, match="unlucky"):
+            app.run(write())
+    assert app.run(seat.search([]).to_list()) == [{"id": "a", "stock": 1}]
+    for method, target in (("PUT", "/Checked/a"), ("PATCH", "/Checked/a"), ("POST", "/Checked/")):
+        assert app.ask(method, target, {"stock": 13})[0] == 400
+
+
+def test_a_transaction_sees_its_writes_and_may_be_undone(app: Application) -> None:  # applications §5.4, §5.5, §5.6
+    seat = app.tables.Seat
+
+    async def work() -> list[Any]:
+        async with app.module.transaction() as txn:
+            await seat.put("a", {"stock": 1})
+            seen = [(await seat.get("a")).stock, len(await seat.search([{"attribute": "id", "value": "a"}]).to_list())]
+            txn.abort()
+            with pytest.raises(ClientError, match="aborted"):
+                await seat.put("b", {})
+        return [*seen, await seat.get("a")]
+
+    assert app.run(work()) == [1, 1, None]
+
+
+def test_a_target_has_the_parts_of_its_address(app: Application) -> None:  # applications §6
+    target = app.module.RequestTarget("/x?zone=UTC&size=1&size=2")
+    assert (target.id, target.pathname, target.search, str(target)) == ("x", "/x", "?zone=UTC&size=1&size=2", "/x?zone=UTC&size=1&size=2")
+    assert (target.get("zone"), target.get("none", 3), target.get_all("size"), target.has("none")) == ("UTC", 3, ["1", "2"], False)
+    assert [condition["value"] for condition in target.conditions] == ["UTC", "1", "2"]
+    target.set("size", 9)
+    target.delete("zone")
+    assert (str(target), list(target)) == ("/x?size=9", [("size", "9")])
+    assert [condition["attribute"] for condition in target.conditions] == ["size"]
+
+
+def test_each_iteration_of_results_is_a_search(app: Application) -> None:  # applications §7.3
+    seat = app.tables.Seat
+
+    async def work() -> list[int]:
+        results = seat.search([])
+        counts = [len(await results.to_list())]
+        await seat.put("a", {})
+        return [*counts, len(await results.to_list()), (await results) is results]
+
+    assert app.run(work()) == [0, 1, True]
+
+
+def test_a_class_takes_the_place_of_its_exported_table(app: Application) -> None:  # applications §10.4
+    app.run(app.tables.Show.put("s", {"title": "Faust"}))
+    assert app.ask("GET", "/Show/s") == (200, {"id": "s", "title": "Faust", "added": 1})
+
+
+def test_two_classes_of_one_table_at_one_address_are_shut_off(tmp_path: Any) -> None:  # applications §10.4
+    code = """
+    class Seat(tables.Seat):
+        pass
+    class Another(tables.Seat):
+        path = "/Seat"
+    """
+    with application(tmp_path, code, healthy=False) as app:
+        assert app.node.app.status == "error"
+        assert app.ask("GET", "/Seat/a")[0] == 500
