@@ -51,12 +51,12 @@ def test_calls_are_coroutines(app: Application) -> None:  # applications §1.3
 
 
 @pytest.mark.parametrize("member", [staticmethod(len), 5])
-def test_a_verb_is_a_method(app: Application, member: Any) -> None:  # applications §2.1.4
+def test_a_verb_is_a_method(app: Application, member: Any) -> None:  # applications §2.1
     with pytest.raises(TypeError, match="get "):
         type("X", (app.module.Resource,), {"get": member})
 
 
-def test_calls_of_code_are_asked_for_rights_only_on_request(app: Application) -> None:  # applications §2.2.1
+def test_calls_of_code_are_asked_for_rights_only_on_request(app: Application) -> None:  # applications §2.2
     denied = app.module.Denied
 
     async def work(target: Any) -> Any:
