@@ -4,6 +4,7 @@
     serialize_stream(data)      -> async iterator (or iterator) of bytes or str, for iterables
     deserialize(raw)            raw: str for `text/*`, else bytes
     deserialize_stream(stream)  stream: async iterator of bytes; goes before `deserialize`
+    serializeStream, deserializeStream: other spellings
     q, compressible, type       `type`: the Content-Type field of responses, the name of the entry if not given
 
 Parts may be coroutine functions. What they raise for a body is the client's fault (400) if it is a ValueError or a Problem, else a defect.
@@ -119,12 +120,17 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
+_CAMEL = {"serialize_stream": "serializeStream", "deserialize_stream": "deserializeStream"}
+
+
 def _member(handler: Any, name: str) -> Any:
     return handler.get(name) if isinstance(handler, Mapping) else getattr(handler, name, None)
 
 
 def _part(handler: Any, name: str) -> Callable[..., Any] | None:
     part = _member(handler, name)
+    if part is None and name in _CAMEL:
+        part = _member(handler, _CAMEL[name])
     if part is not None and not callable(part):
         raise ValueError(f"{name} of a content type must be a function, not {type(part).__qualname__}")
     return part  # type: ignore[no-any-return]

@@ -291,6 +291,46 @@ def test_the_type_with_the_highest_product_of_both_qualities_is_sent(shop: Appli
         del own.contentTypes["text/x-poor"]
 
 
+def test_content_types_is_that_of_the_server(own: Any) -> None:
+    assert own.contentTypes is own.server.content_types is own.server.contentTypes
+
+
+@pytest.mark.parametrize(("media_type", "kind"), [("text/x-kind", "str"), ("application/x-kind", "bytes")])
+def test_deserialize_gets_text_for_text_types_and_bytes_for_others(shop: Application, own: Any, media_type: str, kind: str) -> None:
+    own.contentTypes[media_type] = {"deserialize": lambda raw: {"name": type(raw).__name__}}
+    try:
+        assert shop.wire.ask("PUT", "/Product/kind", b"x", {"Content-Type": media_type})[0] == 204
+        assert shop.ask("GET", "/Product/kind")[1]["name"] == kind
+    finally:
+        del own.contentTypes[media_type]
+
+
+def test_deserialize_stream_is_used_where_both_are_there(shop: Application, own: Any) -> None:
+    async def read(stream: Any) -> Any:
+        return {"name": b"".join([piece async for piece in stream]).decode()}
+
+    own.contentTypes["text/x-both"] = {"deserializeStream": read, "deserialize": lambda raw: {"name": "not this one"}}
+    try:
+        assert shop.wire.ask("PUT", "/Product/both", b"streamed", {"Content-Type": "text/x-both"})[0] == 204
+        assert shop.ask("GET", "/Product/both")[1]["name"] == "streamed"
+    finally:
+        del own.contentTypes["text/x-both"]
+
+
+def test_serialize_stream_writes_what_is_iterated(shop: Application, own: Any) -> None:
+    async def write(items: Any) -> Any:
+        async for item in items:
+            yield f"<{item['name']}>".encode()
+
+    own.contentTypes["text/x-tags"] = {"serializeStream": write, "serialize": lambda data: f"[{data['name']}]"}
+    try:
+        shop.run(own.tables.Product.put("tagged", {"name": "tagged"}))
+        assert shop.answer("GET", "/Product/?name=tagged", Accept="text/x-tags")[2] == b"<tagged>"
+        assert shop.answer("GET", "/Product/tagged", Accept="text/x-tags")[2] == b"[tagged]"
+    finally:
+        del own.contentTypes["text/x-tags"]
+
+
 def test_calls_take_effect_when_they_are_awaited(shop: Application, own: Any) -> None:
     async def work() -> tuple[Any, Any]:
         call = own.tables.Product.put("lazy", {"name": "x", "price": 1})
