@@ -14,7 +14,7 @@ How a handler of an application is called depends on how it is written:
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,8 @@ class Verb:
         self.name = name
         self.function = function
         self.style = style
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        written = inspect.unwrap(function)
+        self.is_async = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
         self.takes = (
             2 if name != "connect" or style == BUILT_IN else _most_arguments(function)
         )  # of `connect`: what a handler does without is left out
@@ -85,8 +86,9 @@ class Verb:
     @property
     def place(self) -> str:
         """Where the handler is written: `Seat.get (resources.py:12)`."""
-        code = getattr(self.function, "__code__", None)
-        name = getattr(self.function, "__qualname__", self.name)
+        written = inspect.unwrap(self.function)
+        code = getattr(written, "__code__", None)
+        name = getattr(written, "__qualname__", self.name)
         return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
     @property
@@ -233,9 +235,40 @@ def split_arguments(name: str, owner: type[Resource], arguments: tuple[Any, ...]
 def own_verb(name: str, member: Any, load_as_instance: bool) -> Verb:
     """The verb that an application has written as `member` of a class."""
     if isinstance(member, classmethod):
-        return Verb(name, member.__func__, CLASS)
+        return Verb(name, _called_with(member.__func__, name, CLASS), CLASS)
     if isinstance(member, staticmethod):
         raise TypeError(f"{name} cannot be a static method: write @classmethod, whose first argument is the class")
     if not callable(member):
         raise TypeError(f"{name} is a verb of resources and must be a function, not {type(member).__name__}")
-    return Verb(name, member, INSTANCE if load_as_instance else TARGET)
+    style = INSTANCE if load_as_instance else TARGET
+    return Verb(name, _called_with(member, name, style), style)
+
+
+def _called_with(function: Any, name: str, style: int) -> Any:
+    """`function`, or one that is called with what handlers of this verb get, and leaves out what `function` does without: `def get(self)`,
+    `def put(self, data)`. Raises TypeError for a function that wants more."""
+    if name == "connect":  # which does so itself
+        return function
+    given = 2 if name in WITH_DATA else 0 if name == "invalidate" and style == INSTANCE else 1
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function that is not written in Python
+        return function
+    for count in range(given, -1, -1):
+        try:
+            signature.bind(None, *range(count))
+        except TypeError:
+            continue
+        return function if count == given else _shortened(function, count)
+    names = ("target", "data")[:given] if style != INSTANCE else (("data", "query") if name in WITH_DATA else ("query",))[:given]
+    raise TypeError(
+        f"{getattr(function, '__qualname__', name)} is called with {' and '.join(names) or 'nothing'}, and wants more: {signature}"
+    )
+
+
+def _shortened(function: Any, count: int) -> Any:
+    @wraps(function)
+    def handler(bound: Any, *arguments: Any) -> Any:
+        return function(bound, *arguments[:count])
+
+    return handler

@@ -56,6 +56,48 @@ def test_a_verb_is_a_method(app: Application, member: Any) -> None:  # applicati
         type("X", (app.module.Resource,), {"get": member})
 
 
+def test_handlers_may_do_without_their_last_arguments(tmp_path: Any) -> None:  # applications §2.1
+    code = """
+    class Short(tables.Seat):
+        def get(self): return super().get()
+        def put(self, record):
+            record["stock"] = 7
+            return super().put(record)
+        async def patch(self, data): return super().patch(data)
+        def post(self, data): return super().post(data)
+        def delete(self): return super().delete()
+        def search(self): return super().search()
+    class Alone(Resource):
+        load_as_instance = False
+        def get(self): return "nothing"
+        def put(self, target): return target.id
+        @classmethod
+        async def post(cls): return cls.__name__
+    """
+    with application(tmp_path, code) as app:
+        assert app.ask("PUT", "/Short/a", {"price": 1})[0] == 204
+        assert app.ask("PATCH", "/Short/a", {"price": 2})[0] == 204
+        assert app.ask("GET", "/Short/a") == (200, {"id": "a", "stock": 7, "price": 2})
+        assert app.ask("GET", "/Short/?price=2&select(id)") == (200, ["a"])
+        assert app.ask("POST", "/Short/", {})[0] == 201
+        assert app.ask("DELETE", "/Short/a")[0] == 204
+        assert app.ask("GET", "/Short/a")[0] == 404
+        assert [app.ask(*given) for given in (("GET", "/Alone/x"), ("PUT", "/Alone/x", {}), ("POST", "/Alone/x", {}))] == [
+            (200, "nothing"),
+            (200, "x"),
+            (200, "Alone"),
+        ]
+
+
+def test_a_handler_that_wants_more_than_there_is_is_no_handler(app: Application) -> None:  # applications §2.1
+    resource = app.module.Resource
+    for name, member in (("get", lambda self, target, data: 0), ("put", lambda self, a, b, c: 0), ("invalidate", lambda self, target: 0)):
+        with pytest.raises(TypeError, match=r"is called with .*, and wants more"):
+            type("X", (resource,), {name: member})
+    with pytest.raises(TypeError, match="wants more"):
+        type("X", (resource,), {"delete": classmethod(lambda cls, target, data: 0)})
+
+
 def test_calls_of_code_are_asked_for_rights_only_on_request(app: Application) -> None:  # applications §2.2
     denied = app.module.Denied
 
