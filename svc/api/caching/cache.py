@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sized
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
 from svc.api.caching.fetches import Fetches, Flight
+from svc.api.caching.searches import Search
 from svc.api.caching.sources import (
     EXITED,
     SERVED_STALE,
@@ -31,13 +32,11 @@ from svc.api.caching.sources import (
 )
 from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting, settled, then
-from svc.api.context import AnyContext, Context
+from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
 from svc.api.transactions import LATEST, Transaction
 from svc.errors import ClientError, Problem, ServerError
 from svc.messages import CallState, Headers, Request
-from svc.query import AnyRows
-from svc.query.execution import execute
 from svc.resources import PlannedQuery
 from svc.store import Store, Table
 from svc.store.caching import Fetched, State
@@ -61,9 +60,6 @@ from svc.store.writing.write_list import Write
 
 logger = logging.getLogger("svc.applications")
 
-STEP = 64  # records found between two polls of the clock
-MOST_FOUND = 1000  # records that a query may have to load
-TOGETHER = 50  # of these that are loaded at a time
 ALLOW_STALE = "allow_stale_while_revalidate"
 
 
@@ -552,84 +548,11 @@ class TableCache:
 
     def find(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, target: Any = None) -> Any:
         """The query that `plan` makes, with all that it finds loaded, or an awaitable of it. Raises what `plan` and sources raise."""
-        rows = plan()
-        query = rows.plan.query
-        if not self._getters or query.aggregate is not None or query.explain or rows.table is not self.table:
-            return rows
-        now_ms, snapshot = self._wall() * 1000, self.table.database.snapshot()
-        if not self.table.expiry.has_due(snapshot, now_ms):
-            return rows
-        stale: list[bytes] = []
-        steps = self._stale(execute(rows.plan, snapshot), now_ms, stale)
-        directives = replace(directives_of(context, target), no_cache=False, no_store=False, max_age=None)
-        if not self._store.slices.run(steps):
-            return self._find_later(steps, self.table.database.take_snapshot(), stale, plan, context, directives)
-        return self._load_found(stale, plan, context, directives) if stale else rows
+        return Search(self, plan, context, target).run() if self._getters else plan()
 
     def find_keys(self, keys: Iterable[Key], plan: Callable[[], PlannedQuery], context: AnyContext | None) -> Any:
         """The same for records that are named, and that are loaded if they are not here."""
-        if not self._getters:
-            return plan()
-        due = []
-        for key in keys:
-            raw = self.table.get_entry(storage_key(encode_key(key)))
-            if raw is None or self._is_stale(raw, NONE):
-                due.append(key)
-                _check_number(due)
-        return self._load_all(due, plan, context, directives_of(context)) if due else plan()
-
-    def _stale(self, run: AnyRows, now_ms: float, stale: list[bytes]) -> Iterator[None]:
-        """Collect those records that a query finds and that have to be loaded."""
-        try:
-            while not run.done:
-                for _, raw in run.step_pairs(STEP):
-                    expiry = expiry_of(raw)
-                    if expiry is not None and expiry <= now_ms:
-                        stale.append(raw)
-                        _check_number(stale)
-                yield
-        finally:
-            run.close()
-
-    async def _find_later(
-        self,
-        steps: Iterator[None],
-        snapshot: Txn,
-        stale: list[bytes],
-        plan: Callable[[], PlannedQuery],
-        context: AnyContext | None,
-        directives: Directives,
-    ) -> PlannedQuery:
-        try:
-            await self._store.slices.exhaust(steps)
-        finally:
-            snapshot.abort()
-        result: Any = self._load_found(stale, plan, context, directives)
-        rows: PlannedQuery = await result if is_waiting(result) else result
-        return rows
-
-    def _load_found(self, stale: list[bytes], plan: Callable[[], PlannedQuery], context: AnyContext | None, directives: Directives) -> Any:
-        if directives.only_if_cached:
-            if any(map(is_partial, stale)):
-                raise ServerError("Entry is not cached", 504)
-            return plan()
-        return self._load_all([self.table.key_of(raw) for raw in stale], plan, context, directives)
-
-    async def _load_all(
-        self, keys: list[Key], plan: Callable[[], PlannedQuery], context: AnyContext | None, directives: Directives
-    ) -> PlannedQuery:
-        own = None if context is None else Context(context.user)
-        for start in range(0, len(keys), TOGETHER):
-            waiting = []
-            for key in keys[start : start + TOGETHER]:
-                result = self.load_stored(key, None, own, directives)
-                if is_waiting(result):
-                    waiting.append(result)
-            results = await asyncio.gather(*waiting, return_exceptions=True)
-            for outcome in results:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-        return plan()
+        return Search(self, plan, context).run_for(keys) if self._getters else plan()
 
     def _flight_of(self, key: Key) -> Flight | None:
         data = encode_key(key)
@@ -640,13 +563,6 @@ class TableCache:
     def write_through(self, writes: list[Write], holder: Any) -> Awaitable[None] | None:
         """See `written`."""
         return write_through(self, writes, holder)
-
-
-def _check_number(found: Sized) -> None:
-    if len(found) > MOST_FOUND:
-        raise ClientError(
-            f"The query finds more than {MOST_FOUND} records that have to be loaded from the source: limit it", code="QUERY_TOO_LARGE"
-        )
 
 
 def _expiry(given: Any) -> float | None:
