@@ -21,7 +21,7 @@ from svc.api.results import Items, Results
 from svc.api.table import Table
 from svc.api.target import RequestTarget, for_application
 from svc.api.transactions import Transaction
-from svc.api.verbs import Verb
+from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import ALL_RIGHTS
 from svc.errors import ServerError
 from svc.http.raw_content import is_raw_content
@@ -328,18 +328,18 @@ class ServedTable(_Served, TableResource):
 def serve(application: type[Resource], address: str, **options: Any) -> type[ProtocolResource]:
     """The resource that answers at `address` with the code of `application`. `options`: class attributes of a table's resource."""
     own = application._own_verbs
+    members = options | {"application": application, "name": address, "without_body": own & WITH_DATA}
     if issubclass(application, Table):
         base = application._served
-        members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | options
-        verbs = TableResource.verbs | own
-        made = type(application.__name__, (ServedTable,), {**members, "application": application, "name": address, "verbs": verbs})
+        members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | members
+        made = type(application.__name__, (ServedTable,), {**members, "verbs": TableResource.verbs | own})
         if "_exported" not in application.__dict__:
             application._exported = made
         return made
     verbs = (
         own | ({"get"} if "search" in own else set()) | ({"connect", "subscribe"} if own & {"connect", "subscribe", "publish"} else set())
     )
-    return type(application.__name__, (ServedResource,), {"application": application, "name": address, "verbs": verbs})
+    return type(application.__name__, (ServedResource,), {**members, "verbs": verbs})
 
 
 _TABLE_MEMBERS = (

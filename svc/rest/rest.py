@@ -294,6 +294,8 @@ class Rest:
         resource.admit(request)
         if issubclass(resource, TableResource) and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
             resource.authorize(verb, target, None, request)  # before work is done for a caller who may do nothing here
+        if not request.content and verb in resource.without_body and request.upload is None:
+            return self._with_data(verb, request, resource, target, None)
         data = self._bodies.read(request, resource)
         if inspect.isawaitable(data):  # asked here because `then` costs two more calls
             return then(data, lambda data: self._with_data(verb, request, resource, target, data))

@@ -56,6 +56,24 @@ def test_a_verb_is_a_method(app: Application, member: Any) -> None:  # applicati
         type("X", (app.module.Resource,), {"get": member})
 
 
+def test_a_request_without_a_body_has_no_data(tmp_path: Any) -> None:  # applications §2.1
+    code = """
+    class Action(Resource):
+        def post(self, data): return ["post", data]
+        async def put(self, data): return ["put", data]
+    class Stock(tables.Seat):
+        def post(self, data): return ["post", data]
+        def patch(self, data): return super().patch(data)
+    """
+    with application(tmp_path, code) as app:
+        assert app.ask("POST", "/Action/x") == (200, ["post", None])
+        assert app.ask("PUT", "/Action/x") == (200, ["put", None])
+        assert app.ask("POST", "/Stock/") == (200, ["post", None])
+        assert app.ask("PATCH", "/Stock/x")[0] == 400
+        assert app.ask("PUT", "/Stock/x")[1]["detail"] == "PUT needs a body"
+        assert app.ask("PATCH", "/Action/x")[0] == 405
+
+
 def test_handlers_may_do_without_their_last_arguments(tmp_path: Any) -> None:  # applications §2.1
     code = """
     class Short(tables.Seat):
