@@ -297,3 +297,34 @@ def test_forms_of_sources() -> None:
         outer.__cause__ = deep
         deep = outer
     assert not is_unreachable(deep), "no further than ten"
+
+
+class Plain:
+    def get(self, id: str, context: Any) -> Any:
+        return {"value": 2, "image": create_blob(b"y" * 50_000)} if id == "a" else None
+
+
+def test_files_of_a_plain_source(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.cache = TableCache(world.table, world.node.store, world.node.loop)
+    world.cache.add(Source(Plain()), None, ExpiryTimes())
+    assert world.read("a")["image"].size == 50_000 and world.read("none") is None
+    assert world.table.get_raw("a") is not None
+    world.node.store.check()
+    world.node.close()
+
+
+def test_calls_end_with_the_server(world: World) -> None:
+    world.origin.answer = lambda context: asyncio.sleep(100)
+
+    async def stop() -> None:
+        reading = asyncio.ensure_future(world.reading("a"))
+        await asyncio.sleep(0.01)
+        world.cache.close()
+        with pytest.raises(ServerError, match="stopping"):
+            await reading
+
+    world.node.wait(stop)
+    assert not world.table.loading
+    world.origin.answer = {"value": 1}
+    assert world.read("a")["value"] == 1

@@ -86,6 +86,8 @@ def test_each_write_is_carried_out_at_the_source_first(tmp_path: Path) -> None:
         status, fields, _ = app.answer("GET", "/Rate/a")
         assert app.ask("PUT", "/Rate/a", {"value": 5}, if_match='"other"')[0] == 412 and said(app) == []
         assert app.ask("PUT", "/Rate/a", {"value": 5}, if_match=fields["etag"])[0] == 204 and len(said(app)) == 1
+        for method, data in (("PATCH", {"value": 5}), ("DELETE", None), ("PUT", {"value": 5})):
+            assert app.ask(method, "/Rate/a", data, if_match='"other"')[0] == 412 and said(app) == []
         app.run(app.tables.Rate.publish("a", {"value": 9}))
         assert said(app) == [("publish", "a", {"value": 9})]
         app.run(app.tables.Rate.patch("a", {"value": 6}))
