@@ -17,42 +17,32 @@ from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
 from svc.api.caching.fetches import Fetches, Flight
+from svc.api.caching.loading import Load
 from svc.api.caching.searches import Search
 from svc.api.caching.sources import (
     EXITED,
     SERVED_STALE,
-    Answer,
     Source,
     again,
     is_unreachable,
     problem_of,
     status_of_error,
-    to_version,
-    understand,
 )
 from svc.api.caching.written import write_through
-from svc.api.calls import is_waiting, settled, then
+from svc.api.calls import is_waiting
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
-from svc.api.transactions import LATEST, Transaction
 from svc.errors import ClientError, Problem, ServerError
 from svc.messages import CallState, Headers, Request
 from svc.resources import PlannedQuery
 from svc.store import Store, Table
-from svc.store.caching import Fetched, State
 from svc.store.env import Txn
 from svc.store.expiry import ExpiryTimes
 from svc.store.values.keys import MAX_STORED, Key, encode_key, storage_key
 from svc.store.values.records import (
-    HAS_FILES,
     IS_PARTIAL,
-    decode,
-    encode,
     expiry_of,
-    frame,
     is_partial,
-    lsn_of,
-    raw_payload,
     refreshed_of,
     version_of,
 )
@@ -76,7 +66,7 @@ class TableCache:
     def __init__(self, table: Table, store: Store, loop: asyncio.AbstractEventLoop, recorder: Recorder | None = None) -> None:
         self.table = table
         self.owner: Any = None
-        self._store = store
+        self.store = store
         self._wall = store.clock.wall
         self._loop = loop
         recorder = IdleRecorder() if recorder is None else recorder
@@ -84,7 +74,7 @@ class TableCache:
         self.fetches = Fetches(table, store.clock, loop, recorder.bucket("cache-resolution", table.name))
         self.canonical: Source | None = None
         self._intermediates: list[Source] = []
-        self._getters: list[Source] = []  # those with a `get`, in the order in which they are asked
+        self.getters: list[Source] = []  # those with a `get`, in the order in which they are asked
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: dict[str, asyncio.Task[None]] = {}  # by name of the source
 
@@ -101,7 +91,7 @@ class TableCache:
                 )
             self.canonical = source
         self.owner = owner
-        self._getters = [each for each in (*self._intermediates, self.canonical) if each is not None and each.has("get")]
+        self.getters = [each for each in (*self._intermediates, self.canonical) if each is not None and each.has("get")]
         if times != ExpiryTimes():
             self.table.expiry.set_times(times)
         self.table.cache(self)
@@ -167,10 +157,10 @@ class TableCache:
         self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None
     ) -> Any:
         whole = None if raw is None or raw[0] & IS_PARTIAL else raw
-        if not self._getters:
+        if not self.getters:
             return whole
         if type(context) is SourceContext and context.is_loading(self.table, key):
-            raise ServerError(f"the source of {self._name(key)} asks for that record itself", 500)
+            raise ServerError(f"the source of {self.name_of(key)} asks for that record itself", 500)
         if directives.only_if_cached:
             if whole is None:
                 raise ServerError("Entry is not cached", 504)
@@ -223,7 +213,7 @@ class TableCache:
             try:
                 flight = self._start(key, stored, whole, directives, context)
             except Problem as problem:  # there are too many calls
-                logger.warning("%s is not refreshed: %s", self._name(key), problem.message)
+                logger.warning("%s is not refreshed: %s", self.name_of(key), problem.message)
                 return
             if flight.is_settled:
                 self._report(flight, key)
@@ -237,7 +227,7 @@ class TableCache:
     def _report(self, flight: Flight, key: Key) -> None:
         """Log the error of a flight for which nobody has waited."""
         if flight.error is not None:
-            problem = problem_of(flight.error, self._name(key))
+            problem = problem_of(flight.error, self.name_of(key))
             logger.warning("refreshed behind an answer: %s", problem.message)
 
     # --- what the caller gets ----------------------------------------------------------------------------------------------------------
@@ -258,7 +248,7 @@ class TableCache:
         if isinstance(error, Problem) and not flight.began:
             raise again(error)
         if flight.problem is None:
-            flight.problem = problem_of(error, self._name(key))  # once: it may be logged
+            flight.problem = problem_of(error, self.name_of(key))  # once: it may be logged
         raise again(flight.problem)
 
     def _answered(self, raw: bytes | None, is_loaded: bool, target: Any, context: AnyContext | None, milliseconds: float = 0.0) -> None:
@@ -290,7 +280,8 @@ class TableCache:
             else:
                 request.added_headers.set(*age)
 
-    def _name(self, key: Key) -> str:
+    def name_of(self, key: Key) -> str:
+        """The record, for messages."""
         return f"{self.table.name} {str(key)[:200]!r}"
 
     # --- fetching ----------------------------------------------------------------------------------------------------------------------
@@ -316,7 +307,7 @@ class TableCache:
     ) -> Flight:
         database = self.table.database
         since = database.log.newest_lsn(database.snapshot())
-        flight = Flight(stored, lambda flight: self._load(flight, key, whole, since, directives, context), self._known)
+        flight = Flight(stored, Load(self, key, whole, since, directives, context).run, self._known)
         self.fetches.start(flight, alone=alone)
         return flight
 
@@ -327,197 +318,6 @@ class TableCache:
             return None
         refreshed = refreshed_of(raw)
         return raw if refreshed is not None and refreshed >= flight.since else None
-
-    def _load(self, flight: Flight, key: Key, whole: bytes | None, since: int, directives: Directives, context: AnyContext | None) -> Any:
-        """Ask the sources: the record as stored, None if there is none, or an awaitable of it. Raises what they raise."""
-        own = SourceContext(self.table, whole, context, key)
-        own.state.source = self
-        transaction = own.state.transaction = Transaction(self._store, own)
-        transaction.source = self
-        try:
-            answer = settled(self._ask(0, key, own))
-            result = self._store_answer(flight, key, whole, since, directives, own, answer) if type(answer) is Answer else answer
-        except BaseException as error:
-            self._failed(transaction, key, error)
-            raise
-        if type(answer) is not Answer:
-            transaction.is_lasting = True
-            return self._load_later(flight, key, whole, since, directives, own, result)
-        if is_waiting(result):
-            return self._guarded(transaction, key, result)
-        return result
-
-    async def _load_later(
-        self, flight: Flight, key: Key, whole: bytes | None, since: int, directives: Directives, own: SourceContext, asked: Any
-    ) -> bytes | None:
-        transaction = own.state.transaction
-        try:
-            answer = settled(await asked)
-            result: Any = self._store_answer(flight, key, whole, since, directives, own, answer)
-            raw: bytes | None = await result if is_waiting(result) else result
-            return raw
-        except BaseException as error:
-            self._failed(transaction, key, error)
-            raise
-
-    async def _guarded(self, transaction: Transaction, key: Key, result: Any) -> bytes | None:
-        try:
-            return await result  # type: ignore[no-any-return]
-        except BaseException as error:
-            self._failed(transaction, key, error)
-            raise
-
-    def _failed(self, transaction: Transaction, key: Key, error: BaseException) -> None:
-        transaction.abort()
-        transaction.close()
-        logger.debug("the source of %s has failed: %s", self._name(key), error)
-
-    def _ask(self, number: int, key: Key, own: SourceContext) -> Any:
-        """The Answer of the first source, from that with this number on, that has the record, or an awaitable of it."""
-        for index in range(number, len(self._getters)):
-            source = self._getters[index]
-            available = source.is_available
-            if is_waiting(available):
-                return self._ask_rest(index, key, own, self._ask_when(available, source, key, own))
-            if not available:
-                continue
-            result = self._ask_one(source, key, own)
-            if is_waiting(result):
-                return self._ask_rest(index, key, own, result)
-            if result.state is not State.MISSING or not source.is_intermediate:
-                return result
-        if self.canonical is not None and self.canonical.has("get"):
-            raise ConnectionRefusedError("the source says that it is not available")
-        return Answer(State.MISSING)
-
-    async def _ask_rest(self, index: int, key: Key, own: SourceContext, result: Awaitable[Any]) -> Any:
-        answer = settled(await result)
-        while is_waiting(answer):
-            answer = settled(await answer)
-        if answer is not None and (answer.state is not State.MISSING or not self._getters[index].is_intermediate):
-            return answer
-        rest = self._ask(index + 1, key, own)
-        return await rest if is_waiting(rest) else rest
-
-    async def _ask_when(self, available: Awaitable[Any], source: Source, key: Key, own: SourceContext) -> Any:
-        return self._ask_one(source, key, own) if await available else None
-
-    @staticmethod
-    def _ask_one(source: Source, key: Key, own: SourceContext) -> Any:
-        return then(source.call("get", key, own), understand)
-
-    # --- storing -----------------------------------------------------------------------------------------------------------------------
-
-    def _store_answer(
-        self,
-        flight: Flight,
-        key: Key,
-        whole: bytes | None,
-        since: int,
-        directives: Directives,
-        own: SourceContext,
-        answer: Answer,
-    ) -> Any:
-        """Have what the source says stored, if it is to be; returns the record as stored, or an awaitable of it. The commit is not waited for."""
-        table, transaction = self.table, own.state.transaction
-        now_ms = self._wall() * 1000
-        expires_at = _expiry(own.state.expires_at)
-        record: dict[str, Any] | None = None
-        raw: bytes | None = None
-        version = 0.0
-        if answer.state is State.UNCHANGED:
-            if whole is None:
-                raise ServerError("its status is 304, and there is nothing here that could be unchanged", 502)
-            expiry = table.expiry.time_for(decode(whole), expires_at, now_ms)
-            raw = frame(raw_payload(whole), version_of(whole), lsn_of(whole), expiry, whole[0] & HAS_FILES, now_ms)
-        elif answer.state is State.NEW:
-            assert answer.record is not None
-            record = self._validated(answer, key)
-            if own.last_modified is not None:
-                version = to_version(own.last_modified)
-            else:
-                version = self._store.next_version() if answer.version is None else answer.version
-            if table.stamps:
-                table.validator.stamp(record, version, None if whole is None else decode(whole))
-            expiry = table.expiry.time_for(record, expires_at, now_ms)
-        else:
-            expiry = None
-        if not (directives.no_store or own.state.no_cache_store):
-            fetched = Fetched(answer.state, since, version, now_ms)
-            if answer.state is not State.MISSING or self.table.get_entry(flight.stored) is not None:
-                transaction.writes.store_fetched(table, key, fetched, record, expires_at=expiry)
-            if transaction.writes.unsaved:
-                return self._save_and_store(flight, transaction, own, record, version, expiry, now_ms)
-        if record is not None:
-            raw = encode(record, version, 0, expiry, refreshed=now_ms)
-        self._apply(flight, transaction, own)
-        return raw
-
-    async def _save_and_store(
-        self,
-        flight: Flight,
-        transaction: Transaction,
-        own: SourceContext,
-        record: dict[str, Any] | None,
-        version: float,
-        expiry: float | None,
-        now_ms: float,
-    ) -> bytes | None:
-        """With content that goes into files: these come first."""
-        await transaction.writes.save_blobs()
-        raw = None if record is None else encode(record, version, 0, expiry, refreshed=now_ms)
-        self._apply(flight, transaction, own)
-        return raw
-
-    def _validated(self, answer: Answer, key: Key) -> dict[str, Any]:
-        table = self.table
-        assert answer.record is not None
-        record = {**answer.record, table.primary_key: list(key) if type(key) is tuple else key}
-        try:
-            return table.validator.record(record, source="json" if answer.is_json else "native")
-        except Problem as problem:
-            raise ServerError(f"what it returned is no record of this table: {problem.message}", 502) from None
-
-    def _apply(self, flight: Flight, transaction: Transaction, own: SourceContext) -> None:
-        """Hand the transaction to the store. What prevents it does not concern whoever has asked for the record."""
-        try:
-            waiting = transaction.apply()
-        except Problem as problem:
-            transaction.abort()
-            transaction.close()
-            self.fetches.stored(flight, problem)
-            return
-        if waiting is not None:
-            flight.storing = True
-            self.spawn(self._apply_later(flight, transaction, own, waiting))
-            return
-        self._applied(flight, transaction, own)
-
-    async def _apply_later(self, flight: Flight, transaction: Transaction, own: SourceContext, waiting: Awaitable[None]) -> None:
-        try:
-            await waiting
-        except Problem as problem:
-            transaction.abort()
-            transaction.close()
-            self.fetches.stored(flight, problem)
-            return
-        except BaseException:
-            self.fetches.stored(flight, None)
-            raise
-        self._applied(flight, transaction, own)
-
-    def _applied(self, flight: Flight, transaction: Transaction, own: SourceContext) -> None:
-        transaction.close()
-        pending = own.pending_commit
-        if pending is None:  # nothing was written, or a long write is on the disk
-            flight.storing = False
-            if flight.is_settled:
-                self.fetches.stored(flight, None)
-        elif pending.outcome is not None:
-            self.fetches.stored(flight, pending.outcome[0])
-        else:
-            flight.storing = True
-            pending.on_done = lambda problem: self.fetches.stored(flight, problem)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine for which nobody waits."""
@@ -548,11 +348,11 @@ class TableCache:
 
     def find(self, plan: Callable[[], PlannedQuery], context: AnyContext | None, target: Any = None) -> Any:
         """The query that `plan` makes, with all that it finds loaded, or an awaitable of it. Raises what `plan` and sources raise."""
-        return Search(self, plan, context, target).run() if self._getters else plan()
+        return Search(self, plan, context, target).run() if self.getters else plan()
 
     def find_keys(self, keys: Iterable[Key], plan: Callable[[], PlannedQuery], context: AnyContext | None) -> Any:
         """The same for records that are named, and that are loaded if they are not here."""
-        return Search(self, plan, context).run_for(keys) if self._getters else plan()
+        return Search(self, plan, context).run_for(keys) if self.getters else plan()
 
     def _flight_of(self, key: Key) -> Flight | None:
         data = encode_key(key)
@@ -563,11 +363,3 @@ class TableCache:
     def write_through(self, writes: list[Write], holder: Any) -> Awaitable[None] | None:
         """See `written`."""
         return write_through(self, writes, holder)
-
-
-def _expiry(given: Any) -> float | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < LATEST:
-        raise ServerError("the expires_at that it has set is no time in ms", 502)
-    return float(given)
