@@ -3,6 +3,8 @@
 source_from -> TableCache, which hangs on the table of the store and is asked by whoever reads it
     directives   what the request says of it
     sources      the application's source, in whatever form it is, and what its results and errors mean
+    loading      one record is fetched and stored
+    searches     what a query finds is loaded first
     fetches      one call at a time for each record, on all instances; a queue where there are too many
     written      writes that the source gets first
     following    events of an active source

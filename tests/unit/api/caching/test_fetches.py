@@ -328,3 +328,23 @@ def test_calls_end_with_the_server(world: World) -> None:
     assert not world.table.loading
     world.origin.answer = {"value": 1}
     assert world.read("a")["value"] == 1
+
+
+def test_callers_who_go_away_leave_nothing_behind(world: World) -> None:
+    async def storm() -> None:
+        tasks = []
+        for number in range(300):
+            tasks.append(asyncio.ensure_future(world.reading(str(number % 40), no_cache=number % 3 == 0)))
+            if number % 7 == 0:
+                await asyncio.sleep(0)
+            if number % 2:
+                tasks[number // 2].cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(result, bytes | asyncio.CancelledError) for result in results)
+        while world.cache.fetches.find(encode_key("0")) is not None:  # noqa: ASYNC110 - a call goes on without its caller
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+
+    world.node.wait(storm)
+    assert not world.table.loading and not world.table.database.fetch_locks._held
+    assert world.table.record_count() == 40
