@@ -331,6 +331,8 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
     members = options | {"application": application, "name": address, "without_body": own & WITH_DATA}
     if issubclass(application, Table):
         base = application._served
+        if any(options.get(name) != getattr(base, name) for name in options):  # what `super()` of a handler does follows them, too
+            base = application._served = type(base.__name__, (base,), dict(options))
         members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | members
         made = type(application.__name__, (ServedTable,), {**members, "verbs": TableResource.verbs | own})
         if "_exported" not in application.__dict__:

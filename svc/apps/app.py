@@ -146,16 +146,34 @@ def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
     return sorted(found.items())
 
 
-def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Mapping[str, bool] | None) -> None:
-    pattern = entry.get("files", DEFAULT_FILE) if isinstance(entry, dict) else entry if isinstance(entry, str) else DEFAULT_FILE
+def _files_of(app: App, entry: Any, status: EntryStatus, default: str) -> list[tuple[str, Path]]:
+    """The files of an entry, whose `files` may also be the entry itself. What is wrong with them goes to `status`."""
+    pattern = entry.get("files", default) if isinstance(entry, dict) else entry if isinstance(entry, str) else default
     try:
         files = matching_files(app.directory, pattern)
     except ValueError as error:
         status.fail(str(error))
-        return
+        return []
     if not files and app.config is not DEFAULT_CONFIG:
         status.warn(f"no file matches {pattern!r}")
-    for name, path in files:
+    return files
+
+
+def _rest_options(app: App) -> Mapping[str, Any]:
+    rest = app.config.get("rest")
+    return rest if isinstance(rest, dict) else {}
+
+
+def _table_options(options: Mapping[str, Any]) -> dict[str, bool]:
+    """What the options of `rest` say of the resources of tables."""
+    return {
+        "allow_full_scan": bool(options.get("allowFullScan")),
+        "shows_record_count": bool(options.get("includeExpensiveRecordCountEstimates")),
+    }
+
+
+def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Mapping[str, bool] | None) -> None:
+    for name, path in _files_of(app, entry, status, DEFAULT_FILE):
         try:
             roles = read_roles(path)
         except (OSError, ValueError) as error:
@@ -166,20 +184,14 @@ def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operati
 
 
 def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interface) -> None:
-    pattern = entry.get("files", "resources.py") if isinstance(entry, dict) else entry if isinstance(entry, str) else "resources.py"
-    try:
-        files = matching_files(app.directory, pattern)
-    except ValueError as error:
-        status.fail(str(error))
-        return
-    if not files and app.config is not DEFAULT_CONFIG:
-        status.warn(f"no file matches {pattern!r}")
+    files = _files_of(app, entry, status, "resources.py")
     if not files:
         return
     modules = app.modules = ApplicationModules(interface, app.name, app.directory, app.config)
-    rest = app.config.get("rest")
-    options = rest if isinstance(rest, dict) else {}
+    options = _rest_options(app)
     protocols = {"ws": False} if options.get("webSocket") is False else {}
+    if not app.config.get("rest"):
+        protocols = {"rest": False, "ws": False, "sse": False}
     for name, path in files:
         try:
             module = modules.load(path)
@@ -188,7 +200,7 @@ def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interfac
             status.fail(f"{name}: {fault}")
             continue
         for exported in found:
-            fault_of_address = register(interface, exported, protocols)
+            fault_of_address = register(interface, exported, protocols, **_table_options(options))
             if fault_of_address:
                 status.fail(f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}")
 
@@ -219,8 +231,7 @@ def _load_schema(
         status.warn(warning)
     for failure in result.errors:
         status.fail(failure)
-    rest = app.config.get("rest")
-    options = rest if isinstance(rest, dict) else {}
+    options = _rest_options(app)
     for definition in result.definitions:
         try:
             table = store.open_database(definition.database).define_table(definition)
@@ -228,15 +239,14 @@ def _load_schema(
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
         app.definitions.append(definition)
-        if rest and definition.export is not None:
+        if app.config.get("rest") and definition.export is not None:
             resource = table_resource(
                 table,
                 store,
                 queries,
                 path=definition.export.path,
-                allow_full_scan=bool(options.get("allowFullScan")),
-                shows_record_count=bool(options.get("includeExpensiveRecordCountEstimates")),
                 realtime=realtime,
+                **_table_options(options),
             )
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:

@@ -95,7 +95,7 @@ def application(
 ) -> Iterator[Application]:
     """`files`: others of the application, by name."""
     directory = path / "app"
-    directory.mkdir()
+    directory.mkdir(parents=True)
     (directory / "schema.graphql").write_text(schema)
     (directory / "resources.py").write_text(dedent(code))
     for name, text in (files or {}).items():

@@ -228,3 +228,22 @@ def test_the_same_application_again(tmp_path: Path) -> None:
         assert app.ask("GET", "/A/") == (200, 2)
         assert again.modules is not None
         again.modules.unload()
+
+
+def test_options_of_rest_hold_for_classes_as_for_tables(tmp_path: Path) -> None:
+    code = """
+    class Own(tables.Seat):
+        def get(self, query=None):
+            return super().get(query)
+    class Bare(tables.Seat):
+        pass
+    """
+    config = "rest: {allowFullScan: true, includeExpensiveRecordCountEstimates: true, webSocket: false}\ngraphqlSchema: {files: '*.graphql'}\nresources: true\n"
+    with application(tmp_path, code, files={"config.yaml": config}) as app:
+        app.run(app.tables.Seat.put("a", {"stock": 1}))
+        for name in ("Own", "Bare"):
+            assert app.ask("GET", f"/{name}/?stock=1")[1] == [{"id": "a", "stock": 1}]
+            assert app.ask("GET", f"/{name}")[1]["recordCount"] == 1
+            assert not app.node.resources[name].visible("ws")
+    with application(tmp_path / "off", code, files={"config.yaml": "graphqlSchema: {files: '*.graphql'}\nresources: true\n"}) as app:
+        assert app.ask("GET", "/Own/")[0] == 404
