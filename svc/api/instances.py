@@ -260,7 +260,7 @@ class Instance(AlreadyThere):
         bounds: dict[str, tuple[float | None, float | None]] = self.__dict__.pop("_bounds", {})
         if not removed:
             keep_bounds = partial(_keep_bounds, bounds, table.name) if bounds else None
-            transaction.writes.patch(table, key, checked, transaction.precondition(), decide=keep_bounds)
+            transaction.writes.patch(table, key, checked, transaction.precondition(table, key), decide=keep_bounds)
             return None
 
         def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class Instance(AlreadyThere):
             table.validator.merged(result, [name for name, value in checked.items() if type(value) is Add])
             return result
 
-        transaction.writes.put(table, key, {}, transaction.precondition(), decide=decide)
+        transaction.writes.put(table, key, {}, transaction.precondition(table, key), decide=decide)
         return None
 
     def _check_changes(self, changes: dict[str, Any]) -> None:

@@ -34,8 +34,10 @@ class Items(AlreadyThere):
     Leaving an `async for` early closes it, and what it is made of.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, origin: Items | None = None) -> None:
+        """`origin`: what these are derived of."""
         self._source = source
+        self._origin = origin
         self._running: ReferenceType[Any] | None = None  # weak, so that an iteration that is left ends at once
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -67,7 +69,7 @@ class Items(AlreadyThere):
             async for item in self:
                 yield await _value(function(item))
 
-        return Items(_again(mapped))
+        return Items(_again(mapped), self)
 
     def filter(self, function: Callable[[Any], Any]) -> Items:
         """The items for which `function(item)` is true."""
@@ -77,7 +79,7 @@ class Items(AlreadyThere):
                 if await _value(function(item)):
                     yield item
 
-        return Items(_again(filtered))
+        return Items(_again(filtered), self)
 
     def flat_map(self, function: Callable[[Any], Any]) -> Items:
         """All items of the iterable `function(item)`, of each item."""
@@ -87,7 +89,7 @@ class Items(AlreadyThere):
                 async for inner in each(await _value(function(item))):
                     yield inner
 
-        return Items(_again(flattened))
+        return Items(_again(flattened), self)
 
     def concat(self, other: Source) -> Items:
         """These items, then those of `other`."""
@@ -98,7 +100,7 @@ class Items(AlreadyThere):
             async for item in each(other):
                 yield item
 
-        return Items(_again(joined))
+        return Items(_again(joined), self)
 
     def slice(self, start: int = 0, end: int | None = None) -> Items:
         """The items from position `start` to before `end`."""
@@ -116,7 +118,7 @@ class Items(AlreadyThere):
                 if end is not None and position >= end:
                     return
 
-        return Items(_again(cut))
+        return Items(_again(cut), self)
 
     def map_error(self, function: Callable[[Exception], Any]) -> Items:
         """`function(error)` as the last item if making an item fails; what `function` raises is raised instead."""
@@ -129,6 +131,11 @@ class Items(AlreadyThere):
                 yield await _value(function(error))
 
         return Items(_again(guarded))
+
+    def _prepare(self) -> None:
+        """Raise now what a faulty query would raise at the first step. What handles errors itself is left alone."""
+        if self._origin is not None:
+            self._origin._prepare()
 
     async def for_each(self, function: Callable[[Any], Any]) -> None:
         """Call `function` with each item."""
@@ -182,6 +189,9 @@ class Results(Items):
                 refuse_helper()
             self._planned = self._plan()
         return self._planned
+
+    def _prepare(self) -> None:
+        _ = self.planned
 
     def ready(self) -> Any:
         """The query as it will run, when what it finds is here: of a caching table perhaps an awaitable."""

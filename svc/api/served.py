@@ -19,11 +19,11 @@ from svc.api.records import Record
 from svc.api.resource import Resource
 from svc.api.results import Items, Results
 from svc.api.table import Table
-from svc.api.target import RequestTarget, for_application
+from svc.api.target import RequestTarget, as_target, for_application
 from svc.api.transactions import Transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import ALL_RIGHTS
-from svc.errors import ServerError
+from svc.errors import ClientError, ServerError
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
 from svc.messages import Request, Response
@@ -191,7 +191,9 @@ class _Served(ProtocolResource):
             return Response(body.encode() if isinstance(body, str) else body, headers={"Content-Type": result["contentType"]})
         if kind is Response or kind is dict or kind is str or kind is list or result is None:
             return result
-        if isinstance(result, Items) or hasattr(result, "__aiter__"):
+        if isinstance(result, Items):
+            result._prepare()
+        if hasattr(result, "__aiter__"):
             return StreamedItems(_in_context(result, cast(Request, current_context())))
         if isinstance(result, Iterator):
             return StreamedItems(_in_context(each(result), cast(Request, current_context())))
@@ -259,6 +261,8 @@ class ServedTable(_Served, TableResource):
         application = cls.application
         if verb == "get" and target.id is None and verb not in application._own_verbs and "search" in application._own_verbs:
             verb = "search"
+        if verb == "query" and verb not in application._own_verbs and application._own_verbs & {"search", "get"}:
+            return cls._query(target, data, request)
         if verb in application._own_verbs:
             return super().handle(verb, target, data, request)
         if verb in _READING and application._own_rights:
@@ -268,6 +272,16 @@ class ServedTable(_Served, TableResource):
         if verb == "connect" and "subscribe" in application._own_verbs:
             return super().handle(verb, target, data, request)
         return super(_Served, cls).handle(verb, target, data, request)
+
+    @classmethod
+    def _query(cls, target: ProtocolTarget, data: Any, request: Request) -> Any:
+        """QUERY where the application has written how a collection is read: the same with the query of the body."""
+        application = cls.application
+        query = as_target(data, application._table)
+        if query.id is not None:
+            raise ClientError("The body is a query object without an id", code="QUERY_SYNTAX")
+        query.rights, query.is_root = target.rights, False
+        return super().handle("search" if "search" in application._own_verbs else "get", query, None, request)
 
     @classmethod
     def _read_when_allowed(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:

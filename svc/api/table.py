@@ -290,7 +290,7 @@ class Table(TableAdministration, Resource):
         if found.rights is None:
             found.rights = ALL_RIGHTS
             own = Context(None if context is None else context.user)
-            own.precondition = _transaction_of(context).precondition()
+            own.precondition = _transaction_of(context).precondition(self._table, found.id)
             return found, own, context
         if found is not context.state.target:
             return found, Context(context.user), context

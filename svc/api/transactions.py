@@ -11,7 +11,7 @@ handler has returned; a handler that raises undoes it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
@@ -148,12 +148,20 @@ class Transaction:
             self._writes.expires_at = _expiry(self._context.state.expires_at)
         return self._writes
 
-    def precondition(self) -> Precondition | None:
-        """Of the next write: `if_version` of the context, which is for one write."""
-        state = self._context.state
+    def precondition(self, table: Table, key: Any) -> Precondition | None:
+        """Of the next write, to this record: `if_version` of the context, or the condition of the request, if the record is the one that it addresses. Each
+        is for one write."""
+        context = self._context
+        state = context.state
         version = state.if_version
         if version is None:
-            return None
+            condition, addressed = context.precondition, state.target
+            if condition is None or addressed is None or key is None or table is not state.owner or key != addressed.id:
+                return None
+            if self.has_written(table, key):
+                return None
+            context.precondition = None
+            return cast(Precondition, condition)
         state.if_version = None
         return Precondition(if_match=(etag_of_version(float(version)),))
 

@@ -10,7 +10,7 @@ import pytest
 
 from svc import ClientError
 from svc.errors import AccessViolation
-from tests.support.application import Application, application
+from tests.support.application import Application, application, user_named
 
 CODE = """
 from svc import ClientError, RequestTarget, Resource, tables, transaction
@@ -186,6 +186,60 @@ def test_validate_is_asked_by_every_write_of_the_class(app: Application) -> None
         assert app.ask(method, target, {"stock": 13})[0] == 400
 
 
+def test_the_condition_of_a_request_holds_for_what_its_handler_does_to_the_record(tmp_path: Any) -> None:  # applications §5.2
+    code = """
+    class Saved(tables.Seat):
+        def patch(self, data): self.update(data)
+        def put(self, data):
+            self.update({"price": 1.0})
+            return super().put(data)
+        @classmethod
+        async def delete(cls, target):
+            await tables.Journal.put("j", {"seat": "deleted"})
+            await cls.patch(target.id, {"stock": 0})
+            await cls.patch(target.id, {"price": 0})
+    """
+    with application(tmp_path, code) as app:
+        assert app.ask("PUT", "/Saved/a", {"stock": 1})[0] == 204
+        old = app.answer("GET", "/Saved/a")[1]["etag"]
+        assert app.ask("PATCH", "/Saved/a", {"stock": 2}, If_Match=old)[0] == 204
+        for method, data in (("PATCH", {"stock": 3}), ("PUT", {"stock": 3}), ("DELETE", None)):
+            assert app.ask(method, "/Saved/a", data, If_Match=old)[0] == 412, method
+        assert app.ask("GET", "/Saved/a")[1]["stock"] == 2
+        assert app.ask("GET", "/Journal/j")[0] == 404
+        new = app.answer("GET", "/Saved/a")[1]["etag"]
+        assert app.ask("DELETE", "/Saved/a", None, If_Match=new)[0] == 204
+        assert app.ask("GET", "/Saved/a")[1] == {"id": "a", "stock": 0, "price": 0}
+
+
+def test_query_reads_a_collection_as_get_does(tmp_path: Any) -> None:  # applications §2.2
+    code = """
+    class Cheap(tables.Seat):
+        def search(self, query):
+            return super().search(query).filter(lambda seat: seat.price < 5)
+    class Got(tables.Seat):
+        @classmethod
+        async def get(cls, target):
+            return [seat.id async for seat in await super().get(target)]
+    class Open(tables.Seat):
+        def allow_read(self, user, target): return user is not None
+        def search(self, query): return super().search(query).map(lambda seat: seat.id)
+    """
+    query = {"conditions": [{"attribute": "price", "comparator": "greater_than", "value": 1}], "select": ["id", "price"]}
+    with application(tmp_path, code) as app:
+        for key, price in (("a", 1), ("b", 3), ("c", 9)):
+            app.run(app.tables.Seat.put(key, {"price": price}))
+        assert app.ask("QUERY", "/Cheap/", query) == (200, [{"id": "b", "price": 3}])
+        assert app.ask("QUERY", "/Got/", query) == (200, ["b", "c"])
+        for wrong in ({"id": "a"}, "a", 5, {"conditions": [{"attribute": "nothing", "value": 1}]}):
+            assert app.ask("QUERY", "/Cheap/", wrong)[0] == 400, wrong
+        app.node.as_user(user_named("guest"))
+        assert app.ask("QUERY", "/Open/", query) == (200, ["b", "c"])
+        assert [app.ask("QUERY", f"/{name}/", query)[0] for name in ("Cheap", "Got")] == [403, 403]
+        app.node.as_user(None)
+        assert [app.ask("QUERY", f"/{name}/", query)[0] for name in ("Cheap", "Got", "Open")] == [401, 401, 401]
+
+
 def test_a_transaction_sees_its_writes_and_may_be_undone(app: Application) -> None:  # applications §5.4, §5.5, §5.6
     seat = app.tables.Seat
 
@@ -222,6 +276,19 @@ def test_each_iteration_of_results_is_a_search(app: Application) -> None:  # app
         return [*counts, len(await results.to_list()), (await results) is results]
 
     assert app.run(work()) == [0, 1, True]
+
+
+def test_a_faulty_query_of_derived_results_is_an_error_of_the_client(tmp_path: Any) -> None:  # applications §7.5
+    code = """
+    class Ids(tables.Seat):
+        def search(self, query): return super().search(query).map(lambda seat: seat.id).slice(0, 2)
+    class Guarded(tables.Seat):
+        def search(self, query): return super().search(query).map_error(lambda error: "guarded")
+    """
+    with application(tmp_path, code) as app:
+        for query in ("nothing=1", "stock=1", "price=gt="):
+            assert app.ask("GET", f"/Ids/?{query}")[0] == 400, query
+        assert app.ask("GET", "/Guarded/?nothing=1") == (200, ["guarded"])
 
 
 def test_a_class_takes_the_place_of_its_exported_table(app: Application) -> None:  # applications §10.4
