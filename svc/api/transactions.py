@@ -10,13 +10,17 @@ handler has returned; a handler that raises undoes it.
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Awaitable, Callable, Generator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
 from svc.api.thread_guard import here, refuse_helper
 from svc.errors import ClientError, SnapshotLost
+from svc.logs.application_code import line_of
 from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
 from svc.store.entity_tags import etag_of_version
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 
 LATEST = 1e17  # ms, of a time
+
+logger = logging.getLogger("svc.applications")
 
 
 class Pending(Protocol):
@@ -58,6 +64,7 @@ class Transaction:
         "instances",
         "is_closed",
         "is_lasting",
+        "opened_at",
         "pending",
         "source",
     )
@@ -70,6 +77,7 @@ class Transaction:
         self._timestamp: float | None = None
         self._aborted = False
         self.is_closed = False
+        self.opened_at: tuple[CodeType, int] | None = None  # code of the application that has entered it with `async with`
         self.is_lasting = False  # it goes on in later turns, so its snapshots are kept for it
         self.pending: dict[Any, Pending] | None = None
         self.instances: dict[Any, Any] | None = None
@@ -263,8 +271,14 @@ class Transaction:
                 snapshot.abort()
 
     def __del__(self) -> None:
-        if self._held is not None:
-            self.close()
+        if self.is_closed or sys.is_finalizing():
+            return
+        if self.opened_at is not None and self.has_work:
+            code, instruction = self.opened_at
+            place = f"{code.co_filename}:{line_of(code, instruction)}, in {code.co_name}"
+            logger.error("a transaction was entered and never left, so what was written in it is undone: %s", place)
+        self.abort()
+        self.close()
 
 
 def open_transaction(context: AnyContext | None) -> Transaction | None:
@@ -347,7 +361,7 @@ class TransactionCall:
     Inside an open transaction both take part in it, and leave its commit to whoever has opened it.
     """
 
-    __slots__ = ("_context", "_entered", "_function", "_store", "_token")
+    __slots__ = ("_code", "_context", "_entered", "_function", "_instruction", "_store", "_token")
 
     def __init__(self, store: Store, context: AnyContext | None, function: Callable[[Transaction], Any] | None) -> None:
         self._store = store
@@ -355,6 +369,9 @@ class TransactionCall:
         self._function = function
         self._entered: tuple[Transaction, Context] | None = None
         self._token: Any = None
+        frame = sys._getframe(2)  # of the application
+        self._code = frame.f_code
+        self._instruction = frame.f_lasti
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._run().__await__()
@@ -374,6 +391,7 @@ class TransactionCall:
         own = Context(None if context is None else context.user)
         own.state.transaction = transaction = Transaction(self._store, own)
         transaction.is_lasting = True
+        transaction.opened_at = self._code, self._instruction
         self._entered = transaction, own
         self._token = enter(own)
         return transaction

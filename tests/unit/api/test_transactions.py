@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,19 @@ def test_what_is_written_expires_when_the_context_says(tmp_path: Path) -> None:
         for wrong in ("soon", True, -1, 1e300):
             assert app.ask("POST", "/Short/", {"at": wrong})[0] == 500
         app.node.store.check()
+
+
+def test_a_transaction_outside_of_requests_that_is_never_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    code = """
+    from svc import tables, transaction
+
+    async def work():
+        await transaction().__aenter__()
+        await tables.Seat.put("never", {"stock": 1})
+    """
+    with application(tmp_path, code) as app:
+        app.run(app.module.work())
+        gc.collect()
+        assert app.run(app.tables.Seat.get("never")) is None and len(app.node.store.snapshots) == 0
+        lines = [record.getMessage() for record in caplog.records if "never left" in record.getMessage()]
+        assert len(lines) == 1 and lines[0].endswith("resources.py:5, in work")
