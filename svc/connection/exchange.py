@@ -36,6 +36,13 @@ class BodySink(Protocol):
         """The body is not needed any more. Nothing is called after this."""
 
 
+class BodyChannel(BodySink, Protocol):
+    """A sink whose request is handled at once, as its `upload`, while the body arrives: `mounted.RequestBody`. `finish` says that it is complete; it is
+    discarded as well when the answer begins before that."""
+
+    handles_early: bool
+
+
 Decision = Response | BodySink | None
 
 
@@ -81,6 +88,12 @@ class Carrier(Protocol):
 
     def handle(self, exchange: Exchange) -> None:
         """The request is complete."""
+
+    def handle_early(self, exchange: Exchange) -> None:
+        """The request is to be handled, and its body is still coming."""
+
+    def on_body_taken(self, exchange: Exchange) -> None:
+        """That body is complete."""
 
     def on_body_end(self, exchange: Exchange) -> None:
         """The body has arrived; its sink may not be done yet."""

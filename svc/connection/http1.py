@@ -166,6 +166,14 @@ class Http1Connection(SocketConnection):
         if response is not None:
             self.answer(exchange, response)
 
+    def handle_early(self, exchange: Exchange) -> None:
+        response = self._shared.application.handle(exchange)
+        if response is not None:
+            self.answer(exchange, response)
+
+    def on_body_taken(self, exchange: Exchange) -> None:
+        self._intake = None
+
     def send_continue(self, exchange: Exchange) -> None:
         self.protocol.send_continue()
         self.touch()
@@ -401,6 +409,7 @@ class Http1Connection(SocketConnection):
             assert self._current is not None
             error = ServerError("The body could not be stored in time", 503, "TIMEOUT")
             self._intake.drop_sink()
+            application.cancelled(self._current)
             self.answer(self._current, application.error_response(error, self._current.request))
         elif state is ConnectionState.HEAD and not self.protocol.reading_head:
             self.close_now()  # connected and sent nothing

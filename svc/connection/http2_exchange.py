@@ -140,6 +140,12 @@ class Http2Exchange(Exchange):
         self.intake = None
         self._http2.begin(self)
 
+    def handle_early(self, exchange: Exchange) -> None:
+        self._http2.begin(self)
+
+    def on_body_taken(self, exchange: Exchange) -> None:
+        self.intake = None
+
     def on_body_end(self, exchange: Exchange) -> None:
         self.deadline = self._http2.request_deadline()
 

@@ -25,7 +25,7 @@ READ_AHEAD = 256 * 1024  # bytes a peer may send ahead before we stop reading
 class BodyIntake:
     """Receives the body of one request, from its head until the request is complete, or until the connection `drop`s it."""
 
-    __slots__ = ("_exchange", "_is_complete", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
+    __slots__ = ("_exchange", "_is_complete", "_is_early", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
 
     def __init__(self, shared: SharedState, exchange: Exchange) -> None:
         self._shared = shared
@@ -36,6 +36,7 @@ class BodyIntake:
         self._is_undecided = False  # the application has not decided yet; `_pieces` has the bytes received
         self._is_complete = False  # ... all of it
         self._is_over = False
+        self._is_early = False  # the request is being handled
 
     @property
     def is_coming(self) -> bool:
@@ -84,6 +85,10 @@ class BodyIntake:
             decision.on_change = self._on_sink_change
             for piece in pieces:
                 self.on_data(piece)
+            if getattr(decision, "handles_early", False):
+                self._is_early = True
+                exchange.request.upload = decision
+                connection.handle_early(exchange)
         if self._is_complete:
             self.on_end()
 
@@ -117,6 +122,13 @@ class BodyIntake:
         if self._is_undecided:
             return
         sink = self._sink
+        if self._is_early and sink is not None:
+            self._sink = None
+            sink.finish(_not_waited_for)
+            self.drop()
+            exchange.connection.resume_body(exchange)  # the last piece may have filled it
+            exchange.connection.on_body_taken(exchange)
+            return
         if sink is not None:
             sink.finish(partial(self._on_sink_done, sink))
             return
@@ -164,3 +176,7 @@ class BodyIntake:
     def _forget_pieces(self) -> None:
         self._shared.bodies -= self._size
         self._pieces, self._size = [], 0
+
+
+def _not_waited_for(made: Any, error: BaseException | None) -> None:
+    pass

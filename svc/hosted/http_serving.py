@@ -68,6 +68,7 @@ class HttpServing:
         self._hints: list[Message] = []
         self._response: Response | None = None
         self._intake: BodyIntake | None = None
+        self._is_early = False  # the request is being handled while its body comes
         self._is_paused = False  # the sink of the request's body is full
         self._sending: StreamedBody | None = None
         self._outgoing: Outgoing[bytes] = Outgoing()
@@ -152,7 +153,9 @@ class HttpServing:
             if self._is_paused:
                 await self._wait()
                 continue
-            message = await self._receive()
+            message = await self._next_message()
+            if message is None:
+                continue
             if message["type"] != "http.request":
                 raise ClientLeft
             piece: bytes = message.get("body", b"")
@@ -165,6 +168,19 @@ class HttpServing:
                 intake.on_data(piece)
             if not message.get("more_body", False):
                 intake.on_end()
+
+    async def _next_message(self) -> Message | None:
+        """The next piece; None if something else has happened before it: there may be an answer."""
+        if not self._is_early:
+            return await self._receive()
+        loop = self._port.loop
+        self._changed = changed = loop.create_future()
+        reading = loop.create_task(_received(self._receive))
+        try:
+            await asyncio.wait({reading, changed}, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            reading.cancel()
 
     # --- the answer ------------------------------------------------------------------------------------------------------------------
 
@@ -256,6 +272,15 @@ class HttpServing:
         if response is not None:
             self.answer(exchange, response)
 
+    def handle_early(self, exchange: Exchange) -> None:
+        self._is_early = True
+        response = self.application.handle(exchange)
+        if response is not None:
+            self.answer(exchange, response)
+
+    def on_body_taken(self, exchange: Exchange) -> None:
+        self._intake = None
+
     def on_body_end(self, exchange: Exchange) -> None:
         self.watch()
 
@@ -289,6 +314,10 @@ class HttpServing:
         if self._response is None:
             self.answer(self.exchange, self.application.error_response(error, self.exchange.request))
         self._outgoing.end()
+
+
+async def _received(receive: Receive) -> Message:
+    return await receive()
 
 
 def has_body(request: Request) -> bool:

@@ -349,6 +349,9 @@ class Dispatcher:
         """A body that some listener may want is collected. So is one that is refused, if a listener may have answered before; else it is refused here.
         What goes into a file while it comes (a blob) goes there all the same."""
         try:
+            channel = chain.body_channel(request, self._handler.knows)
+            if channel is not None:
+                return channel
             if request.method == "OPTIONS" or not self._handler.knows(request):
                 return None
             who = self._identify(request)

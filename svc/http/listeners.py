@@ -89,6 +89,15 @@ class Step:
     route: Route = ANYWHERE
 
 
+class BodyReceiver(Protocol):
+    """A listener that receives bodies while they come, if no other is asked before it: `mounted.application.HttpListener`."""
+
+    def __call__(self, request: Request, next: Callable[..., Any], /) -> Any: ...
+
+    def body_channel(self, request: Request) -> Any:
+        """A `connection.exchange.BodyChannel`; None: the body is collected."""
+
+
 class Chain:
     """The steps of a port in their order. `scopes`: None where code has no contexts and transactions."""
 
@@ -103,6 +112,17 @@ class Chain:
         self._routes = None if any(route.is_open for route in routes) else tuple(routes)
         self._routes_in_front = None if any(route.is_open for route in in_front) else tuple(in_front)
         self.has_rest = REST in names
+
+    def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any:
+        """How the first step that is asked receives the body of the request while it answers (`BodyReceiver`); None if it does not, or is not a listener."""
+        for step in self.steps:
+            if step.listener is not None:
+                if step.route.rest_of(request) is not None:
+                    receive = getattr(step.listener, "body_channel", None)
+                    return None if receive is None else receive(request)
+            elif step.name == REST and knows(request):
+                return None
+        return None
 
     def concerns(self, request: Request) -> bool:
         """Whether some listener may be asked about this request."""

@@ -15,6 +15,7 @@ from svc.messages import Abort, Request, Response
 from svc.mounted.http_call import HttpCall
 from svc.mounted.lifespan import Lifespan, LifespanState
 from svc.mounted.messages import AsgiApplication
+from svc.mounted.request_body import RequestBody, body_of_request
 from svc.mounted.scope import http_scope, websocket_scope
 from svc.mounted.websocket_call import WebSocketCall
 from svc.websocket import WebSocket
@@ -23,6 +24,19 @@ from svc.websocket.opening_handshake import offered_protocols
 END_SECONDS = 5.0  # for what an application does at its end
 
 LogError = Callable[[str, BaseException | None], None]
+
+
+class HttpListener:
+    """The listener of requests: it receives long bodies while they come."""
+
+    def __init__(self, mounted: MountedApplication) -> None:
+        self._answer = mounted.answer
+
+    def __call__(self, request: Request, next: Callable[[Request], Any], /) -> Any:
+        return self._answer(request, next)
+
+    def body_channel(self, request: Request) -> RequestBody | None:
+        return body_of_request(request)
 
 
 class MountedApplication:
@@ -35,12 +49,13 @@ class MountedApplication:
         self.loop = loop
         self.name = f"the application at {self.path or '/'}"
         self._log = log
+        self.http = HttpListener(self)
         self._lifespan = Lifespan(app, self.name, loop, log)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- listeners -------------------------------------------------------------------------------------------------------------------
 
-    def http(self, request: Request, next: Callable[[Request], Any]) -> Any:
+    def answer(self, request: Request, next: Callable[[Request], Any]) -> Any:
         """The answer, or an awaitable of it."""
         if request.is_websocket:
             return next(request)  # to `websocket`
@@ -61,7 +76,8 @@ class MountedApplication:
     def _serve(self, request: Request) -> Awaitable[Response]:
         self._check()
         request.handler_path = self.path[1:]
-        call = HttpCall(self, http_scope(request, self.path, self._lifespan.values), request)
+        body, request.upload = request.upload, None
+        call = HttpCall(self, http_scope(request, self.path, self._lifespan.values), request, body)
         call.start()
         return call.response()
 

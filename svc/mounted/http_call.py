@@ -31,6 +31,7 @@ from svc.mounted.messages import (
     pairs_of,
     status_of,
 )
+from svc.mounted.request_body import RequestBody
 
 HIGH_WATER = 256 * 1024  # bytes unsent at which `send` waits
 GRACE = 10.0  # seconds an application may go on when its client is gone
@@ -63,6 +64,7 @@ class HttpCall:
 
     __slots__ = (
         "_answer",
+        "_body",
         "_context",
         "_early",
         "_exchange",
@@ -82,7 +84,8 @@ class HttpCall:
         "state",
     )
 
-    def __init__(self, context: CallContext, scope: Scope, request: Request) -> None:
+    def __init__(self, context: CallContext, scope: Scope, request: Request, body: RequestBody | None = None) -> None:
+        """`body`: that of the request if it is still coming."""
         self._context = context
         self._scope = scope
         self._request = request
@@ -97,6 +100,9 @@ class HttpCall:
         self._remaining: int | None = None  # bytes of the body that are announced and not sent yet
         self._has_body = True  # the client is sent the body
         self._is_read = False  # the application has the whole body of the request
+        self._body = body
+        if body is not None:
+            body.on_arrival = self._wake
         self._is_gone = False  # the client, before the answer was complete
         self._early: list[bytes] = []  # pieces of the body, before the connection asks for them
         self._writer: FeedWriter | None = None
@@ -129,6 +135,8 @@ class HttpCall:
         except Exception as raised:
             if not is_of_disconnection(raised):
                 error = raised
+        if self._body is not None:
+            self._body.on_arrival = _nothing
         self._finish(error)
 
     def _finish(self, error: Exception | None) -> None:
@@ -164,7 +172,18 @@ class HttpCall:
     # --- receive -----------------------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        if not self._is_read:
+        body = self._body
+        if body is not None:
+            while not body.is_over:
+                taken = body.take()
+                if taken is not None:
+                    return {"type": "http.request", "body": taken[0], "more_body": taken[1]}
+                await self._changed()
+            if body.is_lost:
+                if not self._is_answered:
+                    self.disconnected()
+                return {"type": "http.disconnect"}
+        elif not self._is_read:
             self._is_read = True
             return {"type": "http.request", "body": self._request.content, "more_body": False}
         while not self._is_gone and self.state is not HttpState.DONE:

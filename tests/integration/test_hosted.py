@@ -30,7 +30,21 @@ SCHEMA = """
 type Film @table @export { id: ID @primaryKey  title: String  video: Blob }
 """
 RESOURCES = """
-from svc import Resource, get_user, tables
+from svc import Resource, get_user, server, tables
+
+async def counting(scope, receive, send):
+    if scope["type"] == "lifespan":
+        raise ValueError("no lifespan")
+    size, more = 0, "refuses" not in scope["path"]
+    while more:
+        message = await receive()
+        size, more = size + len(message["body"]), message["more_body"]
+    await send({"type": "http.response.start", "status": 200})
+    for piece in (str(size).encode(), b" ", scope["svc.user"].username.encode()):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body"})
+
+server.mount("/counting", counting)
 
 class Echo(Resource):
     async def connect(self, incoming=None, query=None):
@@ -171,6 +185,13 @@ def test_a_body_in_pieces_becomes_a_file(client: httpx.Client, key: str) -> None
     assert len(found.content) == size and found.headers["content-length"] == str(size)
     part = client.get(f"/Film/{key}/video", headers={"range": "bytes=10-19"})
     assert (part.status_code, part.content) == (206, b"x" * 10)
+
+
+def test_a_mounted_application(client: httpx.Client) -> None:
+    for count in (0, 1, 100):
+        answer = client.post("/counting", content=iter([b"x" * 65536] * count))
+        assert answer.text == f"{65536 * count} admin"
+    assert client.post("/counting/refuses", content=b"x" * 100_000).text == "0 admin"
 
 
 def test_code_of_the_application(client: httpx.Client, key: str) -> None:

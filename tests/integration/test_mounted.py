@@ -82,6 +82,21 @@ async def who(request: Request):
 async def upload(file: UploadFile):
     return {"size": len(await file.read()), "name": file.filename}
 
+@api.post("/count")
+async def count(request: Request):
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+    return {"size": size}
+
+@api.post("/slow")
+async def slow(request: Request):
+    await asyncio.sleep(5)
+
+@api.post("/refuses")
+async def refuses():
+    raise HTTPException(413, "not today")
+
 @api.get("/stream/{count}")
 async def stream(count: int):
     async def pieces():
@@ -210,6 +225,35 @@ def test_the_user_the_state_and_addresses(process: Process, client: httpx.Client
 def test_uploads(client: httpx.Client) -> None:
     answer = client.post("/api/upload", files={"file": ("a.bin", b"x" * 3_000_000)})
     assert answer.json() == {"size": 3_000_000, "name": "a.bin"}
+
+
+def pieces(count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        yield b"x" * 65536
+
+
+def test_long_bodies_take_little_memory(process: Process, client: httpx.Client) -> None:
+    before = memory_of(process.pid)
+    assert client.post("/api/count", content=pieces(2000)).json() == {"size": 2000 * 65536}
+    headers = {"content-length": str(2000 * 65536)}
+    assert client.post("/api/count", content=pieces(2000), headers=headers).json() == {"size": 2000 * 65536}
+    assert client.post("/api/refuses", content=pieces(10)).status_code == 413
+    slow = []
+    for _ in range(20):
+        sender = socket.create_connection(("127.0.0.1", process.port))
+        sender.sendall(b"POST /api/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+        sender.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                sender.send(bytes(1 << 20))
+        slow.append(sender)
+    assert client.get("/api/plain").status_code == 200
+    assert memory_of(process.pid) - before < 60 << 20
+    for sender in slow:
+        sender.close()
+    with httpx.Client(base_url=process.url, timeout=LIMIT, http1=False, http2=True) as over_two:
+        assert over_two.post("/api/count", content=pieces(500)).json() == {"size": 500 * 65536}
+        assert over_two.get("/api/plain").status_code == 200
 
 
 def test_a_stream_and_a_head(client: httpx.Client) -> None:

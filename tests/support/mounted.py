@@ -50,8 +50,8 @@ class Behind:
     def __init__(self, world: MountedWorld) -> None:
         self._world = world
 
-    def receive(self, exchange: Exchange) -> None:
-        return None
+    def receive(self, exchange: Exchange) -> Any:
+        return self._world.mounted.http.body_channel(exchange.request)
 
     def handle(self, exchange: Exchange) -> Response | None:
         try:

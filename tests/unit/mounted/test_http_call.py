@@ -330,7 +330,7 @@ def test_an_answer_that_a_listener_replaces(mount: Make) -> None:
 
         return other()
 
-    world.mounted.http = replaced  # type: ignore[method-assign]
+    world.mounted.http = replaced  # type: ignore[assignment]
     assert world.connect().ask()[2] == b"another"
     assert told == [{"type": "http.disconnect"}] and not world.tasks
 
@@ -394,6 +394,141 @@ def test_a_stop_ends_streams_of_events_and_lets_others_go_on(mount: Make) -> Non
     assert events.sock.sent.endswith(b"0\r\n\r\n") and not plain.sock.sent.endswith(b"0\r\n\r\n")
     assert world.tasks == 1
     plain.leave()
+
+
+# --- bodies that come while they are received -------------------------------------------------------------------------------------------
+
+
+def post(client: Client, length: int | None = None) -> None:
+    fields = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    client.sock.sent = b""
+    client.send(f"POST /app/ HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n".encode())
+
+
+class Uploads:
+    """Receives when it may, and says how much it got."""
+
+    def __init__(self) -> None:
+        self.got: list[int] = []
+        self.told: list[str] = []
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        while True:
+            await self.may.wait()
+            message = await receive()
+            self.told.append(message["type"])
+            if message["type"] == "http.disconnect":
+                return
+            self.got.append(len(message["body"]))
+            if not message["more_body"]:
+                break
+        await send(START)
+        await send(body(str(sum(self.got)).encode()))
+
+
+def test_a_long_body_is_received_while_it_comes(mount: Make) -> None:
+    app = Uploads()
+    app.may.set()
+    client = mount(app).connect()
+    post(client, 1_000_000)
+    for _ in range(20):
+        before = len(app.got)
+        client.send(b"x" * 50_000)
+        assert len(app.got) == before + 1
+    assert client.answer()[::2] == (200, b"1000000")
+    post(client)
+    client.send(b"3\r\nabc\r\n0\r\n\r\n")
+    assert client.answer()[::2] == (200, b"1000003")
+    assert client.ask("POST", body=b"whole")[0] == 200  # the connection goes on
+
+
+def test_an_application_that_does_not_receive_holds_the_client_back(mount: Make) -> None:
+    app = Uploads()
+    world = mount(app)
+    client = world.connect()
+    post(client, 1_000_000)
+    loop: Any = world.connections.loop
+    sent = 0
+    while client.sock in loop.readers:
+        client.send(b"x" * 50_000)
+        sent += 50_000
+    assert sent <= HIGH_WATER + 50_000
+    app.may.set()
+    world.settle()
+    while sent < 1_000_000:
+        client.send(b"x" * 50_000)
+        sent += 50_000
+    assert client.answer()[::2] == (200, b"1000000")
+
+
+def test_a_last_piece_that_fills_what_may_wait(mount: Make) -> None:
+    app = Uploads()
+    world = mount(app)
+    client = world.connect()
+    post(client, 300_000)
+    client.send(b"x" * 300_000)
+    app.may.set()
+    world.settle()
+    assert client.answer()[::2] == (200, b"300000")
+    assert client.ask("POST", body=b"next")[0] == 200
+
+
+def test_an_answer_before_the_body_is_here(mount: Make) -> None:
+    told: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send(START | {"status": 413})
+        await send(body(b"too long"))
+        told.append(await receive())
+
+    world = mount(app)
+    client = world.connect()
+    post(client, 1_000_000)
+    client.send(b"x" * 50_000)
+    assert client.answer()[::2] == (413, b"too long") and "Connection: close" in client.answer()[1]
+    assert told == [{"type": "http.disconnect"}] and not world.tasks
+
+
+def test_a_client_that_leaves_in_its_body(mount: Make) -> None:
+    app = Uploads()
+    app.may.set()
+    world = mount(app)
+    client = world.connect()
+    post(client, 1_000_000)
+    client.send(b"x" * 50_000)
+    client.leave()
+    assert app.told == ["http.request", "http.disconnect"] and not world.tasks and not world.log.errors
+
+
+def test_a_body_that_stops_coming_is_a_408(mount: Make) -> None:
+    app = Uploads()
+    app.may.set()
+    world = mount(app)
+    client = world.connect()
+    post(client, 1_000_000)
+    client.send(b"x" * 50_000)
+    world.clock.advance(121.0)
+    world.connections.sweep(world.clock.monotonic())
+    world.settle()
+    assert client.answer()[0] == 408 and app.told[-1] == "http.disconnect" and not world.tasks
+
+
+def test_an_application_that_never_receives_is_a_503(mount: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_call, "GRACE", 0.0)
+    world = mount(Uploads())
+    client = world.connect()
+    post(client, 1_000_000)
+    loop: Any = world.connections.loop
+    while client.sock in loop.readers:
+        client.send(b"x" * 50_000)
+    world.clock.advance(121.0)
+    world.connections.sweep(world.clock.monotonic())
+    world.settle()
+    assert client.answer()[0] == 503
+    while world.tasks:
+        world.run(asyncio.sleep(0))
 
 
 # --- any order of messages -------------------------------------------------------------------------------------------------------------
