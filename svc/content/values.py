@@ -122,6 +122,8 @@ def to_plain(value: Any) -> Any:
         return {name: getattr(value, field) for name, field in zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(type(value), "keys") and hasattr(type(value), "__getitem__"):  # an object like a mapping: `dict(value)`
+        return {name: value[name] for name in value.keys()}  # noqa: SIM118
     if isinstance(value, Iterable) and not isinstance(value, type):
         items = list(islice(value, _MOST_ITEMS + 1))
         if len(items) > _MOST_ITEMS:

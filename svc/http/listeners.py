@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from svc.content.values import is_blob
 from svc.errors import NotFound, Problem
+from svc.http.response_check import check_response
 from svc.http.responses import as_response
 from svc.http.routes import ANYWHERE, Route
 from svc.messages import Abort, Feed, Request, Response
@@ -306,7 +306,7 @@ class ChainPass:
         if passed is not None and result is passed:
             if result is self.accepted and result.status == 101:
                 return result
-            _check(result)
+            check_response(result)
             if result.data is None or result.body is not None:
                 return result
         if result is None:
@@ -317,7 +317,7 @@ class ChainPass:
             result = as_response(result)
         if isinstance(result, Response):
             # A copy: an application may return one object to many requests.
-            _check(result)
+            check_response(result)
             result = Response(result.body, result.status, None, result.data, pairs=list(result.pairs))
         return self._host.answer(request, result)
 
@@ -442,27 +442,3 @@ def _not_ours(error: asyncio.CancelledError) -> BaseException:
     if task is None or task.cancelling():
         raise error
     return error
-
-
-def _check(response: Response) -> None:
-    """Raise TypeError or ValueError for a response that cannot be sent."""
-    status = response.status
-    if type(status) is not int or not 200 <= status <= 599:
-        raise ValueError(f"a listener's response must have a status from 200 to 599, not {status!r}")
-    body: Any = response.body
-    if body is None or isinstance(body, (bytes, Feed)) or is_blob(body):
-        return
-    if isinstance(body, str):
-        response.body = body.encode()
-    elif isinstance(body, (bytearray, memoryview)):
-        response.body = bytes(body)
-    elif hasattr(body, "__anext__") or hasattr(body, "__next__"):
-        return
-    elif hasattr(body, "__aiter__"):
-        response.body = aiter(body)
-    elif hasattr(body, "__iter__") and not isinstance(body, (Mapping, list, tuple, set)):
-        response.body = iter(body)
-    else:
-        raise TypeError(
-            f"the body of a response must be bytes, a string, an iterator of bytes or a Blob, not {type(body).__name__}; see `data`"
-        )

@@ -22,6 +22,7 @@ from svc.http.item_stream import gather_items, item_stream
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
+from svc.http.response_check import check_response
 from svc.http.response_parts import PRIVATE, VARY
 from svc.http.row_responses import RowResponses
 from svc.loop import then
@@ -71,6 +72,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
 
     def _handlers_response(self, request: Request, target: RequestTarget, response: Response, preferences: Preferences) -> Response:
         """The Response that a handler made, with its `data` encoded and its blob opened."""
+        check_response(response)
         body: Any = response.body
         if response.data is not None and body is None:
             writer = self.writer(preferences, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,3 +167,39 @@ def test_new_records_of_a_table_with_numbers_as_keys(shop: Application) -> None:
     status, fields, value = shop.answer("POST", "/Note", {})
     assert (status, "location" in fields) == (200, False)  # what was created is of another table
     assert got(shop, f"/Number/{value['id']}") == (200, {"id": value["id"], "text": "x"})
+
+
+def test_bodies_that_cannot_be_sent_are_a_defect_and_not_a_broken_connection(tmp_path: Path) -> None:
+    code = """
+    from svc import Response
+    class Made(tables.Seat):
+        def get(self, query):
+            return {
+                "mapping": lambda: Response({"a": 1}),
+                "list": lambda: Response(["a"]),
+                "number": lambda: Response(5),
+                "record": lambda: Response(self),
+                "status": lambda: Response("a", status=999),
+                "text": lambda: Response("a"),
+                "pieces": lambda: Response(iter([b"a", b"b"])),
+            }[query.get("way")]()
+    """
+    with application(tmp_path, code) as app:
+        for way in ("mapping", "list", "number", "record", "status"):
+            assert app.ask("GET", f"/Made/x?way={way}")[0] == 500, way
+        assert len(app.errors) == 5
+        assert app.ask("GET", "/Made/x?way=text") == (200, b"a")
+        assert app.ask("GET", "/Made/x?way=pieces") == (200, b"ab")
+
+
+def test_a_record_inside_an_answer_is_its_properties(tmp_path: Path) -> None:
+    code = """
+    class Inside(tables.Seat):
+        def get(self):
+            self.more = 1
+            return {"self": self, "list": [self]}
+    """
+    with application(tmp_path, code) as app:
+        app.run(app.tables.Seat.put("a", {"stock": 1}))
+        record = {"id": "a", "stock": 1, "more": 1}
+        assert app.ask("GET", "/Inside/a") == (200, {"self": record, "list": [record]})
