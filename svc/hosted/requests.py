@@ -9,6 +9,7 @@ from urllib.parse import quote
 from svc.messages import UNIX_PEER, HeaderBlock, Request
 
 MAX_BLOCKS = 512  # header blocks that are remembered
+MAX_BLOCK = 4096  # bytes of the names and values of one that is
 _UNQUOTED = "/:@!$&'()*+,;=~"
 _HANDSHAKE_KEY = "AAAAAAAAAAAAAAAAAAAAAA=="  # the host has checked the real one
 
@@ -62,9 +63,10 @@ class RequestReader:
         found = self._blocks.get(key)
         if found is None:
             found = HeaderBlock([(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw])
-            if len(self._blocks) >= MAX_BLOCKS:
-                self._blocks.clear()
-            self._blocks[key] = found
+            if sum(len(name) + len(value) for name, value in raw) <= MAX_BLOCK:
+                if len(self._blocks) >= MAX_BLOCKS:
+                    self._blocks.clear()
+                self._blocks[key] = found
         return found
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.connection.bodies import HIGH_WATER
 from svc.hosted.http_serving import BrokenAnswer, has_body, start_of
+from svc.http.listeners import Chain, Step
+from svc.http.routes import make_route
 from svc.messages import HeaderBlock, Request, Response
+from svc.mounted import MountedApplication
 from tests.support.hosted import HostedNode
+from tests.support.mounted import RecordingLog
 
 JSON = {"content-type": "application/json"}
 LEFT = {"type": "http.disconnect"}
@@ -26,6 +31,13 @@ def part(body: bytes = b"", more: bool = False) -> dict[str, Any]:
 @pytest.fixture
 def hosted(tmp_path: Path) -> Iterator[HostedNode]:
     made = HostedNode(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedNode]:
+    made = HostedNode(tmp_path_factory.mktemp("node"))
     yield made
     made.close()
 
@@ -181,11 +193,55 @@ def test_fields_of_the_connection_are_the_hosts() -> None:
     assert start_of(response, 3)["headers"] == [(b"x-a", b"\xe9"), (b"content-length", b"3")]
 
 
+def test_a_mounted_application_receives_while_the_body_comes(hosted: HostedNode) -> None:
+    got: list[int] = []
+    may_answer = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            raise ValueError("no lifespan")
+        more = scope["path"] != "/app/refuses"
+        while more:
+            message = await receive()
+            got.append(len(message["body"]))
+            more = message["more_body"]
+        await may_answer.wait()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    mounted = MountedApplication(app, "/app", loop=hosted.loop, log=RecordingLog())
+    hosted.node.dispatcher.use(Chain([Step("authentication"), Step("app", mounted.http, make_route(None, "/app")), Step("rest")]))
+    fields = {"transfer-encoding": "chunked"}
+    asked = hosted.ask("POST", "/app/x", part(b"abc", True), fields=fields)
+    assert got == [3] and not asked.sent
+    asked.tell(part(b"de", True))
+    asked.tell(part())
+    assert got == [3, 2, 0]
+    may_answer.set()
+    hosted.settle()
+    assert asked.is_complete and asked.body == b"done"
+    early = hosted.ask("POST", "/app/refuses", part(b"abc", True), fields=fields)
+    assert early.is_complete and early.body == b"done"  # though nothing more of its body comes
+    left = hosted.ask("POST", "/app/x", part(b"abc", True), LEFT, fields=fields)
+    assert left.task.done() and not left.sent
+    hosted.loop.run_until_complete(mounted.stop(0.01))
+
+
 # --- anything that a host may say -------------------------------------------------------------------------------------------------------
 
 _MESSAGES = st.lists(
     st.one_of(st.builds(part, st.sampled_from([b"", b'{"name":', b'"x"}', bytes(2000)]), st.booleans()), st.just(LEFT)), max_size=5
 )
+
+
+@given(st.binary(max_size=30), st.binary(max_size=20), st.sampled_from(["GET", "DELETE", "OPTIONS", "QUERY", "\xe9"]))
+@example(b"http://x/Product/", b"", "GET")
+@example(b"*", b"", "OPTIONS")
+@example(b"", b"", "GET")
+def test_no_address_is_a_defect(shared_hosted: HostedNode, path: bytes, query: bytes, method: str) -> None:
+    asked = shared_hosted.ask(method, "/", raw_path=path, query_string=query)
+    assert asked.is_complete and 200 <= asked.status < 502 and asked.status != 500, asked.body
+    assert not shared_hosted.node.errors
 
 
 @given(_MESSAGES, st.sampled_from(["GET", "PUT", "POST", "OPTIONS"]), st.sampled_from(["/Product/1", "/Product/", "/none"]), st.booleans())

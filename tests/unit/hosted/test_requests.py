@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.hosted.requests import MAX_BLOCKS, RequestReader
+from svc.hosted.requests import MAX_BLOCK, MAX_BLOCKS, RequestReader
 from svc.messages import UNIX_PEER
 from svc.websocket.opening_handshake import check, offered_protocols
 
@@ -73,6 +73,9 @@ def test_not_all_blocks_are_remembered() -> None:
     for number in range(2 * MAX_BLOCKS):
         reader.http(scope(headers=[(b"x", b"%d" % number)]))
     assert len(reader._blocks) <= MAX_BLOCKS
+    reader = RequestReader()
+    reader.http(scope(headers=[(b"x", bytes(MAX_BLOCK))]))
+    assert not reader._blocks
 
 
 def test_a_handshake_is_one_of_http_1_1() -> None:
