@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from svc.analytics.recorder import IdleRecorder, Recorder
+from svc.api.caching.absences import Absences
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
 from svc.api.caching.fetches import Fetches, Flight
@@ -72,6 +73,7 @@ class TableCache:
         recorder = IdleRecorder() if recorder is None else recorder
         self._note_hit = recorder.yes_no("cache-hit", table.name)
         self.fetches = Fetches(table, store.clock, loop, recorder.bucket("cache-resolution", table.name))
+        self.absences = Absences()
         self.canonical: Source | None = None
         self._intermediates: list[Source] = []
         self.getters: list[Source] = []  # those with a `get`, in the order in which they are asked
@@ -147,6 +149,23 @@ class TableCache:
             return True
         return directives is not NONE and (directives.no_cache or self._is_older(raw, directives.max_age))
 
+    def _is_absent(self, stored: bytes, key: Key, directives: Directives) -> bool:
+        """Whether the source has said that there is no such record, and that still holds."""
+        absence = self.absences.find(stored)
+        if absence is None or directives.no_cache:
+            return False
+        now_ms = self._wall() * 1000
+        if absence.expires <= now_ms:
+            self.absences.forget(stored)
+            return False
+        if directives.max_age is not None and now_ms - absence.learned > directives.max_age * 1000:
+            return False
+        database = self.table.database
+        if max(database.log.chain_ends(database.snapshot(), self.table.number, encode_key(key), None)) > absence.since:
+            self.absences.forget(stored)
+            return False
+        return True
+
     def _is_older(self, raw: bytes, seconds: float | None) -> bool:
         if seconds is None:
             return False
@@ -157,6 +176,10 @@ class TableCache:
         self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None
     ) -> Any:
         whole = None if raw is None or raw[0] & IS_PARTIAL else raw
+        if raw is None and len(self.absences) and self._is_absent(stored, key, directives):
+            self._note_hit(True)
+            self._answered(None, False, target, context)
+            return None
         if not self.getters:
             return whole
         if type(context) is SourceContext and context.is_loading(self.table, key):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from svc.api.caching.absences import Absence
 from svc.api.caching.directives import Directives
 from svc.api.caching.entry import SourceContext
 from svc.api.caching.fetches import Flight
@@ -120,6 +121,8 @@ class Load:
         if answer.state is State.MISSING:
             if is_stored and table.get_entry(self._flight.stored) is not None:
                 writes.store_fetched(table, self._key, Fetched(State.MISSING, self._since))
+            if is_stored and expires_at is not None:
+                self._cache.absences.add(self._flight.stored, Absence(self._since, now_ms, expires_at))
             self._apply()
             return None
         if answer.state is State.UNCHANGED:

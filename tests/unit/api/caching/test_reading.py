@@ -80,6 +80,45 @@ def test_a_record_is_fetched_once_and_then_served(tmp_path: Path, code: str) -> 
         app.node.store.check()
 
 
+@both
+def test_an_absence_is_remembered_for_as_long_as_the_source_says(tmp_path: Path, code: str) -> None:
+    with application(tmp_path, code, SCHEMA) as app:
+        calls, answers, clock = app.module.calls, app.module.answers, app.node.clock
+
+        def absent(context: Any) -> None:
+            context.expires_at = clock.wall() * 1000 + 30_000
+
+        def ask(**fields: str) -> tuple[int, int]:
+            return get(app, "/Rate/a", **fields)[0], len(calls)
+
+        answers["a"] = absent
+        assert ask() == (404, 1)
+        answers["a"] = {"value": 1}
+        assert ask() == (404, 1) and ask(cache_control="only-if-cached") == (404, 1)
+        assert app.run(app.tables.Rate.get("a")) is None and len(calls) == 1
+        clock.advance(10)
+        assert ask(cache_control="max-age=20") == (404, 1)
+        assert ask(cache_control="max-age=5") == (200, 2)
+        for undo in ("invalidate", "put", "delete", "no-cache", "expired"):
+            answers["b"] = absent
+            app.run(app.tables.Rate.delete("b"))
+            count = len(calls)
+            assert [get(app, "/Rate/b")[0] for _ in range(3)] == [404] * 3 and len(calls) == count + 1, undo
+            answers["b"] = {"value": 2}
+            if undo == "invalidate":
+                app.run(app.tables.Rate.invalidate("b"))
+            elif undo == "put":
+                app.run(app.tables.Rate.put("b", {"value": 2}))
+            elif undo == "delete":
+                app.run(app.tables.Rate.put("b", {"value": 3}))
+                app.run(app.tables.Rate.delete("b"))
+            elif undo == "expired":
+                clock.advance(31)
+            fields = {"cache_control": "no-cache"} if undo == "no-cache" else {}
+            assert get(app, "/Rate/b", **fields)[2]["value"] == 2, undo
+        assert app.errors == []
+
+
 def tag_of_version(version: float) -> str:
     return f'"{etag_of_version(version)}"'
 
