@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import svc
+from svc.api import reference
+from svc.api.instances import Instance
+from svc.api.records import Record
+from svc.api.results import Results
+from svc.api.table import Table
+from svc.api.transactions import Transaction
 from tests.support.application import application
 
+SPEC = Path(__file__).parents[2] / "docs" / "spec"
 EXPORTS = {
     *("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes"),
     *("content_types", "resources", "config", "transaction", "RequestTarget", "Response", "Blob", "create_blob"),
@@ -41,3 +51,11 @@ def test_every_export_can_be_imported_by_an_application(tmp_path: Path) -> None:
 
 def test_what_is_not_exported_is_said_to_be_missing() -> None:
     assert not hasattr(svc, "Product")
+
+
+@pytest.mark.parametrize("kind", [Table, Record, Instance, Results, Transaction, svc.RequestTarget], ids=lambda kind: kind.__name__)
+def test_what_is_exported_and_what_it_gives_is_specified(kind: type) -> None:
+    text = "".join((SPEC / f"{name}.md").read_text("utf-8") for name in ("applications", "caching", "realtime", "http"))
+    names = {*svc.__all__, *(re.split(r"\W", shown.removeprefix("await "))[0] for shown, _ in reference._members(kind))}
+    missing = [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
+    assert not missing
