@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import httpx
@@ -70,6 +70,8 @@ operations = app.operations
 class Hosted:
     """A server process with `main.py`."""
 
+    started: ClassVar[list[Hosted]] = []
+
     def __init__(self, server: str, directory: Path, main: str, *options: str, **environment: str) -> None:
         self.root = directory / "root"
         self.port = free_port()
@@ -77,7 +79,7 @@ class Hosted:
         self._output = directory / "output.txt"
         directory.mkdir(exist_ok=True)
         (directory / "main.py").write_text(main)
-        if (self.root / "svc-config.yaml").exists() is False and "root" not in environment:
+        if not (self.root / "svc-config.yaml").exists() and "root" not in environment:
             place_token_keys(self.root)
         where = str(self.port) if server == "uvicorn" else f"127.0.0.1:{self.port}"
         env = {
@@ -90,6 +92,7 @@ class Hosted:
         with self._output.open("ab") as output:
             command = [sys.executable, *SERVERS[server], where, *options]
             self.process = subprocess.Popen(command, env=env, stdout=output, stderr=output, cwd=directory)
+        Hosted.started.append(self)
 
     def wait(self) -> Hosted:
         deadline = time.monotonic() + LIMIT
@@ -111,6 +114,17 @@ class Hosted:
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(LIMIT)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Ends what tests that failed have left running."""
+    yield
+    for hosted in Hosted.started:
+        if hosted.process.poll() is None:
+            hosted.process.kill()
+            hosted.process.wait()
+    Hosted.started.clear()
 
 
 @pytest.fixture(scope="module", params=sorted(SERVERS))
