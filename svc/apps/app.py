@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from svc.apps.modules import ApplicationModules, ModuleFault, exports, register
+from svc.apps.modules import ApplicationModules, Exported, ModuleFault, exports, register
 from svc.apps.roles_file import DEFAULT_FILE, apply_roles, read_roles
 from svc.apps.schema_files import load_schema_files
 from svc.errors import SchemaError
@@ -202,7 +202,20 @@ def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interfac
         for exported in found:
             fault_of_address = register(interface, exported, protocols, **_table_options(options))
             if fault_of_address:
-                status.fail(f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}")
+                status.fail(
+                    f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}{_hint(interface, exported)}"
+                )
+
+
+def _hint(interface: Interface, exported: Exported) -> str:
+    """What to do about a class that is derived from a table which is exported at the same address."""
+    table = exported.resource._table
+    claims = interface.registry.claims(exported.address)
+    if table is None or not any(
+        not hasattr(claim.resource, "application") and getattr(claim.resource, "table", None) is table for claim in claims
+    ):
+        return ""
+    return f", for type {table.name} is exported there: remove its @export, or give the class another name"
 
 
 def _load_schema(

@@ -34,7 +34,7 @@ class TableBase(Resource):
 
     @classmethod
     def is_same(cls, other: type[Resource]) -> bool:
-        if not issubclass(other, TableBase):
+        if not issubclass(other, TableBase) or hasattr(other, "application"):  # with code of an application it is another one
             return False
         table, another = cls.table, other.table
         return (table.name, table.database.name) == (another.name, another.database.name)

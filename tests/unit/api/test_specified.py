@@ -10,7 +10,7 @@ import pytest
 
 from svc import ClientError
 from svc.errors import AccessViolation
-from tests.support.application import Application, application, user_named
+from tests.support.application import SCHEMA, Application, application, user_named
 
 CODE = """
 from svc import ClientError, RequestTarget, Resource, tables, transaction
@@ -25,11 +25,6 @@ class Denied(Resource):
         return False
     def get(self, query=None):
         return "never for a protocol"
-
-class Show(tables.Show):
-    def get(self, query=None):
-        self.added = 1
-        return super().get(query)
 """
 
 
@@ -291,9 +286,23 @@ def test_a_faulty_query_of_derived_results_is_an_error_of_the_client(tmp_path: A
         assert app.ask("GET", "/Guarded/?nothing=1") == (200, ["guarded"])
 
 
-def test_a_class_takes_the_place_of_its_exported_table(app: Application) -> None:  # applications §10.4
-    app.run(app.tables.Show.put("s", {"title": "Faust"}))
-    assert app.ask("GET", "/Show/s") == (200, {"id": "s", "title": "Faust", "added": 1})
+def test_a_class_and_its_exported_table_at_one_address_are_shut_off(tmp_path: Any) -> None:  # applications §10.4
+    code = """
+    class Show(tables.Show):
+        def get(self, query=None):
+            self.added = 1
+            return super().get(query)
+    """
+    with application(tmp_path, code, healthy=False) as app:
+        (message,) = app.node.app.entries["resources"].messages
+        assert message.endswith(
+            "Conflicting paths for Show, for type Show is exported there: remove its @export, or give the class another name"
+        )
+        assert app.ask("GET", "/Show/s")[0] == 500
+    schema = SCHEMA.replace("type Show @table @export", "type Show @table")
+    with application(tmp_path / "without", code, schema) as app:
+        app.run(app.tables.Show.put("s", {"title": "Faust"}))
+        assert app.ask("GET", "/Show/s") == (200, {"id": "s", "title": "Faust", "added": 1})
 
 
 def test_two_classes_of_one_table_at_one_address_are_shut_off(tmp_path: Any) -> None:  # applications §10.4
