@@ -37,7 +37,8 @@ from svc.operations.held_loop import HeldLoop
 LIMIT = 0.050  # seconds (spec: configuration §9.3)
 FIRST = 0.030  # until the first sample, at most
 REARM = 0.010  # seconds after which the next turn sets the timer anew
-AGAIN = 0.010  # between two samples
+AGAIN = 0.010  # between two samples, or
+SPARSE = 1 / 16  # of the turn so far, if that is longer: each signal is a byte in the pipe that wakes asyncio, and it must not become full
 SPAN = 0.015  # between the first and the last sample of one holder, at least
 WOKEN = 0.001  # a turn that begins so soon after a signal to a sleeping process was begun by the signal itself
 STUCK = 5.0  # seconds, after which it is said while it lasts: it may never end
@@ -192,7 +193,7 @@ class SlowTurns:
         holder = self._sample(frame, max(min(self._due, now), selector.turn_started), now)
         if now - holder.began >= STUCK and not holder.is_told:
             self._tell(holder, frame, now)
-        self._arm(now, AGAIN)
+        self._arm(now, max(AGAIN, age * SPARSE))
 
     def _tell(self, holder: _Holder, frame: FrameType, now: float) -> None:
         """Log at once what may never end, unless the log itself has been interrupted."""

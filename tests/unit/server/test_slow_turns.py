@@ -176,6 +176,13 @@ def test_what_may_never_end_is_said_while_it_lasts(scene: Scene) -> None:
     assert [ms for _, ms in scene.noted.handlers] == [4900, 12_000]
 
 
+def test_what_never_ends_gets_few_signals(scene: Scene) -> None:
+    """asyncio's pipe has room for 277 that it has not read; then each is a traceback on standard error, and SIGTERM would be lost."""
+    scene.turn(lambda: scene.application["waits"](600_000))
+    assert 50 < len(scene.timers) < 200
+    assert [place.function for place, _ in scene.noted.stuck] == ["waits"]
+
+
 def test_the_log_is_not_written_while_it_is_being_written(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     write = run_as_file(scene.directory.parent / "logs" / "files.py", "def write(function):\n    return function()\n")["write"]
     monkeypatch.setattr(slow_turns, "_LOGS", f"{scene.directory.parent / 'logs'}/")
