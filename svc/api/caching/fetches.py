@@ -88,6 +88,7 @@ class Fetches:
         self._flights: dict[bytes, Flight] = {}
         self._queue: deque[tuple[Flight, float]] = deque()
         self._running = 0
+        self._is_beginning = False  # calls of the queue are being begun
         self._mean: float | None = None  # seconds a call takes
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -158,8 +159,14 @@ class Fetches:
             self._run(flight)
 
     def _begin_next(self) -> None:
-        while self._queue and self._running < MOST:
-            self._run(self._queue.popleft()[0])
+        if self._is_beginning:  # one of them has ended at once: the next follows below
+            return
+        self._is_beginning = True
+        try:
+            while self._queue and self._running < MOST:
+                self._run(self._queue.popleft()[0])
+        finally:
+            self._is_beginning = False
 
     # --- a call ----------------------------------------------------------------------------------------------------------------------
 

@@ -348,3 +348,41 @@ def test_callers_who_go_away_leave_nothing_behind(world: World) -> None:
     world.node.wait(storm)
     assert not world.table.loading and not world.table.database.fetch_locks._held
     assert world.table.record_count() == 40
+
+
+class Refusing:
+    """A source of which so many calls wait for `gate`; every other one ends at once."""
+
+    def __init__(self, waiting: int) -> None:
+        self.gate = asyncio.Event()
+        self.waiting = waiting
+
+    def get(self, id: str) -> Any:
+        if not self.waiting:
+            raise ConnectionRefusedError
+        self.waiting -= 1
+        return self.wait()
+
+    async def wait(self) -> dict[str, Any]:
+        await self.gate.wait()
+        return {"value": 1}
+
+
+def test_a_long_queue_of_calls_that_end_at_once(world: World) -> None:
+    source = Refusing(fetches.MOST)
+    cache = TableCache(world.table, world.node.store, world.node.loop)
+    cache.add(Source(source), None, ExpiryTimes())
+    world.cache = cache
+
+    async def storm() -> list[Any]:
+        tasks = [asyncio.ensure_future(world.reading(str(number))) for number in range(fetches.MOST + 1200)]
+        await asyncio.sleep(0)
+        source.gate.set()
+        done, pending = await asyncio.wait(tasks, timeout=60)
+        assert not pending
+        return [task.exception() for task in tasks]
+
+    errors = world.node.wait(storm)
+    assert errors[: fetches.MOST] == [None] * fetches.MOST
+    assert {str(error)[-17:] for error in errors[fetches.MOST :]} == {"cannot be reached"}
+    assert not world.table.loading and not cache.fetches._running
