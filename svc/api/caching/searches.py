@@ -46,6 +46,37 @@ class Search:
 
     def run(self) -> Any:
         """The planned query, with all that it finds loaded, or an awaitable of it. Raises what planning and sources raise."""
+        found = self._look()
+        return found if type(found) is PlannedQuery else self._load_all(found)
+
+    def run_for(self, keys: Iterable[Key]) -> Any:
+        """The same for records that are named, and that are loaded if they are not here."""
+        now_ms = self._store.clock.wall() * 1000
+        due = []
+        for key in keys:
+            stored = storage_key(encode_key(key))
+            raw = self._table.get_entry(stored)
+            expiry = None if raw is None else expiry_of(raw)
+            if raw is None or (expiry is not None and expiry <= now_ms):
+                due.append(key)
+                self._tried.add(stored)
+                self._check_number(len(due))
+        return self._load_all(due) if due else self._plan()
+
+    async def _load_all(self, found: Any) -> PlannedQuery:
+        """Load, and look again, until a query finds nothing more. `found`: see `_look`."""
+        while type(found) is not PlannedQuery:
+            if is_waiting(found):
+                found = await found
+            else:
+                await self._load_each(found)
+                found = self._look()
+        return found
+
+    # --- what is to be loaded ----------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> Any:
+        """The planned query if it finds nothing that has to be loaded, else the keys of what has to, or an awaitable of either."""
         rows = self._plan()
         query = rows.plan.query
         if query.aggregate is not None or query.explain or rows.table is not self._table:
@@ -56,8 +87,8 @@ class Search:
         found: dict[bytes, bytes] = {}
         steps = self._stale(execute(rows.plan, snapshot), now_ms, found)
         if not self._store.slices.run(steps):
-            return self._run_later(steps, self._table.database.take_snapshot(), found)
-        return self._load(found) if found else rows
+            return self._look_later(steps, self._table.database.take_snapshot(), found)
+        return self._due(found) if found else rows
 
     def _stale(self, run: AnyRows, now_ms: float, found: dict[bytes, bytes]) -> Iterator[None]:
         """Collect the records that have to be loaded, by stored key."""
@@ -72,24 +103,25 @@ class Search:
         finally:
             run.close()
 
-    async def _run_later(self, steps: Iterator[None], snapshot: Txn, found: dict[bytes, bytes]) -> PlannedQuery:
+    async def _look_later(self, steps: Iterator[None], snapshot: Txn, found: dict[bytes, bytes]) -> Any:
         try:
             await self._store.slices.exhaust(steps)
         finally:
             snapshot.abort()
-        result: Any = self._load(found) if found else self._plan()
-        rows: PlannedQuery = await result if is_waiting(result) else result
-        return rows
+        return self._due(found) if found else self._plan()
 
-    def _load(self, found: dict[bytes, bytes]) -> Any:
+    def _due(self, found: dict[bytes, bytes]) -> Any:
+        """The keys of these, unless the source is not to be asked: then the planned query."""
         if self._directives.only_if_cached:
             if any(map(is_partial, found.values())):
                 raise ServerError("Entry is not cached", 504)
             return self._plan()
         self._tried.update(found)
-        return self._load_each([self._table.key_of(raw) for raw in found.values()])
+        return [self._table.key_of(raw) for raw in found.values()]
 
-    async def _load_each(self, keys: list[Key]) -> PlannedQuery:
+    # --- loading -----------------------------------------------------------------------------------------------------------------------
+
+    async def _load_each(self, keys: list[Key]) -> None:
         for start in range(0, len(keys), TOGETHER):
             waiting, failed = [], []
             for key in keys[start : start + TOGETHER]:
@@ -103,23 +135,6 @@ class Search:
             for outcome in (*failed, *await asyncio.gather(*waiting, return_exceptions=True)):
                 if isinstance(outcome, BaseException):
                     raise outcome
-        again: Any = self.run()
-        rows: PlannedQuery = await again if is_waiting(again) else again
-        return rows
-
-    def run_for(self, keys: Iterable[Key]) -> Any:
-        """The same for records that are named, and that are loaded if they are not here."""
-        now_ms = self._store.clock.wall() * 1000
-        due = []
-        for key in keys:
-            stored = storage_key(encode_key(key))
-            raw = self._table.get_entry(stored)
-            expiry = None if raw is None else expiry_of(raw)
-            if raw is None or (expiry is not None and expiry <= now_ms):
-                due.append(key)
-                self._tried.add(stored)
-                self._check_number(len(due))
-        return self._load_each(due) if due else self._plan()
 
     def _check_number(self, found: int) -> None:
         if found + len(self._tried) > MOST_FOUND:

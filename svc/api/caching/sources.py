@@ -144,8 +144,7 @@ def understand(result: Any) -> Any:
         raise ServerError(f"its get returned {type(result).__name__}, which is no record and no response", 502)
     if status == 304:
         return Answer(State.UNCHANGED)
-    if status >= 300:
-        raise Problem(f"its status is {status}", status)
+    _check_status(status)
     return then(_body_of(result), _from_body)
 
 
@@ -155,6 +154,12 @@ def _status_of(result: Any) -> int | None:
         if isinstance(status, int) and not isinstance(status, bool):
             return status
     return None
+
+
+def _check_status(status: int) -> None:
+    """Raise Problem for the status of a response that has no record, or refuses one."""
+    if status >= 300:
+        raise Problem(f"its status is {status}", status if status < 600 else 502)
 
 
 def _body_of(response: Any) -> Any:
@@ -179,7 +184,7 @@ def _from_body(body: Any) -> Answer:
     if isinstance(body, bytes | bytearray | memoryview | str):
         try:
             body = _decode_json(body)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):  # no JSON, or nested too deeply
             raise ServerError("the body of its response is not JSON", 502) from None
         if isinstance(body, dict):
             return Answer(State.NEW, body, is_json=True)
@@ -271,5 +276,5 @@ def check_written(result: Any) -> None:
     if result is None or isinstance(result, Mapping | str | bytes | bool):
         return
     status = _status_of(result)
-    if status is not None and status >= 300:
-        raise Problem(f"its status is {status}", status)
+    if status is not None:
+        _check_status(status)

@@ -12,6 +12,7 @@ import pytest
 
 from svc.api.caching import fetches
 from svc.errors import ClientError, Overloaded, ServerError
+from svc.messages import Response
 from svc.store.entity_tags import etag_of_version
 from svc.store.log.entries import INVALIDATE
 from svc.store.writing.bulk_write import load_records
@@ -693,3 +694,48 @@ def test_a_source_that_is_not_available(tmp_path: Path, kind: str) -> None:
         app.node.clock.advance(100)
         assert get(app, "/Rate/a")[2]["value"] == 1, "what is here is served"
         assert app.module.calls == []
+
+
+def test_a_query_whose_every_record_is_another_when_it_is_loaded(tmp_path: Path) -> None:
+    with application(tmp_path, WAITING, SCHEMA) as app:
+        keys = [str(number) for number in range(990)]
+        app.module.answers.update((key, {"name": "before"}) for key in keys)
+
+        async def load() -> None:
+            for key in keys:
+                await app.tables.Rate.get(key)
+
+        app.run(load(), turns=100_000)
+        app.node.clock.advance(100)
+        app.module.answers.update((key, {"name": "after"}) for key in keys)
+        assert get(app, "/Rate/?name=before&limit(1)")[::2] == (200, [])
+        assert len(app.module.calls) == 2 * len(keys)
+
+
+@both
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"note":' * 5000 + b"1" + b"}" * 5000, b"", b"\xff", b"5"])
+def test_a_body_that_is_no_record(tmp_path: Path, code: str, body: bytes) -> None:
+    with application(tmp_path, code, SCHEMA) as app:
+        app.module.answers["a"] = Response(body)
+        assert get(app, "/Rate/a")[0] == 502
+        assert app.errors == []
+
+
+class Answered:
+    """A response of a library."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+@pytest.mark.parametrize(("status", "expected"), [(599, 599), (600, 502), (99_999, 502)])
+def test_a_status_that_http_does_not_have(tmp_path: Path, status: int, expected: int) -> None:
+    code = (
+        CODE
+        + "class Writing(Source):\n    def put(self, id, data, context):\n        return answers['put']\ntables.Rate.source_from(Writing())\n"
+    )
+    with application(tmp_path, code, SCHEMA) as app:
+        app.module.answers.update(a=Answered(status), put=Answered(status))
+        assert get(app, "/Rate/a")[0] == expected
+        assert app.answer("PUT", "/Rate/a", {"value": 1})[0] == expected
+        assert app.errors == []
