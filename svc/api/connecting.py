@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import each, is_waiting, settled, then
 from svc.api.context import enter, leave
 from svc.api.instances import Instance
+from svc.api.readable import readable
 from svc.api.records import Record
 from svc.api.subscriptions import Subscription, keep
 from svc.api.target import RequestTarget
 from svc.auth.users import User, user_of
 from svc.errors import Problem
 from svc.http.event_pump import as_event_source
-from svc.http.row_stream import narrow
 from svc.messages import Request, Response
 from svc.realtime.connected_items import ConnectedItems, Opening
 from svc.realtime.delivery_queue import DeliveryQueue
@@ -140,14 +140,12 @@ class Connection:
 
     def _shown(self, item: Any) -> Any:
         """What is sent of an item."""
+        visible = self._visible(self._target)
+        if visible is not None:
+            item = readable(item, self._application._table, visible)
         if isinstance(item, Record):
-            table, values = item._table, item._decoded()
-        elif isinstance(item, Instance) and item._table is not None:
-            table, values = item._table, item._answer()
-        else:
-            return item
-        visible = self._visible(self._target) if table is self._application._table else None
-        return values if visible is None else narrow(values, visible)
+            return item._decoded()
+        return item._answer() if isinstance(item, Instance) and item._table is not None else item
 
     # --- rights ----------------------------------------------------------------------------------------------------------------------
 

@@ -130,14 +130,19 @@ class Resource(Instance):
             cls._check_default(verb.name, target, data, context)
             return None
         instance = cls._bind(target, context) if cls.load_as_instance else cls(target.id, context)
-        right = cls._right_for(verb.name, target, instance)
+        if verb.name == "put" and target.id is None and cls._table is not None:  # of records that are there, and of new ones
+            updating = cls._ask("allow_update", instance, verb.name, target, data, context)
+            return then(updating, lambda _: cls._ask("allow_create", instance, verb.name, target, data, context))
+        return cls._ask(cls._right_for(verb.name, target, instance), instance, verb.name, target, data, context)
+
+    @classmethod
+    def _ask(cls, right: str, instance: Any, verb: str, target: RequestTarget, data: Any, context: AnyContext) -> Any:
         user = context.user
         if right not in cls._own_rights:
-            cls._check_default(verb.name, target, data, context)
+            cls._check_default(verb, target, data, context)
             return None
         arguments = (user, target) if right in ("allow_read", "allow_delete") else (user, data, target)
-        allowed = getattr(instance, right)(*arguments)
-        return then(allowed, lambda answer: _require(answer, user))
+        return then(getattr(instance, right)(*arguments), lambda answer: _require(answer, user))
 
     @classmethod
     def _check_default(cls, verb: str, target: RequestTarget, data: Any, context: AnyContext) -> None:

@@ -8,13 +8,16 @@ Each call runs in a transaction of its own. A plain handler is answered in the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from svc.api.calls import each, is_waiting, settled, then
 from svc.api.connecting import Connection
 from svc.api.context import current_context, enter, leave
 from svc.api.instances import Instance
+from svc.api.readable import of_instance, readable
 from svc.api.records import Record
 from svc.api.resource import Resource
 from svc.api.results import Items, Results
@@ -181,11 +184,16 @@ class _Served(ProtocolResource):
         kind = type(result)
         if kind is Results:
             planned = result.ready()
-            return then(planned, _planned) if is_waiting(planned) else _planned(planned)
+            go_on = partial(cls._of_search, result, target)
+            return then(planned, go_on) if is_waiting(planned) else go_on(planned)
         if kind is Record:
             return cls._record(result, target)
         if isinstance(result, Instance):
             return cls._instance(result, target)
+        visible = cls._visible(target)
+        shown = None if visible is None else partial(readable, table=cls.application._table, visible=visible)
+        if shown is not None:
+            result = shown(result)
         if kind is dict and is_raw_content(result):
             body = result["data"]
             return Response(body.encode() if isinstance(body, str) else body, headers={"Content-Type": result["contentType"]})
@@ -194,10 +202,21 @@ class _Served(ProtocolResource):
         if isinstance(result, Items):
             result._prepare()
         if hasattr(result, "__aiter__"):
-            return StreamedItems(_in_context(result, cast(Request, current_context())))
+            return StreamedItems(_in_context(result, cast(Request, current_context()), shown))
         if isinstance(result, Iterator):
-            return StreamedItems(_in_context(each(result), cast(Request, current_context())))
+            return StreamedItems(_in_context(each(result), cast(Request, current_context()), shown))
         return result
+
+    @classmethod
+    def _of_search(cls, results: Results, target: RequestTarget, planned: PlannedQuery) -> Any:
+        """The answer of a search."""
+        visible = cls._visible(target)
+        if visible is None or planned.visible is not None or planned.table is not cls.application._table or planned.plan.query.explain:
+            return _planned(planned)
+        if planned.plan.is_shaped and planned.table.has_enumerable:
+            shown = partial(readable, table=planned.table, visible=visible)
+            return StreamedItems(_in_context(results, cast(Request, current_context()), shown))
+        return replace(planned, visible=visible)
 
     @classmethod
     def _record(cls, record: Record, target: RequestTarget) -> Any:
@@ -205,8 +224,7 @@ class _Served(ProtocolResource):
         visible = cls._visible(target) if table is cls.application._table else None
         if record._raw is not None and (_is_whole(table, target) or (table is cls.application._table and record.get_id() == target.id)):
             return StoredRecord(table, record._raw, visible)
-        values = record._decoded()
-        return values if visible is None else narrow(values, visible)
+        return record._decoded() if visible is None else readable(record, table, visible)
 
     @classmethod
     def _instance(cls, instance: Instance, target: RequestTarget) -> Any:
@@ -222,10 +240,7 @@ class _Served(ProtocolResource):
             is_addressed = table is cls.application._table and instance._id == target.id
             if is_addressed or _is_whole(table, target):
                 return StoredRecord(table, raw, visible)
-        answer = instance._answer()
-        if visible is not None:
-            added = changes.keys() - table.attributes.keys()
-            answer = narrow(answer, visible | added)
+        answer = instance._answer() if visible is None else of_instance(instance, visible)
         if target.query and "select" in target.query:
             return then(cls._select(answer, instance, target), NullableValue)
         return answer
@@ -363,8 +378,8 @@ _TABLE_MEMBERS = (
 )  # fmt: skip
 
 
-async def _in_context(items: Any, request: Request) -> AsyncIterator[Any]:
-    """The items of an iterable, made in the context of the request. It is closed with this."""
+async def _in_context(items: Any, request: Request, shown: Callable[[Any], Any] | None) -> AsyncIterator[Any]:
+    """The items of an iterable, made in the context of the request. It is closed with this. `shown`: what is sent of an item."""
     iterator = aiter(items)
     try:
         while True:
@@ -375,7 +390,7 @@ async def _in_context(items: Any, request: Request) -> AsyncIterator[Any]:
                 return
             finally:
                 leave(token)
-            yield item
+            yield item if shown is None else shown(item)
     finally:
         close = getattr(iterator, "aclose", None)
         if close is not None:
