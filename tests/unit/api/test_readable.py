@@ -17,7 +17,7 @@ SCHEMA = """
 type Seat @table @export { id: ID @primaryKey stock: Int price: Float @indexed secret: String showId: ID @indexed
   show: Show @relationship(from: "showId") }
 type Show @table @export { id: ID @primaryKey title: String secret: String }
-type Lit @table @export { id: ID @primaryKey secret: String double: Int @computed(from: "stock * 2") @enumerable stock: Int }
+type Lit @table { id: ID @primaryKey secret: String double: Int @computed(from: "stock * 2") @enumerable stock: Int }
 """
 
 CODE = """
