@@ -217,7 +217,7 @@ class Instance(AlreadyThere):
         changes: dict[str, Any] | None = self._changes
         if changes is None:
             changes = self.__dict__["_changes"] = {}
-        if self._is_saving and not changes:
+        if self._is_saving:
             self._save_later()
         return changes
 
@@ -236,7 +236,7 @@ class Instance(AlreadyThere):
     def _save_later(self) -> None:
         transaction = open_transaction(self._writing_context())
         if transaction is not None:
-            transaction.save_later((self._table, self._id), self)
+            transaction.save_later(self)
 
     def save(self) -> Ready | Any:
         """Save the changes now: in the open transaction, or without one in one of their own. What it returns need not be awaited."""
@@ -274,6 +274,16 @@ class Instance(AlreadyThere):
 
         transaction.writes.put(table, key, {}, transaction.precondition(table, key), decide=decide)
         return None
+
+    def _is_of(self, table: Table, key: Any) -> bool:
+        """Whether it is bound to this record."""
+        return self._table is table and self._id == key
+
+    def _discard(self) -> None:
+        """Forget the changes: the record is deleted."""
+        own = self.__dict__
+        own["_changes"], own["_values"], own["_raw"] = None, None, NOT_LOADED
+        own.pop("_bounds", None)
 
     def _check_changes(self, changes: dict[str, Any]) -> None:
         """For rules of subclasses."""

@@ -402,7 +402,9 @@ class Table(TableAdministration, Resource):
                 raise self._served.not_allowed("delete", target=found)
             return self._delete_found(found, context)
         key = check_key(self._table.definition, found.id)
-        _transaction_of(context).writes.delete(self._table, key, request.precondition)
+        transaction = _transaction_of(context)
+        transaction.discard_changes(self._table, key)
+        transaction.writes.delete(self._table, key, request.precondition)
         self._forget(context, key)
         return Ready(True)
 

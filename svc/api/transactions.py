@@ -39,10 +39,16 @@ logger = logging.getLogger("svc.applications")
 
 
 class Pending(Protocol):
-    """An instance whose changes are to be saved when its transaction commits: `instances.Updatable`."""
+    """An instance whose changes are to be saved when its transaction commits: `instances.Instance`."""
 
     def collect(self, transaction: Transaction) -> Any:
         """Add the changes to the transaction. May return an awaitable, which does so."""
+
+    def _is_of(self, table: Table, key: Key) -> bool:
+        """Whether it is bound to this record."""
+
+    def _discard(self) -> None:
+        """Forget the changes."""
 
 
 class Transaction:
@@ -51,7 +57,7 @@ class Transaction:
     Its reads see what it has written, and else one state, that of its first read.
     """
 
-    # `pending`: instances to be saved, by table and key. `instances`: those that handlers of this transaction are bound to.
+    # `pending`: instances to be saved, by identity: several may be of one record. `instances`: those that handlers of this transaction are bound to.
 
     __slots__ = (
         "_aborted",
@@ -62,6 +68,7 @@ class Transaction:
         "_writes",
         "before_commit",
         "instances",
+        "is_applied",
         "is_closed",
         "is_lasting",
         "opened_at",
@@ -77,9 +84,10 @@ class Transaction:
         self._timestamp: float | None = None
         self._aborted = False
         self.is_closed = False
+        self.is_applied = False  # handed over to the store, perhaps not yet written: nobody else takes part in it any more
         self.opened_at: tuple[CodeType, int] | None = None  # code of the application that has entered it with `async with`
         self.is_lasting = False  # it goes on in later turns, so its snapshots are kept for it
-        self.pending: dict[Any, Pending] | None = None
+        self.pending: dict[int, Pending] | None = None
         self.instances: dict[Any, Any] | None = None
         self.source: Any = None  # the cache whose source's context it is of: what is written to its table is not sent back
         self.before_commit: list[Callable[[], Any]] | None = None  # called first of all: checks of applications, writes to sources
@@ -173,12 +181,20 @@ class Transaction:
         state.if_version = None
         return Precondition(if_match=(etag_of_version(float(version)),))
 
-    def save_later(self, key: Any, instance: Pending) -> None:
+    def save_later(self, instance: Pending) -> None:
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
         if self.pending is None:
             self.pending = {}
-        self.pending[key] = instance
+        self.pending[id(instance)] = instance
+
+    def discard_changes(self, table: Table, key: Key) -> None:
+        """The record is deleted: what was changed before is not saved."""
+        for number, instance in list((self.pending or {}).items()):
+            if instance._is_of(table, key):
+                assert self.pending is not None
+                del self.pending[number]
+                instance._discard()
 
     @property
     def deleted(self) -> int:
@@ -222,6 +238,7 @@ class Transaction:
 
     def _apply(self, _: Any) -> Awaitable[None] | None:
         writes = self._writes
+        self.is_applied = True
         if writes is None or not writes.has_writes:
             return None
         return commit(writes, self._context, len(getattr(self._context, "content", b"")))
@@ -231,12 +248,17 @@ class Transaction:
 
         Raises the problem that prevents it, with nothing written.
         """
-        waiting = self.apply()
-        if waiting is not None:
-            await waiting
         context = self._context
-        applied, context.pending_commit = context.pending_commit, None
-        self._renew()
+        try:
+            waiting = self.apply()
+            if waiting is not None:
+                await waiting
+        except BaseException:
+            self.pending = self.before_commit = None
+            raise
+        finally:
+            applied, context.pending_commit = context.pending_commit, None
+            self._renew()
         if applied is not None:
             await wait_committed(applied)
 
@@ -244,6 +266,7 @@ class Transaction:
         self.reset_read_snapshot()
         self._writes = None
         self._timestamp = None
+        self.is_applied = False
 
     def abort(self) -> None:
         """Undo what was written. Further writes are an error."""
@@ -289,7 +312,7 @@ def open_transaction(context: AnyContext | None) -> Transaction | None:
     if state is None:
         return None
     transaction: Transaction | None = state.transaction
-    return None if transaction is None or transaction.is_closed else transaction
+    return None if transaction is None or transaction.is_closed or transaction.is_applied else transaction
 
 
 def run_in_transaction(store: Store, context: AnyContext | None, function: Callable[..., Any], *arguments: Any) -> Any:

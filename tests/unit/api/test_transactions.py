@@ -322,3 +322,110 @@ def test_a_transaction_outside_of_requests_that_is_never_left(tmp_path: Path, ca
         assert app.run(app.tables.Seat.get("never")) is None and len(app.node.store.snapshots) == 0
         lines = [record.getMessage() for record in caplog.records if "never left" in record.getMessage()]
         assert len(lines) == 1 and lines[0].endswith("resources.py:5, in work")
+
+
+LOST = """
+import asyncio
+from svc import ClientError, Resource, tables, transaction
+
+class Both(tables.Seat):
+    async def post(self, data, query=None):
+        other = await tables.Seat.update(self.get_id())
+        self.update()
+        self.stock = 1
+        other.price = 2.0
+        return "done"
+
+class Deleted(tables.Seat):
+    def delete(self, query=None):
+        self.update()
+        self.lastBuyer = "me"
+        return super().delete(query)
+
+async def write_beside(count):
+    for number in range(count):
+        await tables.Plain.put(f"p{number}", {"stock": number})
+        await asyncio.sleep(0)
+
+class Long(Resource):
+    async def post(self, data, query=None):
+        for number in range(3000):
+            await tables.Journal.put(f"j{number}", {"seat": "x"})
+        asyncio.create_task(write_beside(50))
+        if data == "commit":
+            await asyncio.gather(transaction.commit(), tables.Plain.put("beside", {"stock": 2}))
+        return "done"
+
+class Rules(tables.Seat):
+    def validate(self, record, partial=False):
+        if record.get("stock") == 13:
+            raise ClientError("unlucky")
+
+class Caught(Resource):
+    async def post(self, data, query=None):
+        await Rules.put("wrong", {"stock": 13})
+        await tables.Seat.put("beside", {"stock": 1})
+        try:
+            await transaction.commit()
+        except ClientError:
+            await tables.Seat.put("after", {"stock": 1})
+        return "done"
+
+async def again():
+    seat = await tables.Seat.update("again")
+    for attempt in range(2):
+        try:
+            async with transaction():
+                seat.stock = 5
+                if not attempt:
+                    raise KeyError
+        except KeyError:
+            pass
+
+async def begun_before():
+    seat = await tables.Seat.update("before")
+    seat.stock = 5
+    async with transaction():
+        seat.price = 6.0
+"""
+
+
+def test_two_updatables_of_one_record_are_both_saved(tmp_path: Path) -> None:
+    with application(tmp_path, LOST) as app:
+        assert app.ask("POST", "/Both/b", {})[0] == 200
+        assert dict(app.run(app.tables.Seat.get("b"))) == {"id": "b", "stock": 1, "price": 2.0}
+
+
+def test_changes_that_a_failed_transaction_has_not_saved_are_saved_by_the_next(tmp_path: Path) -> None:
+    with application(tmp_path, LOST) as app:
+        app.run(app.module.again())
+        assert app.run(app.tables.Seat.get("again")).stock == 5
+
+
+def test_changes_from_before_a_transaction_are_saved_with_those_made_in_it(tmp_path: Path) -> None:
+    with application(tmp_path, LOST) as app:
+        app.run(app.module.begun_before())
+        assert dict(app.run(app.tables.Seat.get("before"))) == {"id": "before", "stock": 5, "price": 6.0}
+
+
+def test_changes_of_a_record_that_is_deleted_after_them_do_not_bring_it_back(tmp_path: Path) -> None:
+    with application(tmp_path, LOST) as app:
+        app.run(app.tables.Seat.put("d", {"stock": 1}))
+        assert app.ask("DELETE", "/Deleted/d")[0] == 204
+        assert app.run(app.tables.Seat.get("d")) is None
+
+
+@pytest.mark.parametrize(("how", "count"), [("return", 50), ("commit", 51)])
+def test_what_a_task_writes_while_its_request_is_committed_is_written(tmp_path: Path, how: str, count: int) -> None:
+    with application(tmp_path, LOST) as app:
+        assert app.ask("POST", "/Long/", how)[0] == 200
+        app.node.settle()
+        for _ in range(300):
+            app.node.turn()
+        assert len(app.run(app.tables.Plain.search({}).to_list())) == count
+
+
+def test_a_commit_that_fails_leaves_nothing_for_the_next(tmp_path: Path) -> None:
+    with application(tmp_path, LOST) as app:
+        assert app.ask("POST", "/Caught/", {})[0] == 200
+        assert [each.id for each in app.run(app.tables.Seat.search({}).to_list())] == ["after"]
