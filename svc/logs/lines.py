@@ -25,6 +25,9 @@ JSON_START = b'{"timestamp":"'
 MAX_MESSAGE = 1 << 18
 """Characters of a message; longer ones are cut, so that one entry fills neither the disk nor the memory of a reader."""
 
+MAX_TRACEBACK = 200
+"""Lines of a traceback; of longer ones the middle is left out."""
+
 _FORGED = re.compile(r'^(?=\d{4}-\d\d-\d\dT[\d:.]+Z \[|\[[^\]\n]*/\d+\] \[|\{"timestamp":")', re.MULTILINE)
 _TAG_UNSAFE = re.compile(r"[\[\]\s]+")
 
@@ -66,13 +69,23 @@ def _as_text(message: object) -> str:
     if isinstance(message, str):
         return message
     if isinstance(message, BaseException):
-        return "".join(traceback.format_exception(message))
+        return _traceback_of(message)
     if isinstance(message, (Mapping, list, tuple)):
         try:
             return json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=_as_text)
         except (TypeError, ValueError):
             return repr(message)
     return str(message)
+
+
+def _traceback_of(error: BaseException) -> str:
+    """Its traceback, without the middle of a very long one: of a function that calls itself without end."""
+    lines = "".join(traceback.format_exception(error)).splitlines(keepends=True)
+    left_out = len(lines) - MAX_TRACEBACK
+    if left_out > 0:
+        half = MAX_TRACEBACK // 2
+        lines[half:-half] = [f"  ... {left_out} lines ...\n"]
+    return "".join(lines)
 
 
 def tag_text(tag: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from svc.logs.lines import START, message_text, prefix, tag_text, timestamp
+from svc.logs.lines import MAX_TRACEBACK, START, message_text, prefix, tag_text, timestamp
 
 FORGED = "2026-01-05T10:00:00.123Z [main/0] [notify]: all is well"
 
@@ -48,6 +48,23 @@ def test_an_exception_is_its_traceback() -> None:
         text = message_text((error,))
     assert text.startswith("Traceback (most recent call last):\n")
     assert text.endswith(f"ValueError: bad\n {FORGED}")
+
+
+def test_the_middle_of_an_endless_recursion_is_left_out() -> None:
+    def first() -> None:
+        second()
+
+    def second() -> None:
+        first()
+
+    try:
+        first()
+    except RecursionError as error:
+        text = message_text((error,))
+    lines = text.splitlines()
+    assert len(lines) == MAX_TRACEBACK + 1
+    assert lines[0] == "Traceback (most recent call last):" and lines[-1].startswith("RecursionError:")
+    assert any(line.startswith("  ... ") and line.endswith(" lines ...") for line in lines)
 
 
 def test_tags_cannot_contain_their_delimiters() -> None:
