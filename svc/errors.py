@@ -42,6 +42,8 @@ class Problem(Exception):
     ) -> None:
         if status_code is not None:
             self.status_code = status_code
+        if not isinstance(self.status_code, int) or not 200 <= self.status_code <= 599:
+            raise ValueError(f"the status of an error must be from 200 to 599, not {self.status_code!r}")
         self.code = code or self.code or code_for_status(self.status_code)
         self.message = message or REASONS.get(self.status_code, "Error")
         self.headers = headers

@@ -22,9 +22,9 @@ MOST_GATHERED = 100_000  # items of a type that begins with their number
 
 
 async def item_stream(
-    items: AsyncIterator[Any], rows: RowWriter, now: Callable[[], float], report: Callable[[BaseException], None]
+    items: AsyncIterator[Any], rows: RowWriter, now: Callable[[], float], report: Callable[[BaseException], None], where: str
 ) -> AsyncIterator[bytes]:
-    """The chunks of the document. `report` logs a defect of the code that makes the items."""
+    """The chunks of the document. `report` logs a defect of the code that makes the items; `where`: the request, for that."""
     waiting: list[Any] = []
     try:
         first = rows.begin()
@@ -45,8 +45,9 @@ async def item_stream(
             yield last + rows.end()
         except Exception as error:
             if not isinstance(error, Problem):
+                error.add_note(where)
                 report(error)
-            before = rows.values(waiting) if waiting else b""
+            before = _encodable(rows, waiting)
             failure = rows.failure({"error": failure_text(error)})
             if failure is None:
                 raise
@@ -55,6 +56,17 @@ async def item_stream(
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
+
+
+def _encodable(rows: RowWriter, items: list[Any]) -> bytes:
+    """The items up to the one that cannot be encoded."""
+    chunk = b""
+    for item in items:
+        try:
+            chunk += rows.values([item])
+        except Exception:  # it has been reported
+            break
+    return chunk
 
 
 async def gather_items(items: AsyncIterator[Any]) -> list[Any]:

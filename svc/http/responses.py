@@ -99,7 +99,10 @@ class ResponseBuilder(RecordResponses, RowResponses):
         elif writer.needs_count:
             return self._gathered_items(request, writer, streamed, pairs)
         else:
-            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report)
+            where = f"{request.method} {request.target[:200]}"
+            if request.handler is not None:
+                where += f", answered by {request.handler.place}"
+            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report, where)
         return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
 
     async def _gathered_items(self, request: Request, writer: ContentType, streamed: StreamedItems, pairs: HeaderPairs) -> Any:

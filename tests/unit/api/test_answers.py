@@ -67,12 +67,17 @@ class Result(Resource):
     def get(self, query=None):
         return RESULTS[self.get_id()]()
 
+class Odd(ClientError):
+    status_code = 1000
+
 FAULTS = {
     "client": lambda: ClientError("a reason", 422, "ODD"),
     "server": lambda: ServerError("busy", 503),
     "access": lambda: AccessViolation(None),
     "status": lambda: Status(451),
     "foreign-status": lambda: Status(99),
+    "no-status": lambda: ClientError("x", 99_999),
+    "odd-class": lambda: Odd("x"),
     "key": lambda: KeyError("x"),
     "exit": lambda: SystemExit(0),
     "recursion": lambda: RecursionError(),
@@ -99,6 +104,11 @@ class Wrong(Resource):
 class Endless(Resource):
     def get(self, query=None):
         return ({"n": n} for n in itertools.count())
+
+class Unfit(Resource):
+    def get(self, query=None):
+        yield 1
+        yield object()
 
 class Deep(Resource):
     def get(self, query=None):
@@ -154,6 +164,8 @@ def test_results(tmp_path: Path, name: str, status: int, body: object) -> None:
         ("access", 401, "UNAUTHENTICATED"),
         ("status", 451, None),
         ("foreign-status", 500, "INTERNAL_SERVER_ERROR"),
+        ("no-status", 500, "INTERNAL_SERVER_ERROR"),
+        ("odd-class", 500, "INTERNAL_SERVER_ERROR"),
         ("key", 500, "INTERNAL_SERVER_ERROR"),
         ("exit", 500, "INTERNAL_SERVER_ERROR"),
         ("recursion", 500, "INTERNAL_SERVER_ERROR"),
@@ -201,6 +213,15 @@ def test_an_endless_generator_ends_with_its_client(tmp_path: Path) -> None:
         wire._loop.readers[wire.sock]()
         node.settle()
         assert app.ask("GET", "/Result/number") == (200, 5)
+
+
+def test_an_item_that_cannot_be_sent(tmp_path: Path) -> None:
+    with application(tmp_path, CODE) as app:
+        status, items = app.ask("GET", "/Unfit/")
+        assert status == 200 and items[0] == 1 and "error" in items[1] and len(items) == 2
+        ((_, error),) = app.errors
+        assert isinstance(error, TypeError) and "GET /Unfit/, answered by Unfit.get" in error.__notes__[0]
+        app.errors.clear()
 
 
 def test_a_handler_that_never_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
