@@ -244,7 +244,7 @@ def status_of_error(error: BaseException) -> int | None:
 
 
 def problem_of(error: BaseException, what: str, call: str = "") -> Problem:
-    """The answer to whoever asks for a record that its source has failed to give, or `call`: to write. `what`: names the record. What is a defect is logged."""
+    """The answer to whoever asks for a record that its source has failed to give, or `call`: to write. `what`: names the record. Other errors are logged."""
     doing = f"{what} cannot be written: {call}" if call else f"{what} cannot be loaded: its source"
     if is_unreachable(error):
         return ServerError(f"{doing} cannot be reached", 502)
@@ -255,8 +255,9 @@ def problem_of(error: BaseException, what: str, call: str = "") -> Problem:
     if status is None:
         logger.error("%s has failed", doing, exc_info=error)
         return ServerError(f"{doing} has failed", 500)
-    said = f"{doing} has answered {status}" if getattr(error, "response", None) is not None else f"{doing}: {error}"
-    return _kind_of(status)(said, status)
+    # The text of a library's error may have the address of the source in it, with its key.
+    logger.log(logging.WARNING if status >= 500 else logging.INFO, "%s: %s", doing, error)
+    return _kind_of(status)(f"{doing} has answered {status}", status)
 
 
 def again(problem: Problem) -> Problem:

@@ -378,7 +378,7 @@ def test_a_long_queue_of_calls_that_end_at_once(world: World) -> None:
         tasks = [asyncio.ensure_future(world.reading(str(number))) for number in range(fetches.MOST + 1200)]
         await asyncio.sleep(0)
         source.gate.set()
-        done, pending = await asyncio.wait(tasks, timeout=60)
+        _, pending = await asyncio.wait(tasks, timeout=60)
         assert not pending
         return [task.exception() for task in tasks]
 

@@ -739,3 +739,21 @@ def test_a_status_that_http_does_not_have(tmp_path: Path, status: int, expected:
         assert get(app, "/Rate/a")[0] == expected
         assert app.answer("PUT", "/Rate/a", {"value": 1})[0] == expected
         assert app.errors == []
+
+
+class LibraryError(Exception):
+    """As an HTTP client raises it."""
+
+    status = 503
+
+
+def test_the_text_of_a_librarys_error_is_for_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with application(tmp_path, PLAIN, SCHEMA) as app:
+        app.module.answers["a"] = LibraryError("503, url='http://origin/?key=secret'")
+        status, _, body = get(app, "/Rate/a")
+        assert (status, body["detail"]) == (503, "Rate 'a' cannot be loaded: its source has answered 503")
+        assert "key=secret" in caplog.text
+        app.module.answers["a"] = ClientError("the service is closed on Sundays", 409)
+        status, _, body = get(app, "/Rate/a")
+        assert (status, body["detail"]) == (409, "Rate 'a' cannot be loaded: its source: the service is closed on Sundays")
+        assert app.errors == []
