@@ -126,11 +126,11 @@ class Chain:
 
     def concerns(self, request: Request) -> bool:
         """Whether some listener may be asked about this request."""
-        return self._routes is None or any(route.rest_of(request) is not None for route in self._routes)
+        return self._routes is None or any(route.may_match(request) for route in self._routes)
 
     def comes_first(self, request: Request) -> bool:
         """Whether some listener may be asked before the resources are."""
-        return self._routes_in_front is None or any(route.rest_of(request) is not None for route in self._routes_in_front)
+        return self._routes_in_front is None or any(route.may_match(request) for route in self._routes_in_front)
 
 
 class ChainPass:
@@ -166,7 +166,7 @@ class ChainPass:
                 step = self._steps[position]
                 position += 1
                 if step.listener is not None:
-                    inner = request.pathname if step.route.is_open else step.route.rest_of(request)
+                    inner = request.pathname if step.route.is_open else self._rest_of(step.route)
                     if inner is not None:
                         return self._listen(step.listener, position, inner)
                 elif step.name == AUTHENTICATION:
@@ -188,6 +188,12 @@ class ChainPass:
         except Exception as error:
             return self._failed(error)
 
+    def _rest_of(self, route: Route) -> str | None:
+        rest = route.rest_of(self.request)
+        if rest is None and route.is_extended(self.request) and (self.accepted is not None or self._host.has_resource(self.request)):
+            return "/"
+        return rest
+
     async def _authenticated(self, identifying: Awaitable[Response | None], position: int) -> Response:
         try:
             found = await identifying
@@ -202,9 +208,9 @@ class ChainPass:
             while inspect.isawaitable(result):
                 result = await result
             response: Response = result
-        except asyncio.CancelledError as error:
-            return self._failed(_not_ours(error))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if _is_ours(error):
+                raise
             return self._failed(error)
         return response
 
@@ -242,7 +248,7 @@ class ChainPass:
                 return self._listened(response, following)
         except Abort as abort:
             return self._aborted(abort, following)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             response = self._failed(error)
         following.end(response)
         return response
@@ -265,13 +271,11 @@ class ChainPass:
             response = self._aborted(abort, following)
             if inspect.isawaitable(response):
                 response = await response
-        except asyncio.CancelledError as error:
-            response = self._failed(_not_ours(error))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if _is_ours(error):  # the client has left, or has waited too long
+                following.end(None)
+                raise
             response = self._failed(error)
-        except BaseException:
-            following.end(None)
-            raise
         finally:
             if scope is not None:
                 scope.abort()
@@ -385,7 +389,7 @@ class Following:
         lasting = None if self._continuation is None else self._continuation.lasting
         if lasting is not None and (response is None or response.body is not lasting):
             lasting.close()
-        if self._continuation is not None and not self._continuation.has_begun and response is not self.chain_pass.refused:
+        if self._continuation is not None and not self._continuation.has_begun and response not in (None, self.chain_pass.refused):
             self.chain_pass.report("a listener has called next, and neither awaited nor returned what it gave")
         self._continuation = self.scope = None  # a cycle: nothing of a request waits for the garbage collector
         self.is_done = True
@@ -436,9 +440,7 @@ class Continuation:
         return self.response
 
 
-def _not_ours(error: asyncio.CancelledError) -> BaseException:
-    """The exception itself, if it did not come from a cancellation of this task but from something that was awaited; else raises it."""
+def _is_ours(error: BaseException) -> bool:
+    """Whether it is the cancellation of this task, and does not come from something that was awaited."""
     task = asyncio.current_task()
-    if task is None or task.cancelling():
-        raise error
-    return error
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

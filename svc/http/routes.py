@@ -37,6 +37,23 @@ class Route:
             return None
         return rest_of_path(request.pathname, self.segments)
 
+    def is_extended(self, request: Request) -> bool:
+        """Whether the path is that of the route with an extension, `/Product.csv`: where resources answer that is another spelling of it."""
+        segments = self.segments
+        path = request.pathname
+        if not segments or ("." not in path and "%" not in path) or (self.scheme and request.scheme != self.scheme):
+            return False
+        found = path[1:].split("/", len(segments))
+        last = unquote(found[-1])
+        size = len(segments[-1])
+        if len(found) != len(segments) or not last.startswith(f"{segments[-1]}.") or last[size + 1 : size + 2].isdigit():
+            return False
+        return all(map(str.__eq__, segments[:-1], map(unquote, found))) and (not self.host or host_name(request.host) == self.host)
+
+    def may_match(self, request: Request) -> bool:
+        """Whether the request is for it, or may be found to be."""
+        return self.rest_of(request) is not None or self.is_extended(request)
+
 
 ANYWHERE = Route()
 

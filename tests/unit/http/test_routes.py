@@ -89,3 +89,26 @@ def test_other_types_are_refused(host: Any, url_path: Any) -> None:
 def test_the_more_particular_is_larger() -> None:
     both, host, long, short = (make_route("h", "/a"), make_route("h"), make_route(None, "/a/b"), make_route(None, "/a"))
     assert both.particular > host.particular > long.particular > short.particular > ANYWHERE.particular
+
+
+@pytest.mark.parametrize(
+    ("url_path", "target", "is_extended"),
+    [
+        ("/shop", "/shop.json", True),
+        ("/shop", "/shop.json?x", True),
+        ("/shop", "/%73hop%2ejson", True),
+        ("/a/shop", "/a/shop.csv", True),
+        ("/shop", "/shop", False),
+        ("/shop", "/shop.1", False),
+        ("/shop", "/shop.json/x", False),
+        ("/shop", "/x/shop.json", False),
+        ("/a/shop", "/b/shop.csv", False),
+        ("/a/shop", "/shop.csv", False),
+        ("/shop", "/shopping.json", False),
+        ("/", "/.json", False),
+    ],
+)
+def test_extensions(url_path: str, target: str, is_extended: bool) -> None:
+    assert make_route(None, url_path).is_extended(request(target)) is is_extended
+    assert not make_route("elsewhere", url_path).is_extended(request(target))
+    assert not make_route(None, url_path, "https").is_extended(request(target))
