@@ -177,7 +177,10 @@ class SocketConnection:
         if self.closed:
             return
         self.closed = True
-        self._on_close()
+        try:
+            self._on_close()
+        except Exception as error:
+            self._shared.log_error(f"the end of a connection from {self.peer}", error)
         self._detach()
         self.sock.close()
 

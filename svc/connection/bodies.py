@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.connection.exchange import Exchange
-from svc.messages import Feed
+from svc.messages import Feed, Response
 
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
 HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
 LOW_WATER = 64 * 1024  # ... and at which it goes on
+
+LogError = Callable[[str, BaseException | None], None]
 
 
 class PulledBody:
@@ -61,14 +63,16 @@ class PulledBody:
                     self._iterator = None
                     connection.end_body(exchange)
                     return
+                if type(chunk) is not bytes:
+                    chunk = as_bytes(chunk)
                 if chunk:
                     exchange.body_bytes += len(chunk)
                     connection.send_body(exchange, chunk)
                 if now() >= deadline:
                     self._queue()
                     break
-        except Exception as error:
-            connection.defect(error)
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            connection.defect(defect_of_body(error))
             return
         connection.touch()
 
@@ -85,7 +89,7 @@ class PulledBody:
         """The peer closed the connection."""
         iterator, self._iterator = self._iterator, None
         if iterator is not None:
-            close_iterator(iterator)
+            close_iterator(iterator, self._shared.log_error)
 
 
 class AwaitedBody:
@@ -110,6 +114,8 @@ class AwaitedBody:
         body = self._body
         try:
             async for chunk in body:
+                if type(chunk) is not bytes:
+                    chunk = as_bytes(chunk)
                 while connection.pending_of(exchange) >= HIGH_WATER and not exchange.abandoned:
                     self._room = self._shared.loop.create_future()
                     await self._room
@@ -119,8 +125,13 @@ class AwaitedBody:
                     exchange.body_bytes += len(chunk)
                     connection.send_body(exchange, chunk)
             connection.end_body(exchange)
-        except Exception as error:
-            connection.defect(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if exchange.abandoned or task is None or task.cancelling():
+                raise
+            connection.defect(defect_of_body(error))
+        except (Exception, SystemExit) as error:
+            connection.defect(defect_of_body(error))
         finally:
             close = getattr(body, "aclose", None)
             if close is not None:
@@ -200,7 +211,7 @@ StreamedBody = PulledBody | AwaitedBody | PushedBody
 def streamed_body(shared: SharedState, exchange: Exchange, body: Any) -> StreamedBody:
     """The sender of a response's body that is not bytes. A body that is not sent is closed here (HEAD)."""
     if exchange.request.method == "HEAD":
-        close_body(body)
+        close_body(body, shared.log_error)
         body = iter(())
     if isinstance(body, Feed):
         return PushedBody(shared, exchange, body)
@@ -209,15 +220,48 @@ def streamed_body(shared: SharedState, exchange: Exchange, body: Any) -> Streame
     return PulledBody(shared, exchange, iter(body))
 
 
-def close_body(body: Any) -> None:
+def close_body(body: Any, log_error: LogError) -> None:
     """End a body that will not be sent."""
     if isinstance(body, Feed):
         body.close()
     else:
-        close_iterator(body)
+        close_iterator(body, log_error)
 
 
-def close_iterator(body: object) -> None:
+def close_iterator(body: object, log_error: LogError) -> None:
+    """What code of an application raises at its end is logged."""
     close = getattr(body, "close", None)
     if close is not None and not inspect.iscoroutinefunction(close):
-        close()
+        try:
+            close()
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            log_error("the end of a response's body", error)
+
+
+def as_bytes(chunk: Any) -> bytes:
+    """A piece of a body. Raises TypeError."""
+    if isinstance(chunk, bytes | bytearray | memoryview):
+        return bytes(chunk)
+    raise TypeError(f"the body of a response gives bytes, not {type(chunk).__name__}")
+
+
+def defect_of_body(error: BaseException) -> Exception:
+    """What ends the connection. Nothing that code of an application raises ends more than that."""
+    if isinstance(error, Exception):
+        return error
+    defect = RuntimeError(f"the body of a response has raised {type(error).__name__}")
+    defect.__cause__ = error
+    return defect
+
+
+def take_length(response: Response) -> int | None:
+    """The length of a streamed body, if the response announces it; the field is removed, for the driver writes it. Raises ValueError."""
+    length = response.headers.get("content-length")
+    if length is None:
+        return None
+    response.headers.delete("content-length")
+    numbers = {number.strip() for number in length.split(",")}  # repeated, it is still one (RFC 9110 §8.6)
+    number = numbers.pop()
+    if numbers or not (number.isascii() and number.isdecimal()):
+        raise ValueError(f"not a Content-Length: {length!r:.100}")
+    return int(number)

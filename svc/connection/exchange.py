@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from svc.messages import HeaderPairs, Request, Response
+from svc.messages import Feed, HeaderPairs, Request, Response
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,12 @@ class Carrier(Protocol):
         """An unexpected exception: log it and close this connection."""
 
 
+def drop_response(response: Response) -> None:
+    """It comes too late: end what it would have sent."""
+    if isinstance(response.body, Feed):
+        response.body.close()
+
+
 class Exchange:
     """One request and its answer, on one connection. Used to send an answer later."""
 
@@ -139,8 +145,13 @@ class Exchange:
 
     def respond(self, response: Response) -> None:
         """Answer now (from a later turn's work than the request). Dropped if the peer has closed."""
-        if not self.abandoned:
-            self.connection.answer(self, response)
+        if self.abandoned:
+            drop_response(response)
+        else:
+            try:
+                self.connection.answer(self, response)
+            except Exception as error:  # the caller is a task or a commit, which could not answer otherwise
+                self.connection.defect(error)
 
     def decode_content(self, request: Request) -> Any:
         return self.connection.application.decode_content(request)

@@ -23,8 +23,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
-from svc.connection.bodies import LOW_WATER, StreamedBody, streamed_body
-from svc.connection.exchange import Exchange
+from svc.connection.bodies import LOW_WATER, StreamedBody, streamed_body, take_length
+from svc.connection.exchange import Exchange, drop_response
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
@@ -212,6 +212,7 @@ class Http1Connection(SocketConnection):
     def answer(self, exchange: Exchange, response: Response) -> None:
         shared = self._shared
         if self._current is not exchange:
+            drop_response(response)
             return
         status = exchange.status = response.status
         if status == 101:
@@ -260,14 +261,10 @@ class Http1Connection(SocketConnection):
 
     def _begin_stream(self, exchange: Exchange, response: Response, body: Any) -> None:
         shared = self._shared
-        length = response.headers.get("content-length")
-        if length is not None:
-            response.headers.delete("content-length")
+        length = take_length(response)
         self._refuse_body()
         sending = streamed_body(shared, exchange, body)
-        self.protocol.begin_response(
-            exchange.stream_id, response.status, response.pairs, shared.date(), int(length) if length is not None else None
-        )
+        self.protocol.begin_response(exchange.stream_id, response.status, response.pairs, shared.date(), length)
         self._collect()  # the head; the pieces of the body are put behind it by `send_body`
         self._sending = sending
         self._enter(ConnectionState.SENDING, shared.timeouts.request)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from svc.connection.bodies import HIGH_WATER, LOW_WATER, StreamedBody, streamed_body
-from svc.connection.exchange import Application, Carrier, Exchange
+from svc.connection.bodies import HIGH_WATER, LOW_WATER, StreamedBody, streamed_body, take_length
+from svc.connection.exchange import Application, Carrier, Exchange, drop_response
 from svc.connection.http2_tunnel import StreamTunnel, TunnelCarrier
 from svc.connection.intake import BodyIntake
 from svc.errors import Overloaded, PeerError, Problem, ServerError
@@ -67,6 +67,7 @@ class Http2Exchange(Exchange):
 
     def answer(self, exchange: Exchange, response: Response) -> None:
         if self.status or self.abandoned:
+            drop_response(response)
             return
         http2 = self._http2
         status = self.status = response.status
@@ -101,13 +102,9 @@ class Http2Exchange(Exchange):
 
     def _begin_stream(self, response: Response, body: Any) -> None:
         http2 = self._http2
-        length = response.headers.get("content-length")
-        if length is not None:
-            response.headers.delete("content-length")
+        length = take_length(response)
         self.sending = sending = streamed_body(http2.shared, self, body)
-        http2.protocol.begin_response(
-            self.stream_id, response.status, response.pairs, http2.date(), int(length) if length is not None else None
-        )
+        http2.protocol.begin_response(self.stream_id, response.status, response.pairs, http2.date(), length)
         http2.watch(self)
         sending.start()
 

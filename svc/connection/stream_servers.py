@@ -70,7 +70,7 @@ class StreamConnections:
             await result
         except ConnectionError:
             pass  # the peer has gone
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log_error(f"a listener of connections, which served {peer}", error)
         writer.close()
 

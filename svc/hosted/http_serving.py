@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.connection.bodies import LOW_WATER, StreamedBody, close_body, streamed_body
-from svc.connection.exchange import Application, Exchange
+from svc.connection.exchange import Application, Exchange, drop_response
 from svc.connection.intake import BodyIntake
 from svc.errors import PeerError, Problem
 from svc.hosted.outgoing import Outgoing
@@ -216,7 +216,7 @@ class HttpServing:
             return
         await self._send(start_of(response, None))
         if is_silent:
-            close_body(body)
+            close_body(body, self._port.log_error)
         else:
             await self._stream(body)
         await self._send({"type": "http.response.body", "body": b""})
@@ -250,6 +250,7 @@ class HttpServing:
 
     def answer(self, exchange: Exchange, response: Response) -> None:
         if exchange.status or self._is_gone:
+            drop_response(response)
             return
         exchange.status = response.status
         self._response = response

@@ -23,6 +23,7 @@ from svc.clock import Clock
 from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, release_frames
 from svc.http.cors import Cors
 from svc.http.listeners import Chain, ChainPass
+from svc.http.response_check import check_response
 from svc.loop import then
 from svc.messages import Abort, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
@@ -280,6 +281,7 @@ class Dispatcher:
     def _aborted(self, request: Request, response: Response) -> Response:
         """The response of an Abort: a copy, for an application may raise one object again and again."""
         response = Response(response.body, response.status, None, response.data, pairs=list(response.pairs))
+        check_response(response)
         if response.data is None or response.body is not None:
             return response
         answer = self._handler.answer(request, response)
@@ -545,8 +547,15 @@ class Dispatcher:
         for name in ("status_code", "statusCode", "status"):
             status = getattr(error, name, None)
             if isinstance(status, int) and 400 <= status <= 599:
-                return Problem(str(error), status, getattr(error, "code", None))
+                return Problem(_text_of(error), status, getattr(error, "code", None))
         return None
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of code of an application
+        return type(error).__name__
 
 
 async def _answer_of_chain(request: Request, answer: Awaitable[Response]) -> Response:

@@ -57,7 +57,7 @@ class MountedApplication:
 
     def answer(self, request: Request, next: Callable[[Request], Any]) -> Any:
         """The answer, or an awaitable of it."""
-        if request.is_websocket:
+        if request.is_websocket and request.method == "GET":  # other methods cannot open one
             return next(request)  # to `websocket`
         if self._lifespan.is_settled:
             return self._serve(request)
@@ -77,9 +77,16 @@ class MountedApplication:
         self._check()
         request.handler_path = self.path[1:]
         body, request.upload = request.upload, None
+        if body is not None and not isinstance(body, RequestBody):
+            return self._serve_upload(request, body)
         call = HttpCall(self, http_scope(request, self.path, self._lifespan.values), request, body)
         call.start()
         return call.response()
+
+    async def _serve_upload(self, request: Request, upload: Any) -> Response:
+        """The body has gone into a file, for the resource that has the same address."""
+        request.content = await upload.bytes()
+        return await self._serve(request)
 
     async def _serve_later(self, request: Request) -> Response:
         await self._lifespan.wait()

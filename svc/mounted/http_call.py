@@ -132,6 +132,9 @@ class HttpCall:
         except asyncio.CancelledError:
             if not self._is_gone and self.state is not HttpState.DONE:
                 error = RuntimeError("the application was cancelled")
+        except SystemExit as raised:
+            error = RuntimeError("the application has raised SystemExit")
+            error.__cause__ = raised
         except Exception as raised:
             if not is_of_disconnection(raised):
                 error = raised
@@ -153,7 +156,7 @@ class HttpCall:
         elif not self._is_answered:
             self._context.log_error(where, error)
             self._is_answered = True
-            if self._answer is not None:
+            if self._answer is not None and not self._answer.done():
                 self._answer.set_exception(ServerError("Internal Server Error"))
         else:
             self._break_off(where, error)

@@ -97,6 +97,10 @@ class Lifespan:
                 self._log.error(f"{self._name}: its lifespan has ended", error)
             elif self.state is LifespanState.ENDED and not self._stopped.is_set():
                 self._log.error(f"{self._name}: at its end", error)
+        except SystemExit as error:
+            if self.state is LifespanState.STARTING:
+                self.state, self.reason = LifespanState.FAILED, "it has raised SystemExit"
+            self._log.error(f"{self._name}: its lifespan has ended", error)
         finally:
             if self.state is LifespanState.STARTING:
                 self.state = LifespanState.UNSUPPORTED

@@ -76,6 +76,9 @@ class WebSocketCall:
             await self._context.app(self._scope, self.receive, self.send)
         except asyncio.CancelledError:
             pass
+        except SystemExit as raised:
+            error = RuntimeError("the application has raised SystemExit")
+            error.__cause__ = raised
         except Exception as raised:
             if not is_of_disconnection(raised):
                 error = raised

@@ -124,7 +124,7 @@ class _ListenerChain:
         except asyncio.CancelledError:
             socket.close_soon(1001)
             raise
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = raised
             if raised is completion.error and completion.answer is not None and not _is_sent_as_close_code(raised):
                 error = Abort(completion.answer)  # what the listeners of requests have answered
@@ -266,6 +266,8 @@ class _UpgradePass:
     def run(self) -> Response | Awaitable[Response | None] | None:
         try:
             result = self._step(0, self._request, self._socket, b"")
+        except SystemExit as error:
+            raise RuntimeError("the listener has raised SystemExit") from error
         except Exception as error:
             if not self._is_answered:
                 raise
@@ -295,7 +297,8 @@ class _UpgradePass:
         except asyncio.CancelledError:
             self._socket.close()
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as raised:
+            error = raised if isinstance(raised, Exception) else RuntimeError("the listener has raised SystemExit")
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_exception(error)
             else:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from svc.messages import Request, Response
+from svc.mounted import MountedApplication
+from tests.support.mounted import RecordingLog
 from tests.support.node import Node
 
 SCHEMA = """
@@ -136,3 +138,26 @@ def test_a_form_is_there_for_listeners_and_for_the_table(node: Node) -> None:
     answer = node.connect().send(head % len(body), body[:1000], body[1000:])
     assert answer.startswith(b"HTTP/1.1 204"), answer
     assert len(node.connect().ask("GET", "/Photo/form.image", fields={"Accept": "*/*"})[2]) == LONG
+
+
+def test_an_upload_to_an_application_with_the_address_of_a_resource(node: Node, tmp_path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        size = 0
+        while (message := await receive())["more_body"]:
+            size += len(message["body"])
+        text = str(size + len(message["body"])).encode()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": text})
+
+    log = RecordingLog()
+    mounted = MountedApplication(app, "/Photo", loop=node._loop, log=log)
+    node.server.http(lambda request, next: next(request), run_first=True)
+    node.server.http(mounted.http, url_path="/Photo")
+    wire = node.connect()
+    head = b"PUT /Photo/1/image HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n" % LONG
+    answer = wire.send(head, b"a" * (LONG - 10), b"b" * 10)
+    assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"\r\n\r\n%d" % LONG), answer
+    wire.connection.close_now()
+    node.settle()
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file() and path.stat().st_size == LONG] == []

@@ -588,3 +588,26 @@ def _finish(world: MountedWorld, client: Client, client_does: str) -> None:
         world.settle()
     if not client.sock.closed:
         client.take()
+
+
+def test_an_application_that_wants_to_end_the_program(mount: Make) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise SystemExit(1)
+
+    world = mount(app)
+    assert world.connect().ask()[0] == 500
+    assert "the application has raised SystemExit" in world.log.text
+
+
+def test_a_length_that_is_announced_twice(mount: Make) -> None:
+    fields = [(b"content-length", b"4"), (b"Content-Length", b"4")]
+    app = sends({**START, "headers": fields}, body(b"ab", True), body(b"cd"))
+    status, head, rest = mount(app).connect().ask()
+    assert (status, rest, head.lower().count("content-length: 4")) == (200, b"abcd", 1)
+
+
+def test_an_offer_of_websockets_with_another_method_is_a_request(mount: Make) -> None:
+    world = mount(sends(START, body(b"hello")))
+    client = world.connect()
+    client.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n")
+    assert client.answer()[::2] == (200, b"hello")
