@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn, SupportsIndex
 
 
 def _refuse(self: Any, *arguments: Any, **options: Any) -> NoReturn:
@@ -18,6 +19,16 @@ class FrozenDict(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         return freeze(super().__getitem__(name))
+
+    def __iter__(self) -> Iterator[str]:
+        """Its own, so that `dict(x)` and `{**x}` ask for the members as well."""
+        return super().__iter__()
+
+    def __or__(self, other: Any) -> Any:
+        return {**self, **other} if isinstance(other, dict) else NotImplemented
+
+    def __ror__(self, other: Any) -> Any:
+        return {**other, **self} if isinstance(other, dict) else NotImplemented
 
     def get(self, name: str, default: Any = None) -> Any:
         return freeze(super().get(name, default))
@@ -52,6 +63,20 @@ class FrozenList(list[Any]):
     def __iter__(self) -> Any:
         return (freeze(value) for value in super().__iter__())
 
+    def __reversed__(self) -> Any:
+        return (freeze(value) for value in super().__reversed__())
+
+    def __add__(self, other: Any) -> Any:
+        return [*self, *other] if isinstance(other, list) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return [*other, *self] if isinstance(other, list) else NotImplemented
+
+    def __mul__(self, count: SupportsIndex) -> list[Any]:
+        return [*self] * count
+
+    __rmul__ = __mul__
+
     def copy(self) -> list[Any]:
         """A copy that may be changed, with all that is in it."""
         return [thaw(value) for value in super().__iter__()]
@@ -61,6 +86,11 @@ class FrozenList(list[Any]):
 
     def __reduce__(self) -> Any:
         return list, (self.copy(),)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether it is a part of a record that was read."""
+    return isinstance(value, FrozenDict | FrozenList | frozenset)
 
 
 def freeze(value: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.calls import AlreadyThere, Ready
 from svc.api.context import AnyContext, current_context
-from svc.api.frozen import thaw
+from svc.api.frozen import is_frozen, thaw
 from svc.api.records import missing
-from svc.api.tracked import plain, track
+from svc.api.tracked import TRACKED, TrackedDict, TrackedList, TrackedSet, plain, track
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
 from svc.errors import ClientError
 from svc.store.values.conversion import check_key
@@ -111,7 +111,7 @@ class Instance(AlreadyThere):
         values = self._current()
         if name in values:
             value = values[name]
-            if type(value) is dict or type(value) is list:
+            if type(value) in TRACKED:
                 value = values[name] = track(value, lambda: self._mark(name))
             return value
         if self._table is None:
@@ -159,7 +159,14 @@ class Instance(AlreadyThere):
         """Change a property."""
         if self._table is None:
             raise TypeError(f"{type(self).__name__} has no table whose records could be changed")
-        self._current()[name] = value
+        values = self._current()
+        if is_frozen(value):
+            value = thaw(value)
+        elif isinstance(value, TrackedDict | TrackedList | TrackedSet) and value is not values.get(
+            name
+        ):  # a part of this or another record
+            value = plain(value)
+        values[name] = value
         self._changed()[name] = value
 
     __setitem__ = set

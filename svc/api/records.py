@@ -89,6 +89,12 @@ class Record(Mapping[str, Any]):
         """A copy that may be changed, with all that is in it."""
         return thaw(self._decoded())  # type: ignore[no-any-return]
 
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        return dict, (self.copy(),)
+
     def get_id(self) -> Any:
         """The primary key; None if it was not selected."""
         return self._decoded().get(self._table.primary_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,95 @@ def test_increments_within_bounds(tmp_path: Path) -> None:
             "OUT_OF_BOUNDS",
             "price of this Seat would become 11, and must stay at most 10",
         )
+
+
+WHOLE = {"tags": ["a", "b"], "place": {"rows": [{"a": 1}, {"b": [1, [2]]}], "m": {"x": 1}}}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        lambda place: reversed(place["rows"]),
+        lambda place: place["rows"] + [{}],
+        lambda place: [{}] + place["rows"],
+        lambda place: place["rows"] * 2,
+        lambda place: 2 * place["rows"],
+        lambda place: [*place["rows"]],
+        lambda place: sorted(place["rows"], key=str),
+        lambda place: [dict(place)["m"]],
+        lambda place: [{**place}["m"]],
+        lambda place: [(place | {})["m"]],
+        lambda place: [({} | place)["m"]],
+    ],
+)
+def test_what_is_reached_in_whatever_way_is_tracked_or_frozen(tmp_path: Path, members: Any) -> None:
+    async def work(app: Application) -> None:
+        seats = app.tables.Seat
+        await seats.put("a", WHOLE)
+        record = await seats.get("a")
+        for member in members(record.place):
+            if member:
+                with pytest.raises(TypeError):
+                    member["z"] = 1
+        assert record["place"] == WHOLE["place"]
+        seat = await seats.update("a")
+        for member in members(seat.place):
+            if "a" in member or "x" in member:
+                member["z"] = 1
+        await seat.save()
+        stored = (await seats.get("a")).place
+        assert stored["rows"][0].get("z") == 1 or stored["m"].get("z") == 1
+
+    run(tmp_path, work)
+
+
+def test_sets_are_tracked(tmp_path: Path) -> None:
+    async def work(app: Application) -> None:
+        seats = app.tables.Seat
+        await seats.put("a", {"place": {1, 2}})
+        for change in (
+            lambda place: place.add(3),
+            lambda place: place.discard(1),
+            lambda place: place.update([9]),
+            lambda place: place.pop(),
+        ):
+            seat = await seats.update("a")
+            change(seat.place)
+            await seat.save()
+        assert len((await seats.get("a")).place) == 2
+        seat.place |= {77}
+        assert copy.deepcopy(seat.place) == seat.place.copy() == set(seat.place)
+        await seat.save()
+        assert 77 in (await seats.get("a")).place
+
+    run(tmp_path, work)
+
+
+def test_a_part_of_another_record_is_copied_when_it_is_set(tmp_path: Path) -> None:
+    async def work(app: Application) -> None:
+        seats = app.tables.Seat
+        await seats.put("a", WHOLE)
+        other = await seats.update("a")
+        for number, part in enumerate((other.place, (await seats.get("a")).place)):
+            seat = await seats.update(f"new{number}")
+            seat.place = part
+            await seat.save()
+            seat.place["m"]["x"] = 2
+            await seat.save()
+            assert (await seats.get(f"new{number}")).place == {**WHOLE["place"], "m": {"x": 2}}
+        await other.save()
+        assert (await seats.get("a")).place == WHOLE["place"]
+
+    run(tmp_path, work)
+
+
+def test_copies_of_a_record_are_plain(tmp_path: Path) -> None:
+    async def work(app: Application) -> None:
+        await app.tables.Seat.put("a", WHOLE)
+        record = await app.tables.Seat.get("a")
+        for copied in (copy.copy(record), copy.deepcopy(record), pickle.loads(pickle.dumps(record))):
+            assert type(copied) is dict and copied == {"id": "a", **WHOLE}
+            copied["place"]["rows"][1]["b"][1].append(3)
+        assert record.place == WHOLE["place"]
+
+    run(tmp_path, work)
