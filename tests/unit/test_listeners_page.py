@@ -31,6 +31,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         ("GET", "/pong", None, 404, None),
         ("POST", "/sum", [1, 2, 4], 200, {"sum": 7}),
         ("POST", "/sum", {"a": 1}, 422, None),
+        ("POST", "/sum", ["a"], 422, None),
         ("GET", "/members/area", None, 404, None),
         ("PUT", "/Thing/1", {}, 204, None),
         ("GET", "/Thing/1", None, 200, {"id": "1"}),
