@@ -26,7 +26,7 @@ from svc.api.target import RequestTarget, as_target, for_application
 from svc.api.transactions import Transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import ALL_RIGHTS
-from svc.errors import ClientError, ServerError
+from svc.errors import ClientError, NotFound, ServerError
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
 from svc.messages import Request, Response
@@ -170,14 +170,40 @@ class _Served(ProtocolResource):
             elif type(result) is list:
                 result = [each.get_id() if isinstance(each, Instance) else each for each in result]
             if not isinstance(result, Response):
+                if state.response is not None:
+                    _add_headers(request, state.response)
                 return Created(cls._plain(result, target), state.new_location or "")
         answer = cls._plain(result, target)
         if state.response is not None and not isinstance(answer, Response):
-            response = state.response
-            if answer is not None:
-                response.data = _unplanned(answer)
-            return response
+            return then(answer, lambda value: cls._with_response(value, state.response, target, request))
         return answer
+
+    @classmethod
+    def _with_response(cls, answer: Any, response: Response, target: RequestTarget, request: Request) -> Any:
+        """An answer with the status and the header fields that `get_response()` was given."""
+        if response.status == 200 and not any(response.headers.has(name) for name in _OF_ANSWERS):
+            _add_headers(request, response)
+            return answer
+        kind = type(answer)
+        if kind is PlannedQuery or kind is StreamedItems:
+            raise ServerError("get_response() cannot change the answer of a search or of a stream: return Response(data=a list)")
+        if kind is StoredRecord:
+            if target.property is None and target.query and "select" in target.query and answer.table is cls.application._table:
+                whole = RequestTarget()
+                whole.query, whole.rights = target.query, target.rights
+                found = cast(type[Table], cls.application)._select(whole, target.id, request)
+                return then(found, lambda value: _filled(response, value))
+            answer = decode(answer.raw) if answer.visible is None else narrow(decode(answer.raw), answer.visible)
+            kind = dict
+        if kind is dict and target.property is not None and cls.store is not None:
+            if target.property not in answer:
+                raise NotFound("Record has no such property")
+            answer = answer[target.property]
+        elif kind is NullableValue:
+            answer = answer.value
+        elif answer is True and request.method == "DELETE":
+            answer, response.status = None, 204 if response.status == 200 else response.status
+        return _filled(response, answer)
 
     @classmethod
     def _plain(cls, result: Any, target: RequestTarget) -> Any:
@@ -427,11 +453,15 @@ def _counted(answer: Any, target: RequestTarget, transaction: Transaction) -> An
     return answer
 
 
-def _unplanned(answer: Any) -> Any:
-    """Data of a response whose status a handler has set."""
-    if type(answer) is StoredRecord:
-        record = decode(answer.raw)
-        return record if answer.visible is None else narrow(record, answer.visible)
-    if type(answer) is PlannedQuery:
-        raise ServerError("get_response() cannot change the answer of a search: return Response(data=await results.to_list())")
-    return answer
+_OF_ANSWERS = ("Content-Type", "ETag", "Cache-Control", "Vary", "Location")  # header fields that answers have anyway
+
+
+def _add_headers(request: Request, response: Response) -> None:
+    for name, value in response.headers:
+        request.response_headers.append(name, value)
+
+
+def _filled(response: Response, value: Any) -> Response:
+    if value is not None:
+        response.data = value
+    return response

@@ -247,3 +247,75 @@ def test_a_handler_that_never_ends(tmp_path: Path, caplog: pytest.LogCaptureFixt
         assert "Never.get" in lines[0] and "resources.py:8" in lines[0]
         assert b"504" in wire.sock.sent.split(b"\r\n")[0] and b"did not answer within 120 seconds" in wire.sock.sent
         assert app.run(app.tables.Seat.get("never")) is None
+
+
+WITH_RESPONSE = """
+from svc import Resource, get_response, tables
+
+class Marked(tables.Seat):
+    def get(self, query=None):
+        get_response().headers.set("X-Colour", "blue")
+        self.stock = 9
+        return super().get(query)
+
+    def post(self, data, query=None):
+        get_response().headers.set("X-Colour", "blue")
+        return super().post(data, query)
+
+    def delete(self, query=None):
+        get_response().headers.set("X-Colour", "blue")
+        return super().delete(query)
+
+class Status(Marked):
+    def get(self, query=None):
+        get_response().status = 202
+        return super().get(query)
+
+class Read(tables.Seat):
+    load_as_instance = False
+    async def get(self, target):
+        get_response().status = 202
+        return await super().get(target)
+
+class Stream(Resource):
+    def get(self, query=None):
+        get_response().headers.set("X-Colour", "blue")
+        return iter([1, 2])
+
+class Nothing(Resource):
+    def get(self, query=None):
+        get_response().headers.set("X-Colour", "blue")
+
+class StreamStatus(Resource):
+    def get(self, query=None):
+        get_response().status = 202
+        return iter([1, 2])
+"""
+
+
+def test_what_get_response_is_given_does_not_change_what_is_answered(tmp_path: Path) -> None:
+    with application(tmp_path, WITH_RESPONSE) as app:
+        app.run(app.tables.Show.put("f", {"title": "Faust"}))
+        app.run(app.tables.Seat.put("a", {"stock": 1, "price": 2, "showId": "f"}))
+        changed = {
+            "": {"id": "a", "stock": 9, "price": 2, "showId": "f"},
+            "?select(stock)": 9,
+            "?select([id,stock])": ["a", 9],
+            ".stock": 9,
+        }
+        same = {"?select(id,show{title})": {"id": "a", "show": {"title": "Faust"}}, ".price": 2, "?select(price)": 2}
+        read = {"": {"id": "a", "stock": 1, "price": 2, "showId": "f"}, "?select(stock)": 1, "?select([id,stock])": ["a", 1], ".stock": 1}
+        for name, status, expected in (("Marked", 200, changed | same), ("Status", 202, changed | same), ("Read", 202, read | same)):
+            for query, body in expected.items():
+                assert app.ask("GET", f"/{name}/a{query}") == (status, body), (name, query)
+        for address, status, body in (("/Marked/?price=2", 200, [read[""]]), ("/Stream/", 200, [1, 2]), ("/Marked/a.nothing", 404, None)):
+            answered, fields, found = app.answer("GET", address)
+            assert (answered, fields["x-colour"]) == (status, "blue") and (body is None or found == body)
+        assert app.ask("GET", "/Nothing/")[0] == app.ask("GET", "/Marked/none")[0] == 404
+        status, fields, _ = app.answer("POST", "/Marked/", {"stock": 1})
+        assert (status, fields["x-colour"], "location" in fields) == (201, "blue", True)
+        status, fields, body = app.answer("DELETE", "/Marked/a")
+        assert (status, fields["x-colour"], body) == (204, "blue", None)
+        status, body = app.ask("GET", "/StreamStatus/")
+        assert (status, "get_response" in body["detail"]) == (500, True)
+        assert app.errors == []
