@@ -38,9 +38,13 @@ class BodySink(Protocol):
 
 class BodyChannel(BodySink, Protocol):
     """A sink whose request is handled at once, as its `upload`, while the body arrives: `mounted.RequestBody`. `finish` says that it is complete; it is
-    discarded as well when the answer begins before that."""
+    discarded as well when the answer begins before that. It calls `on_change` whenever something has been taken from it."""
 
     handles_early: bool
+
+    @property
+    def held(self) -> int:
+        """Bytes that have not been taken from it."""
 
 
 Decision = Response | BodySink | None

@@ -10,9 +10,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from svc.connection.exchange import BodySink, Decision, Exchange
+from svc.connection.exchange import BodyChannel, BodySink, Decision, Exchange
 from svc.errors import Overloaded
 from svc.messages import Response
 
@@ -83,10 +83,10 @@ class BodyIntake:
             self._forget_pieces()
             self._sink = decision
             decision.on_change = self._on_sink_change
+            self._is_early = getattr(decision, "handles_early", False)
             for piece in pieces:
                 self.on_data(piece)
-            if getattr(decision, "handles_early", False):
-                self._is_early = True
+            if self._is_early and not self._is_over:
                 exchange.request.upload = decision
                 connection.handle_early(exchange)
         if self._is_complete:
@@ -101,6 +101,8 @@ class BodyIntake:
             exchange.connection.on_body_progress(exchange)
             if not sink.write(data) and self._sink is sink:
                 exchange.connection.pause_body(exchange)
+            if self._is_early and self._sink is sink:
+                self._count(cast("BodyChannel", sink).held)
             return
         shared = self._shared
         shared.bodies += len(data)
@@ -109,8 +111,21 @@ class BodyIntake:
         if self._is_undecided and self._size > READ_AHEAD:
             exchange.connection.pause_body(exchange)
         if shared.bodies > shared.max_bodies:
-            error = Overloaded("Too many request bodies at one time")
-            exchange.connection.answer(exchange, exchange.connection.application.error_response(error, exchange.request))
+            self._refuse()
+
+    def _count(self, held: int) -> None:
+        """A channel holds so many bytes."""
+        shared = self._shared
+        shared.bodies += held - self._size
+        is_more, self._size = held > self._size, held
+        if is_more and shared.bodies > shared.max_bodies:
+            self._exchange.connection.application.cancelled(self._exchange)
+            self._refuse()
+
+    def _refuse(self) -> None:
+        exchange = self._exchange
+        error = Overloaded("Too many request bodies at one time")
+        exchange.connection.answer(exchange, exchange.connection.application.error_response(error, exchange.request))
 
     def on_end(self) -> None:
         """The peer has sent all of it."""
@@ -140,6 +155,8 @@ class BodyIntake:
         if self._is_over or self._sink is None:
             return
         if error is None:
+            if self._is_early:
+                self._count(cast("BodyChannel", self._sink).held)
             self._exchange.connection.resume_body(self._exchange)
         else:
             self._on_sink_done(self._sink, None, error)

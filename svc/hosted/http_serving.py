@@ -162,6 +162,7 @@ class HttpServing:
             size += len(piece)
             if size > self._port.max_body:
                 error = PeerError(f"The body is longer than {self._port.max_body} bytes", 413)
+                self.application.cancelled(self.exchange)
                 self.answer(self.exchange, self.application.error_response(error, self.exchange.request))
                 return
             if piece:

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, Protocol, cast
 
 from svc.connection.exchange import Exchange
-from svc.errors import ServerError
+from svc.errors import PeerError, ServerError
 from svc.messages import Feed, FeedWriter, HeaderPairs, Request, Response
 from svc.mounted.messages import (
     AsgiApplication,
@@ -148,6 +148,8 @@ class HttpCall:
         if error is None and not is_complete and not self._is_gone:
             error = MessageError("the application has ended without a complete response")
         if error is None:
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_exception(PeerError("The client has disconnected"))  # which nobody is sent
             return
         request = self._request
         where = f"{self._context.name}: {request.method} {request.target[:200]}"

@@ -40,8 +40,12 @@ class RequestBody:
         """The client is gone, or the answer has begun: the rest does not come."""
         if not self._is_complete:
             self.is_lost = True
-            self._pieces = []
+            self._pieces, self._size = [], 0
             self.on_arrival()
+
+    @property
+    def held(self) -> int:
+        return self._size
 
     # --- the application -------------------------------------------------------------------------------------------------------------
 
@@ -55,9 +59,9 @@ class RequestBody:
         if self.is_over or not (self._pieces or self._is_complete):
             return None
         pieces, self._pieces = self._pieces, []
-        was_full, self._size = self._size >= HIGH_WATER, 0
+        self._size = 0
         self._is_taken = self._is_complete
-        if was_full and not self._is_complete:
+        if not self._is_complete:
             self.on_change(None)
         return b"".join(pieces), not self._is_complete
 

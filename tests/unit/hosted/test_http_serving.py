@@ -256,3 +256,21 @@ def test_any_messages_of_a_host_end(
     assert asked.task.done() and asked.task.exception() is None
     assert not asked.sent or asked.status in (200, 201, 204, 400, 404, 405, 413)
     hosted.close()
+
+
+def test_a_body_that_becomes_too_long_ends_a_mounted_application(hosted: HostedNode) -> None:
+    ended: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        while (message := await receive())["type"] == "http.request":
+            pass
+        ended.append(message["type"])
+
+    mounted = MountedApplication(app, "/app", loop=hosted.node._loop, log=RecordingLog())
+    hosted.node.server.http(mounted.http, url_path="/app")
+    hosted.max_body = 1000
+    late = hosted.ask("PUT", "/app/x", part(bytes(600), True), part(bytes(600), True), fields={"transfer-encoding": "chunked"})
+    assert late.status == 413 and late.is_complete and ended == ["http.disconnect"]
+    assert [task for task in asyncio.all_tasks(hosted.node._loop) if not task.done()] == []
+    assert not hosted.node.errors

@@ -611,3 +611,49 @@ def test_an_offer_of_websockets_with_another_method_is_a_request(mount: Make) ->
     client = world.connect()
     client.send(b"POST /app/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n")
     assert client.answer()[::2] == (200, b"hello")
+
+
+CHUNKED = b"POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+PIECE = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+
+
+def test_bodies_that_no_application_takes_are_limited_altogether(mount: Make) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] == "http.request":
+            await asyncio.Event().wait()
+
+    world = mount(app)
+    world.connections.max_bodies = 400_000
+    clients = [world.connect() for _ in range(4)]
+    for client in clients:
+        client.send(CHUNKED)
+    for _ in range(3):
+        for client in clients:
+            client.send(PIECE)
+    statuses = [client.answer()[0] for client in clients]
+    assert 503 in statuses and 0 in statuses, statuses
+    assert 0 < world.connections.bodies <= 400_000
+    for client in clients:
+        client.leave()
+    assert world.connections.bodies == 0
+    for task in list(world.mounted._tasks):
+        task.cancel()
+
+
+def test_bodies_that_are_taken_do_not_count(mount: Make) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        size = 0
+        while (message := await receive()).get("more_body"):
+            size += len(message["body"])
+        await send(START)
+        await send(body(str(size).encode()))
+
+    world = mount(app)
+    world.connections.max_bodies = 100_000
+    client = world.connect()
+    client.send(CHUNKED)
+    for _ in range(10):
+        client.send(PIECE)
+        assert world.connections.bodies == 0
+    client.send(b"0\r\n\r\n")
+    assert client.answer()[::2] == (200, b"655360")

@@ -41,7 +41,10 @@ def test_room() -> None:
     assert body.write(bytes(HIGH_WATER - 1)) and not body.write(b"xx")
     assert body.take() is not None and changes == [None]
     body.write(b"x")
-    assert body.take() == (b"x", True) and changes == [None]
+    assert body.held == 1
+    assert body.take() == (b"x", True) and changes == [None, None] and body.held == 0
+    body.finish(None)
+    assert body.take() == (b"", False) and changes == [None, None]
 
 
 def test_the_rest_that_does_not_come() -> None:
