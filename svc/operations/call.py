@@ -35,6 +35,7 @@ class Call:
         "authorized",
         "body",
         "caller",
+        "is_check",
         "name",
         "node",
         "operation",
@@ -67,6 +68,7 @@ class Call:
         self.request = request
         self.authorized = authorized
         self.rights: TableRights = ALL_RIGHTS
+        self.is_check = False  # nothing is wanted of a search but its faults
         self.pending_commit: AppliedWrites | None = None  # the response waits for their commit
         self._database: Database | None = None
         self._table: Table | None = None

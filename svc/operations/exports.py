@@ -104,6 +104,7 @@ def _checked_search(call: Call) -> Any:
         return Operations(call.node).prepare(body, call.user, authorized=call.authorized)
 
     search = prepared()
+    search.is_check = True
     if name != "sql":
         search.operation.handler(search)
     return prepared

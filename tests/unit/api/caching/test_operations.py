@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,31 @@ def test_operations(tmp_path: Path) -> None:
             node.run("insert", records=[{"id": "d", "value": 4}, {"id": "e", "value": 13}], **on)
         assert table.get_raw("d") is None and table.get_raw("e") is None
         node.store.check()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "search", [{"operation": "search_by_id", "ids": ["a", "b"]}, {"operation": "search_by_value", "attribute": "name", "value": "x"}]
+)
+def test_an_export_loads_each_record_once(tmp_path: Path, search: dict[str, Any]) -> None:
+    with OperationsNode(tmp_path) as node:
+        table = node.store.open_database("data").define_table(RATE)
+        origin = Origin()
+        cache = TableCache(table, node.store, node.loop)
+        cache.add(Source(origin), None, ExpiryTimes())
+        on = {"database": "data", "table": "Rate", "get_attributes": ["*"]}
+        origin.kept = {"a": {"value": 1, "name": "x"}, "b": {"value": 2, "name": "x"}}
+        node.run("search_by_id", ids=["a", "b"], **on)
+        node.clock.advance(100)
+        origin.said.clear()
+        origin.kept["a"]["value"] = 3
+        started = node.run("export_local", format="json", path=str(tmp_path), filename="rates", search_operation={**search, **on})
+
+        async def ended() -> None:
+            job = node.node.jobs._jobs[started["job_id"]]
+            assert job.task is not None
+            await job.task
+
+        node.wait(ended)
+        assert [row["value"] for row in json.loads((tmp_path / "rates.json").read_text())] == [3, 2]
+        assert sorted(origin.said) == [("get", "a"), ("get", "b")]
