@@ -26,6 +26,7 @@ from svc.store.caching import FetchLock
 logger = logging.getLogger("svc.applications")
 
 MOST = 100  # calls of the source of a table that are under way in an instance
+MOST_QUEUED = 10_000  # others that wait for their turn, also those whose callers have gone
 QUEUE_SECONDS = 20.0  # that a call may have to wait
 PATIENCE = 10.0  # seconds that others wait for a call before they make their own
 LONGEST = 120.0  # seconds a call may take
@@ -149,7 +150,7 @@ class Fetches:
             return
         waited = self._clock.monotonic() - self._queue[0][1] if self._queue else 0.0
         expected = (len(self._queue) + 1) * (self._mean or 0.0) / MOST
-        if max(waited, expected) > QUEUE_SECONDS:
+        if len(self._queue) >= MOST_QUEUED or max(waited, expected) > QUEUE_SECONDS:
             raise Overloaded(f"Service unavailable, the source of {self._table.name} is too slow for so many requests")
 
     def _begin(self, flight: Flight) -> None:

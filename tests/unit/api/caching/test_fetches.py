@@ -14,7 +14,7 @@ from svc.api.caching.directives import Directives, directives_of, parse_directiv
 from svc.api.caching.following import Following
 from svc.api.caching.sources import Source, is_unreachable, understand
 from svc.api.context import Context
-from svc.errors import ServerError
+from svc.errors import Overloaded, ServerError
 from svc.messages import Response
 from svc.store import Table
 from svc.store.blobs import create_blob
@@ -386,3 +386,31 @@ def test_a_long_queue_of_calls_that_end_at_once(world: World) -> None:
     assert errors[: fetches.MOST] == [None] * fetches.MOST
     assert {str(error)[-17:] for error in errors[fetches.MOST :]} == {"cannot be reached"}
     assert not world.table.loading and not cache.fetches._running
+
+
+def test_callers_who_go_away_do_not_make_the_queue_endless(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetches, "MOST", 2)
+    monkeypatch.setattr(fetches, "MOST_QUEUED", 3)
+    gate = asyncio.Event()
+
+    async def late() -> dict[str, Any]:
+        await gate.wait()
+        return {"value": 1}
+
+    world.origin.answer = lambda context: late()
+
+    async def flood() -> None:
+        for number in range(5):
+            task = asyncio.ensure_future(world.reading(str(number)))
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(Overloaded):
+            await world.reading("5")
+        assert len(world.table.loading) == 5
+        gate.set()
+        while world.table.loading:  # noqa: ASYNC110 - the calls go on without their callers
+            await asyncio.sleep(0.001)
+        assert await world.reading("5") is not None
+
+    world.node.wait(flood)
+    assert world.table.record_count() == 6
