@@ -39,6 +39,7 @@ class RequestChains(Protocol):
 class UpgradeChains(Protocol):
     """`websocket.UpgradeListeners`."""
 
+    def knows(self, request: Request) -> bool: ...
     def replace(self, listeners: Iterable[Callable[..., Any] | None]) -> None: ...
     def replace_ws(self, listeners: Iterable[tuple[Callable[..., Any], int]]) -> None: ...
 
@@ -71,7 +72,7 @@ class PortListeners:
         self._registered = [each for each in self._registered if each not in gone] + list(added)
         self.faults = []
         self._arrange_requests()
-        self._upgrades.replace_ws((_routed_ws(each), each.max_payload) for each in self._ordered(WS))
+        self._upgrades.replace_ws((_routed_ws(each, self._upgrades.knows), each.max_payload) for each in self._ordered(WS))
         default = Placed(None, name=DEFAULT_UPGRADE)
         placed = self._order(UPGRADE, (default,), DEFAULT_UPGRADE)
         self._upgrades.replace(None if each is default else _routed_upgrade(each.value) for each in placed)
@@ -96,14 +97,16 @@ class PortListeners:
         return ordered(listeners, built_in, routed_after=routed_after, warn=self.faults.append)
 
 
-def _routed_ws(registered: Registered) -> Callable[..., Any]:
-    """The listener, or one that passes on what is not for its route."""
+def _routed_ws(registered: Registered, knows: Callable[[Request], bool]) -> Callable[..., Any]:
+    """The listener, or one that passes on what is not for its route. `knows`: whether a resource serves WebSockets at an address."""
     route, listener = registered.route, registered.listener
     if route.is_open:
         return listener
 
     async def routed(socket: Any, request: Request, completion: Any, call_next: Callable[..., Any]) -> Any:
         inner = route.rest_of(request)
+        if inner is None and route.is_extended(request) and knows(request):
+            inner = "/"
         if inner is None:
             return await call_next(socket, request, completion)
         outer, request.pathname = request.pathname, inner

@@ -65,6 +65,9 @@ class Upgrades(Protocol):
     def has_listeners(self) -> bool:
         """Whether there are upgrade listeners besides the default one."""
 
+    def knows(self, request: Request) -> bool:
+        """Whether a resource serves WebSockets at this address."""
+
     def handle(self, request: Request, refusal: Problem | None, answer: Response | None = None) -> Any:
         """A Response (`tunnel.Upgrade` accepts), an awaitable of one, or None: no listener accepts it, and the request is answered as one without
         `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, or what a listener refuses the handshake with, which a WebSocket
@@ -381,7 +384,7 @@ class Dispatcher:
         request.user = await pending.wait(self._loop, self._executor)
 
     def has_resource(self, request: Request) -> bool:
-        return self._handler.knows(request)
+        return self._handler.knows(request) or (request.is_websocket and self._upgrades is not None and self._upgrades.knows(request))
 
     def ask_resource(self, request: Request) -> Any:
         return self._handler.options(request) if request.method == "OPTIONS" else self._handle(request)

@@ -190,7 +190,7 @@ class ChainPass:
 
     def _rest_of(self, route: Route) -> str | None:
         rest = route.rest_of(self.request)
-        if rest is None and route.is_extended(self.request) and (self.accepted is not None or self._host.has_resource(self.request)):
+        if rest is None and route.is_extended(self.request) and self._host.has_resource(self.request):
             return "/"
         return rest
 

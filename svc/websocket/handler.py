@@ -68,3 +68,6 @@ class SocketHandler(Protocol):
 
     def find(self, request: Request) -> Service:
         """Raises Problem: 401 and 403 open the WebSocket and close it with 3000 or 3003, any other refuses the handshake with that status."""
+
+    def knows(self, request: Request) -> bool:
+        """Whether it serves WebSockets at this address, if only with a refusal."""

@@ -189,6 +189,11 @@ class UpgradeListeners:
         if self._websockets:
             self._add_default()
 
+    def knows(self, request: Request) -> bool:
+        """Whether a resource serves WebSockets at this address."""
+        handler = self._websockets.handler
+        return handler is not None and handler.knows(request)
+
     @property
     def serves_websockets(self) -> bool:
         return bool(self._websockets)

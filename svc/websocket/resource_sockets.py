@@ -110,6 +110,9 @@ class ResourceSockets:
         self._frames: dict[ContentType, FrameEncoder] = {}
         self._generation = types.generation
 
+    def knows(self, request: Request) -> bool:
+        return self._resources.find(request.pathname, "ws") is not None
+
     def find(self, request: Request) -> Service:
         """The service for a handshake. Raises Problem."""
         if MQTT in offered_protocols(request):

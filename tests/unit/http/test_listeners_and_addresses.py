@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from svc.messages import Request
+from svc.messages import Abort, Request, Response
 from tests.support.node import Node
 
 SCHEMA = """
 type Secret @table @export { id: ID @primaryKey  name: String @indexed }
+type Sockets @table @export(rest: false, sse: false) { id: ID @primaryKey }
 type Deep @table @export(name: "a/b") { id: ID @primaryKey  name: String @indexed }
 """
 KEY = base64.b64encode(bytes(16)).decode()
@@ -78,10 +79,27 @@ def test_what_follows_finds_the_address_with_its_extension(node: Node) -> None:
     assert seen == ["/", "/"]
 
 
-def test_the_handshake_of_a_websocket_too(node: Node) -> None:
-    node.server.http(lambda request, next: {"status": 418}, url_path="/Secret")
-    answer = node.connect().send(
-        f"GET /Secret.json HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+def handshake(node: Node, path: str) -> bytes:
+    return node.connect().send(
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n".encode()
     )
-    assert not answer.startswith(b"HTTP/1.1 101"), answer
+
+
+@pytest.mark.parametrize("path", ["/Secret", "/Secret.json", "/Sockets.json"])
+def test_the_handshake_of_a_websocket_too(node: Node, path: str) -> None:
+    assert handshake(node, path).startswith(b"HTTP/1.1 101")
+    for table in ("/Secret", "/Sockets"):
+        node.server.http(lambda request, next: Response(status=418), url_path=table)
+    assert handshake(node, path).startswith(b"HTTP/1.1 418")
+
+
+@pytest.mark.parametrize("path", ["/Secret", "/Secret.json", "/Sockets.json"])
+def test_a_listener_of_websockets_too(node: Node, path: str) -> None:
+    async def refuse(ws: Any, request: Request, chain_completion: Any, next: Any) -> None:
+        raise Abort(Response(status=418))
+
+    for table in ("/Secret", "/Sockets", "/other"):
+        node.server.ws(refuse, url_path=table)
+    assert handshake(node, path).startswith(b"HTTP/1.1 418")
+    assert handshake(node, "/other.json").startswith(b"HTTP/1.1 404")
