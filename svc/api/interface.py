@@ -146,6 +146,7 @@ class Interface:
         """Called with the directory of an application before its modules are loaded, and with its name."""
         self.on_dropped: Callable[[CodeType, int], bool] = lambda code, instruction: False
         """Called for a call that was never awaited, with the code and the instruction that asked for it. Returns whether it is logged."""
+        self.on_end: list[Callable[[], None]] = []  # called when no code of an application runs any more
         self.recorder: Recorder = IdleRecorder()
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
@@ -211,6 +212,11 @@ class Interface:
             cache.close()
         if _current is self:
             _current = None
+
+    def end(self) -> None:
+        """No code of an application runs any more: nothing of it is kept."""
+        while self.on_end:
+            self.on_end.pop()()
 
 
 def _of_module(by_package: Mapping[str, Any], module: str, default: Any) -> Any:

@@ -22,7 +22,7 @@ from svc.api.records import Record
 from svc.api.resource import Resource
 from svc.api.results import Items, Results
 from svc.api.table import Table
-from svc.api.target import RequestTarget, as_target, for_application
+from svc.api.target import RequestTarget, as_target, check_parameters, for_application
 from svc.api.transactions import Transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import ALL_RIGHTS
@@ -59,6 +59,10 @@ class _Served(ProtocolResource):
     @classmethod
     def set_parameters(cls, target: ProtocolTarget, values: Mapping[str, str]) -> None:
         for_application(target)._state().values.update(values)
+        key = values.get("id")
+        if key is not None and not target.id_text:  # what is addressed, if nothing follows
+            target.id_text, target.is_collection, target.is_root = key, False, False
+            cls.bind(target)
 
     @classmethod
     def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
@@ -381,7 +385,9 @@ class ServedTable(_Served, TableResource):
 
 
 def serve(application: type[Resource], address: str, **options: Any) -> type[ProtocolResource]:
-    """The resource that answers at `address` with the code of `application`. `options`: class attributes of a table's resource."""
+    """The resource that answers at `address` with the code of `application`. `options`: class attributes of a table's resource. Raises ValueError for an
+    address with a parameter that a target cannot have."""
+    check_parameters(address)
     own = application._own_verbs
     members = options | {"application": application, "name": address, "without_body": own & WITH_DATA}
     if issubclass(application, Table):

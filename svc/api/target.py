@@ -256,6 +256,16 @@ class RequestTarget(addresses.RequestTarget):
     getAll = get_all
 
 
+_TAKEN = frozenset(name for name in dir(RequestTarget) if name != "id")
+
+
+def check_parameters(address: str) -> None:
+    """Raise ValueError for an address with a parameter whose value code could not read, because targets have something else of its name."""
+    for segment in address.split("/"):
+        if segment[:1] in (":", "*") and segment[1:] in _TAKEN:
+            raise ValueError(f"the address '{address}' has a parameter {segment[1:]!r}: targets have another attribute of this name")
+
+
 def target_with(given: Any, options: Mapping[str, Any], table: Table | None) -> RequestTarget:
     """The target of a subscription: an argument, with keyword arguments beside it. Raises ClientError, QueryError."""
     if options and not isinstance(given, RequestTarget):

@@ -200,7 +200,10 @@ def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interfac
             status.fail(f"{name}: {fault}")
             continue
         for exported in found:
-            fault_of_address = register(interface, exported, protocols, **_table_options(options))
+            try:
+                fault_of_address = register(interface, exported, protocols, **_table_options(options))
+            except ValueError as error:
+                fault_of_address = str(error)
             if fault_of_address:
                 status.fail(
                     f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}{_hint(interface, exported)}"

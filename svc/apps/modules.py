@@ -13,10 +13,12 @@ import importlib.util
 import re
 import sys
 import traceback
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from svc.api.interface import Interface
 
 PACKAGE = "svc_apps"
+MOST_MAPPINGS = 1000  # below one name of a module
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class ApplicationModules:
         interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
         self._svc = _InterfaceModule(interface, self.package)
+        self._directories: dict[str, bool] = {}  # that are no packages -> whether nothing else has their name
         self.loaded: list[ModuleType] = []
+        interface.on_end.append(self.forget)
 
     def load(self, path: Path) -> ModuleType:
         """Run a module. Raises ModuleFault."""
@@ -80,6 +85,10 @@ class ApplicationModules:
         """Forget the modules and their listeners: they may be loaded again."""
         if self.server is not None:
             self.server.withdraw()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the modules."""
         for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
             del sys.modules[name]
         if self._finder in sys.meta_path:
@@ -101,7 +110,17 @@ class ApplicationModules:
         file = place.with_name(f"{place.name}.py")
         if file.is_file():
             return file
-        return place if place.is_dir() and any(place.glob("*.py")) else None
+        return place if place.is_dir() and any(place.rglob("*.py")) else None
+
+    def _is_own(self, first: str) -> bool:
+        """Whether `import first` means a module of this application. A directory that is no package gives way to all others, as it does in Python."""
+        place = self.find(first)
+        if place is None or not place.is_dir() or (place / "__init__.py").is_file():
+            return place is not None
+        known = self._directories.get(first)
+        if known is None:
+            known = self._directories[first] = importlib.util.find_spec(first) is None
+        return known
 
     def spec_of(self, name: str, place: Path) -> ModuleSpec | None:
         if place.is_file():
@@ -124,13 +143,14 @@ class ApplicationModules:
         first = name.partition(".")[0]
         if name == "svc" and not level:
             return self._svc
-        if level or self.find(first) is None:
+        if level or not self._is_own(first):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         module = importlib.import_module(f"{self.package}.{name}")
         if not fromlist:
             return sys.modules[f"{self.package}.{first}"]
-        for member in fromlist:
-            if not hasattr(module, member) and self.find(f"{name}.{member}") is not None:
+        members = (getattr(module, "__all__", ()) if member == "*" else (member,) for member in fromlist)
+        for member in chain.from_iterable(members):
+            if isinstance(member, str) and not hasattr(module, member) and self.find(f"{name}.{member}") is not None:
                 importlib.import_module(f"{self.package}.{name}.{member}")
         return module
 
@@ -215,11 +235,17 @@ def exports(module: ModuleType, directory: str) -> Iterator[Exported]:
 
 
 def _of_mapping(mapping: Mapping[Any, Any], address: str) -> Iterator[Exported]:
-    for name, value in mapping.items():
-        if isinstance(name, str) and isinstance(value, type) and issubclass(value, Resource):
-            yield Exported(f"{address}/{name}", value)
-        elif isinstance(name, str) and isinstance(value, dict):
-            yield from _of_mapping(value, f"{address}/{name}")
+    """Any mapping of a module is looked at, also data, and one that is no tree: so there are limits."""
+    waiting: deque[tuple[Mapping[Any, Any], str, tuple[int, ...]]] = deque([(mapping, address, ())])
+    for _ in range(MOST_MAPPINGS):
+        if not waiting:
+            return
+        members, place, outer = waiting.popleft()
+        for name, value in members.items():
+            if isinstance(name, str) and isinstance(value, type) and issubclass(value, Resource):
+                yield Exported(f"{place}/{name}", value)
+            elif isinstance(name, str) and isinstance(value, dict) and id(value) not in outer and len(waiting) < MOST_MAPPINGS:
+                waiting.append((value, f"{place}/{name}", (*outer, id(members))))
 
 
 def _address(directory: str, path: str) -> str:
@@ -227,5 +253,5 @@ def _address(directory: str, path: str) -> str:
 
 
 def register(interface: Interface, exported: Exported, export_types: Mapping[str, bool], **options: Any) -> str:
-    """Register a resource; returns the fault, "" if there is none."""
+    """Register a resource; returns the fault, "" if there is none. Raises ValueError for an address that cannot be matched."""
     return interface.registry.set(exported.address, serve(exported.resource, exported.address, **options), export_types).fault

@@ -492,6 +492,7 @@ class Server:
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended
         await self._end_tasks(tasks)
+        self.interface.end()
         self.analytics.close()
         self._end_turn()
         self._turns.end_turn = lambda: False
