@@ -38,6 +38,9 @@ class Port:
         self.chain = chain
         self.arrangements += 1
 
+    def knows(self, request: Request) -> bool:
+        return False
+
     def replace(self, listeners: Any) -> None:
         self.upgrades = list(listeners)
 
