@@ -15,6 +15,7 @@ from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
 from svc.api.table import Table
+from svc.api.thread_guard import note_loop_thread
 from svc.api.threads import HelperThreads
 from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
@@ -132,7 +133,8 @@ class Interface:
         content_types: ContentTypes | None = None,
         handler_timeout: float = TIMEOUT,
     ) -> None:
-        """`handler_timeout`: seconds that a handler may take to answer."""
+        """To be made on the thread of the loop. `handler_timeout`: seconds that a handler may take to answer."""
+        note_loop_thread()
         self.store = store
         self.registry = registry
         self.queries = queries

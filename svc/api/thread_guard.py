@@ -1,4 +1,4 @@
-"""Tables belong to the thread of the event loop: code on a helper thread is told so, before it disturbs anything (spec: configuration §9.4)."""
+"""Tables belong to the thread of the event loop: code on another one is told so, before it disturbs anything (spec: configuration §9.4)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import threading
 
 
 class _Here(threading.local):
-    """`is_helper`: this thread was started by `run_in_thread`."""
+    """`is_helper`: this is another thread: of `run_in_thread`, of a web framework, of the application."""
 
-    is_helper = False
+    def __init__(self) -> None:
+        self.is_helper = threading.get_ident() != threading.main_thread().ident
 
 
 here = _Here()
+
+
+def note_loop_thread() -> None:
+    """This is the thread of an event loop with an instance."""
+    here.is_helper = False
 
 
 def refuse_helper() -> None:
     """Raise RuntimeError on a helper thread."""
     if here.is_helper:
         raise RuntimeError(
-            "a function of run_in_thread cannot read or write tables: it runs beside the event loop. Read what it needs before and pass it as"
-            " arguments, and write what it returns afterwards"
+            "tables cannot be read or written on this thread: a function of run_in_thread, and a plain function of a web framework, runs beside the event loop."
+            " Read what it needs before and pass it as arguments, write what it returns afterwards, or make it async"
         )

@@ -18,7 +18,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from svc.api.thread_guard import here
 from svc.errors import ServerError
 
 MAX_THREADS = 16  # of one instance: most of them wait for something, so there may be more than there are processors
@@ -55,7 +54,6 @@ class HelperThreads:
         return future
 
     def _run(self) -> None:
-        here.is_helper = True
         while (task := self._tasks.get()) is not None:
             self._perform(*task)
             del task  # it keeps what the function has returned

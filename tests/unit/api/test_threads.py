@@ -107,6 +107,34 @@ def test_tables_are_refused_with_a_remedy(app: Application, how: str) -> None:
     assert app.run(stock_of(app)) == 1
 
 
+@pytest.mark.parametrize("how", ["call", "run", "search"])
+def test_tables_are_refused_on_threads_of_others(app: Application, how: str) -> None:
+    def call() -> Any:
+        return app.tables.Seat.get("a")
+
+    async def change() -> None:
+        await app.module.tables.Seat.patch("a", {"stock": 7})
+
+    found: list[BaseException] = []
+
+    def on_thread() -> None:
+        try:
+            if how == "call":
+                call()
+            elif how == "run":
+                asyncio.run(change())
+            else:
+                asyncio.run(app.tables.Seat.search({}).to_list())
+        except RuntimeError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=on_thread)
+    thread.start()
+    thread.join()
+    assert [str(error)[:35] for error in found] == ["tables cannot be read or written on"]
+    assert app.run(stock_of(app)) == 1
+
+
 async def stock_of(app: Application) -> Any:
     return (await app.tables.Seat.get("a")).stock
 
