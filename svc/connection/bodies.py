@@ -135,7 +135,10 @@ class AwaitedBody:
         finally:
             close = getattr(body, "aclose", None)
             if close is not None:
-                await close()
+                try:
+                    await close()
+                except (Exception, SystemExit) as error:
+                    self._shared.log_error("the end of a response's body", error)
 
     def on_room(self) -> None:
         pass

@@ -87,6 +87,8 @@ class Http1Connection(SocketConnection):
                 elif state is ConnectionState.LINGERING:
                     return
                 elif state is ConnectionState.HANDLING or state is ConnectionState.SENDING:
+                    if self._unread:
+                        return  # the rest of a body that is not needed; nothing can follow it
                     self._ahead += len(data)
                     if self._ahead > READ_AHEAD:
                         self._stop_reading()
@@ -262,7 +264,9 @@ class Http1Connection(SocketConnection):
     def _begin_stream(self, exchange: Exchange, response: Response, body: Any) -> None:
         shared = self._shared
         length = take_length(response)
-        self._refuse_body()
+        if self._intake is not None:
+            self._refuse_body()
+            self._read_again()  # its sink may have been full
         sending = streamed_body(shared, exchange, body)
         self.protocol.begin_response(exchange.stream_id, response.status, response.pairs, shared.date(), length)
         self._collect()  # the head; the pieces of the body are put behind it by `send_body`

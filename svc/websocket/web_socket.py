@@ -275,7 +275,7 @@ class WebSocket:
         """Call a service; the WebSocket is closed when it has ended."""
         try:
             result = service(self)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.fail(error)
             return
         if result is not None and inspect.isawaitable(result):
@@ -287,7 +287,7 @@ class WebSocket:
         except asyncio.CancelledError:
             self.close_soon(GOING_AWAY)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.fail(error)
         else:
             self.close_soon(NORMAL)
@@ -343,7 +343,7 @@ class WebSocket:
         if self._on_sent is not None:
             try:
                 result = self._on_sent()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._log(error)
                 return
             if result is not None:
@@ -408,7 +408,7 @@ class WebSocket:
         """Pass a message to the callback. An async callback gets the next one when it is done."""
         try:
             result = self._on_message(message)  # type: ignore[misc]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log(error)
             return
         if result is not None and inspect.isawaitable(result):
@@ -418,7 +418,7 @@ class WebSocket:
     async def _handled(self, result: Awaitable[Any]) -> None:
         try:
             await result
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log(error)
         finally:
             self._is_busy = False
@@ -568,7 +568,7 @@ class WebSocket:
     def _call(self, callback: Callback, *arguments: Any) -> None:
         try:
             result = callback(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log(error)
             return
         if result is not None:
@@ -582,7 +582,7 @@ class WebSocket:
     async def _awaited(self, result: Awaitable[Any]) -> None:
         try:
             await result
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log(error)
 
     def _call_sent(self) -> None:
@@ -594,7 +594,7 @@ class WebSocket:
         for callback in (self._callbacks or {}).get("message", ()):
             try:
                 result = callback(message)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._log(error)
                 continue
             if result is not None and inspect.isawaitable(result):

@@ -657,3 +657,31 @@ def test_bodies_that_are_taken_do_not_count(mount: Make) -> None:
         assert world.connections.bodies == 0
     client.send(b"0\r\n\r\n")
     assert client.answer()[::2] == (200, b"655360")
+
+
+def test_a_client_that_leaves_is_noticed_though_its_body_was_never_read(mount: Make) -> None:
+    go, later = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await go.wait()
+        await send(START)
+        await send(body(b"begun", True))
+        await later.wait()
+        await send(body(b"more", True))
+
+    world = mount(app)
+    client = world.connect()
+    client.send(CHUNKED)
+    for _ in range(4):
+        client.send(PIECE)
+    assert client.sock not in world.connections.loop.readers  # type: ignore[attr-defined]
+    world.loop.call_soon(go.set)
+    world.settle()
+    assert b"begun" in client.sock.sent
+    for _ in range(40):
+        client.send(PIECE)
+    client.send(b"")  # the end of its half
+    assert client.connection.closed and world.tasks == 1
+    world.loop.call_soon(later.set)
+    world.settle()
+    assert world.tasks == 0
