@@ -1,12 +1,13 @@
 """A query over a snapshot and what a transaction has written since, and not yet committed (spec: schema-and-store §8).
 
-The plan runs on the snapshot, without the records that were written; of these, the ones that match are put in their place in the order. Related records are
+The plan runs on the snapshot, without the records that were written; of these, the ones that match are put in their place in the order; where that
+is the order of an index, behind the others. Related records are
 those of the snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from svc.query.executor import RecordRows
 from svc.query.functions import filter_of
 from svc.query.links import Links
 from svc.query.nodes import Query
+from svc.query.plan import IndexRange, KeyLookup, KeyRange
 from svc.query.planner import plan_query
 from svc.query.relations import Lookups
 from svc.query.resolve import resolve_where
@@ -121,15 +123,20 @@ def _in_order(
     allow_full_scan: bool | None,
 ) -> Iterator[Pair | None]:
     """All pairs in the order of the query; None between two pieces of work."""
-    run = RecordRows(plan_query(inner, table, txn, allow_full_scan=allow_full_scan), txn)
+    plan = plan_query(inner, table, txn, allow_full_scan=allow_full_scan)
+    run = RecordRows(plan, txn)
     unchanged = _unchanged(run, written)
-    if not query.sort:
+    access = plan.access
+    by_key = isinstance(access, KeyRange | KeyLookup) or (isinstance(access, IndexRange) and access.single)
+    if not query.sort and not by_key:  # the order of an index
         yield from unchanged
         yield from sorted(matching)
         return
-    keys_of, links = sort_keys_for(query.sort, table)
-    for _ in _prepared(links, lookups):
-        yield None
+    keys_of: Callable[[list[Pair], Lookups], list[Any]] = _stored_keys
+    if query.sort:
+        keys_of, links = sort_keys_for(query.sort, table)
+        for _ in _prepared(links, lookups):
+            yield None
     own = sorted(zip(keys_of(matching, lookups), matching, strict=True))
 
     def keyed() -> Iterator[tuple[bytes, Pair] | None]:
@@ -149,6 +156,10 @@ def _in_order(
     while following is not None:
         yield following[1]
         following = next(waiting, None)
+
+
+def _stored_keys(pairs: list[Pair], lookups: Lookups) -> list[bytes]:
+    return [key for key, _ in pairs]
 
 
 def _unchanged(run: RecordRows, written: Mapping[bytes, bytes | None]) -> Iterator[Pair | None]:

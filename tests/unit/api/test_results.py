@@ -222,3 +222,32 @@ def test_own_writes_are_found_by_key_and_by_searches(tmp_path: Path) -> None:
         assert (await seats.get("new")).stock == 200
 
     run(tmp_path, work)
+
+
+ORDERED = """
+from svc import tables, transaction
+
+QUERIES = (
+    {},
+    {"limit": 3, "offset": 2},
+    {"conditions": [{"attribute": "id", "comparator": "greater_than", "value": "s1"}]},
+    {"conditions": [{"attribute": "price", "value": 1.0}], "limit": 2, "offset": 1},
+)
+
+async def compared():
+    for number in range(6):
+        await tables.Seat.put(f"s{number}", {"price": float(number % 3)})
+    async with transaction():
+        for key in ("a", "z", "s0"):
+            await tables.Seat.put(key, {"price": 1.0})
+        await tables.Seat.delete("s4")
+        within = [[each.id for each in await tables.Seat.search(dict(query)).to_list()] for query in QUERIES]
+    return within, [[each.id for each in await tables.Seat.search(dict(query)).to_list()] for query in QUERIES]
+"""
+
+
+def test_what_a_transaction_has_written_is_in_the_order_of_the_keys(tmp_path: Path) -> None:
+    with application(tmp_path, ORDERED) as app:
+        within, after = app.run(app.module.compared())
+        assert within == after
+        assert after[1] == ["s1", "s2", "s3"]
