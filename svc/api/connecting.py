@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import each, is_waiting, settled, then
 from svc.api.context import enter, leave
 from svc.api.instances import Instance
-from svc.api.readable import readable
+from svc.api.readable import of_instance, readable
 from svc.api.records import Record
 from svc.api.subscriptions import Subscription, keep
 from svc.api.target import RequestTarget
@@ -145,7 +145,7 @@ class Connection:
             item = readable(item, self._application._table, visible)
         if isinstance(item, Record):
             return item._decoded()
-        return item._answer() if isinstance(item, Instance) and item._table is not None else item
+        return of_instance(item, None) if isinstance(item, Instance) and item._table is not None else item
 
     # --- rights ----------------------------------------------------------------------------------------------------------------------
 

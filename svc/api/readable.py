@@ -30,10 +30,21 @@ def readable(value: Any, table: Table | None, visible: frozenset[str]) -> Any:
     return value
 
 
-def of_instance(instance: Instance, visible: frozenset[str]) -> dict[str, Any]:
-    """The readable properties of an instance, and what its handler has added that is no attribute."""
-    assert instance._table is not None
-    return narrow(instance._answer(), visible | ((instance._changes or {}).keys() - instance._table.attributes.keys()))
+def of_instance(instance: Instance, visible: frozenset[str] | None, asked: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The readable properties of an instance with its changes, what is computed of them, and what its handler has added that is no attribute.
+
+    `asked`: names of computed attributes that are wanted also where they are not enumerable.
+    """
+    table = instance._table
+    assert table is not None
+    values = instance._answer()
+    computed = {
+        name: compute(values)
+        for name, compute in table.computed.items()
+        if name not in values and (name in asked or table.attributes[name].enumerable)
+    }
+    values.update(computed)
+    return values if visible is None else narrow(values, visible | ((instance._changes or {}).keys() - table.attributes.keys()))
 
 
 def _of_record(record: Record, visible: frozenset[str]) -> Mapping[str, Any]:

@@ -266,14 +266,23 @@ class _Served(ProtocolResource):
         changes = instance._changes or {}
         if instance._is_unchanged and raw is None:
             return None
-        if raw is not None and (instance._is_unchanged or (target.property is not None and target.property not in changes)):
+        asked = target.property
+        if raw is not None and (instance._is_unchanged or (asked is not None and asked not in changes and asked not in table.computed)):
             is_addressed = table is cls.application._table and instance._id == target.id
             if is_addressed or _is_whole(table, target):
                 return StoredRecord(table, raw, visible)
-        answer = instance._answer() if visible is None else of_instance(instance, visible)
+        answer = of_instance(instance, visible, cls._asked(target))
         if target.query and "select" in target.query:
             return then(cls._select(answer, instance, target), NullableValue)
         return answer
+
+    @staticmethod
+    def _asked(target: RequestTarget) -> frozenset[str]:
+        """The properties that a request asks for by name."""
+        if target.property is not None:
+            return frozenset((target.property,))
+        select = target.query_for(None).select if target.query and "select" in target.query else None
+        return frozenset() if select is None else frozenset(item.path[0] for item in select.items if item.path)
 
     @classmethod
     def _select(cls, answer: dict[str, Any], instance: Instance, target: RequestTarget) -> Any:
@@ -291,7 +300,14 @@ class _Served(ProtocolResource):
         kept = {name: value for name, value in answer.items() if name not in stored}
         instance.get_context().last_modified = None  # values of other tables have versions of their own
         found = cast(type[Table], type(instance))._select_object(whole, key, instance.get_context())
-        return then(found, lambda values: _shaped({**kept, **(values or {}), **_own(instance, answer)}, names, shape))
+        return then(
+            found,
+            lambda values: _shaped(
+                {**kept, **{name: value for name, value in (values or {}).items() if name in stored}, **_own(instance, answer)},
+                names,
+                shape,
+            ),
+        )
 
 
 class ServedResource(_Served):

@@ -158,3 +158,34 @@ def test_the_right_to_update_makes_no_records_through_a_put_of_the_collection(sh
     assert shop.ask("PUT", f"/{name}/new", {"stock": 3})[0] == 403
     assert shop.ask("PUT", f"/{name}/a", {"stock": 3})[0] == 204
     assert shop.run(shop.tables.Seat.get("new")) is None
+
+
+COMPUTED = """
+from svc import tables
+
+class Changed(tables.Sum):
+    def get(self, query=None):
+        self.price = 7.0
+        return super().get(query)
+"""
+
+SUMS = """
+type Sum @table { id: ID @primaryKey price: Float double: Float @computed(from: "price * 2") @enumerable
+  triple: Float @computed(from: "price * 3") showId: ID show: Show @relationship(from: "showId") }
+type Show @table { id: ID @primaryKey title: String }
+"""
+
+
+def test_what_is_computed_of_a_record_that_a_handler_has_changed(tmp_path: Path) -> None:
+    with application(tmp_path, COMPUTED, SUMS) as app:
+        app.run(app.tables.Show.put("f", {"title": "Faust"}))
+        app.run(app.tables.Sum.put("a", {"price": 1.0, "showId": "f"}))
+        for query, body in {
+            "": {"id": "a", "price": 7, "showId": "f", "double": 14},
+            "?select(double)": 14,
+            "?select(triple)": 21,
+            ".double": 14,
+            ".triple": 21,
+            "?select(double,triple,show{title})": {"double": 14, "triple": 21, "show": {"title": "Faust"}},
+        }.items():
+            assert app.ask("GET", f"/Changed/a{query}") == (200, body), query
