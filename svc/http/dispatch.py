@@ -264,6 +264,12 @@ class Dispatcher:
         if request is not None and request.foreign is not None:
             error = explained(error, request)
         problem = self._as_problem(error)
+        if problem is not None:
+            try:
+                response = self._handler.problem(problem, request)
+            except Exception as fault:  # an application has made an error that cannot be sent
+                fault.__cause__ = error
+                error, problem = fault, None
         if problem is None:
             self._defects += 1
             where = f"{request.method} {request.target[:200]}" if request else "a connection"
@@ -272,7 +278,6 @@ class Dispatcher:
             self._log_error(f"request {self._defects}: {where}", error)
             response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
         else:
-            response = self._handler.problem(problem, request)
             if problem is error:
                 release_frames(error)
             if problem.status_code == 401 and request is not None:
