@@ -22,7 +22,7 @@ from svc.auth.origin_policy import explained
 from svc.clock import Clock
 from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, release_frames
 from svc.http.cors import Cors
-from svc.http.listeners import Chain, ChainPass
+from svc.http.listeners import Chain, ChainPass, is_ours
 from svc.http.response_check import check_response
 from svc.loop import then
 from svc.messages import Abort, HeaderPairs, Request, Response, Upgrade
@@ -159,7 +159,7 @@ class Dispatcher:
                 return None
             request.user = who
             return self._run(exchange, request)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:  # of code of an application
             return self.error_response(error, request)
 
     def upgrade(self, exchange: Exchange) -> Response | None:
@@ -496,9 +496,9 @@ class Dispatcher:
             while inspect.isawaitable(result):
                 result = await result
             response = cast(Response, result)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if is_ours(error):
+                raise
             exchange.respond(self.error_response(error, request))
             return
         if request.pending_commit is None:
@@ -515,9 +515,9 @@ class Dispatcher:
         try:
             request.user = await pending.wait(self._loop, self._executor)
             response = self._run(exchange, request)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if is_ours(error):
+                raise
             response = self.error_response(error, request)
         if response is not None:
             exchange.respond(response)

@@ -185,7 +185,7 @@ class ChainPass:
                 raise NotFound("Not found")
             result = self._host.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
             return result if isinstance(result, Response) else self._resource_answers(result)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             return self._failed(error)
 
     def _rest_of(self, route: Route) -> str | None:
@@ -208,8 +208,8 @@ class ChainPass:
             while inspect.isawaitable(result):
                 result = await result
             response: Response = result
-        except (Exception, asyncio.CancelledError) as error:
-            if _is_ours(error):
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if is_ours(error):
                 raise
             return self._failed(error)
         return response
@@ -272,7 +272,7 @@ class ChainPass:
             if inspect.isawaitable(response):
                 response = await response
         except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if _is_ours(error):  # the client has left, or has waited too long
+            if is_ours(error):  # the client has left, or has waited too long
                 following.end(None)
                 raise
             response = self._failed(error)
@@ -440,7 +440,7 @@ class Continuation:
         return self.response
 
 
-def _is_ours(error: BaseException) -> bool:
+def is_ours(error: BaseException) -> bool:
     """Whether it is the cancellation of this task, and does not come from something that was awaited."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
