@@ -317,24 +317,33 @@ class ChainPass:
             if getattr(request.exchange, "status", 0):
                 return Response(status=204)  # the listener has answered through `raw_response`: this is not sent
             raise NotFound("Not found")
-        if type(result) is dict:
-            result = as_response(result)
-        if isinstance(result, Response):
-            # A copy: an application may return one object to many requests.
-            check_response(result)
-            result = Response(result.body, result.status, None, result.data, pairs=list(result.pairs))
-        return self._host.answer(request, result)
+        try:
+            if type(result) is dict:
+                result = as_response(result)
+            if isinstance(result, Response):
+                # A copy: an application may return one object to many requests.
+                check_response(result)
+                result = Response(result.body, result.status, None, result.data, pairs=list(result.pairs))
+            return self._host.answer(request, result)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"what was returned by {_place_of(self._steps[following.position - 1].listener)}")
+            raise
+
+
+def _place_of(listener: Any) -> str:
+    code = getattr(listener, "__code__", None)
+    return repr(listener) if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 class Following:
     """`next` of a listener."""
 
-    __slots__ = ("_continuation", "_inner", "_outer", "_position", "chain_pass", "is_done", "scope")
+    __slots__ = ("_continuation", "_inner", "_outer", "chain_pass", "is_done", "position", "scope")
 
     def __init__(self, chain_pass: ChainPass, position: int, outer: str, inner: str) -> None:
         """`outer`, `inner`: the path of the request outside of the listener and inside of it."""
         self.chain_pass = chain_pass
-        self._position = position
+        self.position = position
         self._outer = outer
         self._inner = inner
         self._continuation: Continuation | None = None
@@ -364,7 +373,7 @@ class Following:
         within = request.pathname
         if self._inner != self._outer:
             request.pathname = self._outer if within == self._inner else self._prefix() + within
-        result = self.chain_pass.step(self._position)
+        result = self.chain_pass.step(self.position)
         if inspect.isawaitable(result):
             return self._back(result, within)
         self._return_to(within)

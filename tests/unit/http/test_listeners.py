@@ -139,6 +139,21 @@ def test_what_cannot_be_sent_is_a_defect_of_the_listener(node: Node, result: Any
     node.errors.clear()
 
 
+@pytest.mark.parametrize("wait", [False, True])
+def test_such_a_defect_says_which_listener_it_is(node: Node, wait: bool) -> None:
+    def plain(request: Request, next: Any) -> Any:
+        return next
+
+    async def late(request: Request, next: Any) -> Any:
+        return Response(5)
+
+    node.server.http(late if wait else plain)
+    assert get(node, "/x")[0] == 500
+    ((_, error),) = node.errors
+    assert (".late (" if wait else ".plain (") in error.__notes__[0] and "test_listeners.py:" in error.__notes__[0]
+    node.errors.clear()
+
+
 def test_a_header_value_that_cannot_be_sent_is_refused_where_it_is_set() -> None:
     response = Response()
     for name, value in (("a b", "c"), ("a", "b\x00"), ("a", "\u20ac"), ("a:", "b"), ("ä", "b")):
