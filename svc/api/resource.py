@@ -12,6 +12,7 @@ from svc.api.subscriptions import Subscription, empty_subscription
 from svc.api.target import RequestTarget
 from svc.api.transactions import open_transaction
 from svc.api.verbs import BUILT_IN, VERBS, Verb, own_verb
+from svc.auth.roles import OPENED
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.resources.resource import VERBS as METHODS
 
@@ -142,7 +143,15 @@ class Resource(Instance):
             cls._check_default(verb, target, data, context)
             return None
         arguments = (user, target) if right in ("allow_read", "allow_delete") else (user, data, target)
-        return then(getattr(instance, right)(*arguments), lambda answer: _require(answer, user))
+        return then(getattr(instance, right)(*arguments), lambda answer: cls._allowed(answer, user, target))
+
+    @classmethod
+    def _allowed(cls, answer: Any, user: Any, target: RequestTarget) -> None:
+        """A right of the class's own has been asked: it opens the whole table, and none that relationships lead to."""
+        if not answer:
+            raise AccessViolation(user)
+        if cls._table is not None and target.rights is None:
+            target.rights = OPENED
 
     @classmethod
     def _check_default(cls, verb: str, target: RequestTarget, data: Any, context: AnyContext) -> None:
@@ -167,11 +176,6 @@ class Resource(Instance):
         found.is_collection = found.id is None
         found.query_for(cls._table)
         return found
-
-
-def _require(answer: Any, user: Any) -> None:
-    if not answer:
-        raise AccessViolation(user)
 
 
 def _missing(name: str) -> Verb:

@@ -25,7 +25,7 @@ from svc.api.table import Table
 from svc.api.target import RequestTarget, as_target, check_parameters, for_application
 from svc.api.transactions import Transaction
 from svc.api.verbs import WITH_DATA, Verb
-from svc.auth.roles import ALL_RIGHTS
+from svc.auth.roles import OPENED
 from svc.errors import ClientError, NotFound, ServerError
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
@@ -212,6 +212,8 @@ class _Served(ProtocolResource):
     @classmethod
     def _plain(cls, result: Any, target: RequestTarget) -> Any:
         kind = type(result)
+        if kind is RequestTarget:
+            return str(result)  # not what the server knows of it
         if kind is Results:
             planned = result.ready()
             go_on = partial(cls._of_search, result, target)
@@ -377,7 +379,7 @@ class ServedTable(_Served, TableResource):
         if not cls.application._own_rights:
             super(_Served, cls).authorize(verb, target, data, request)
         elif target.rights is None:
-            target.rights = ALL_RIGHTS
+            target.rights = OPENED
 
     @classmethod
     def methods_missing(cls, target: ProtocolTarget) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.calls import AlreadyThere, is_waiting, settled
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
-from svc.auth.roles import ALL_RIGHTS
+from svc.auth.roles import ALL_RIGHTS, OPENED
 from svc.auth.users import User
 from svc.errors import ClientError, MethodNotAllowed
 from svc.http.event_pump import iter_source
@@ -194,7 +194,7 @@ def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyCo
     if realtime is None:
         raise MethodNotAllowed(f"{owner.__name__} has no events here", ("OPTIONS",))
     table = owner._table
-    checked = target.rights is not None and target.rights is not ALL_RIGHTS
+    checked = target.rights is not None and target.rights is not ALL_RIGHTS and target.rights is not OPENED
     user: Any = None if context is None else context.user
     assert user is None or isinstance(user, User)
     request = context if isinstance(context, Request) and context.state.target is target else None

@@ -103,6 +103,7 @@ class TableRights:
 
 NO_RIGHTS = TableRights()
 ALL_RIGHTS = TableRights(True, True, True, True, all=True)
+OPENED = TableRights(True, True, True, True, all=True)  # by code of an application: all rights on one table, those of the role on others
 _READ_ONLY = TableRights(read=True)
 
 

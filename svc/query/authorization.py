@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from svc.auth.roles import TableRights, rights
+from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.auth.users import User
 from svc.errors import AccessViolation
 from svc.query.nodes import Condition, Filter, Group, Query, Select, SelectItem
@@ -16,52 +16,65 @@ from svc.query.resolve import related_table
 from svc.query.tables import AnyTable
 
 
-def narrow_query(query: Query, table: AnyTable, user: User | None) -> Query:
-    """The query that may be run for `user`, who may read `table`. Raises AccessViolation."""
+class Reader:
+    """Who asks. `open_table`: one that code of an application has opened to the caller, whatever the role says of it."""
+
+    __slots__ = ("_open_table", "user")
+
+    def __init__(self, user: User | None, open_table: AnyTable | None) -> None:
+        self.user = user
+        self._open_table = open_table
+
+    def rights(self, table: AnyTable) -> TableRights:
+        return ALL_RIGHTS if table is self._open_table else rights(self.user, table.database.name, table.definition.name)
+
+
+def narrow_query(query: Query, table: AnyTable, user: User | None, open_table: AnyTable | None = None) -> Query:
+    """The query that may be run for `user`, who may read `table`. `open_table`: see `Reader`. Raises AccessViolation."""
+    return _narrow(query, table, Reader(user, open_table))
+
+
+def _narrow(query: Query, table: AnyTable, reader: Reader) -> Query:
     if query.where is not None:
-        _check_filter(query.where, table, user)
+        _check_filter(query.where, table, reader)
     if query.aggregate is None:
         for key in query.sort:
-            _check_path(key.path, table, user)
+            _check_path(key.path, table, reader)
     else:  # sort keys are names of its rows
         for path in (*query.aggregate.keys, *[path for _, path in query.aggregate.functions if path is not None]):
-            _check_path(path, table, user)
+            _check_path(path, table, reader)
     if query.select is None:
         return query
-    return replace(query, select=_narrow_select(query.select, table, user))
+    return replace(query, select=_narrow_select(query.select, table, reader))
 
 
-def _rights(table: AnyTable, user: User | None) -> TableRights:
-    return rights(user, table.database.name, table.definition.name)
-
-
-def _check_filter(node: Filter, table: AnyTable, user: User | None) -> None:
+def _check_filter(node: Filter, table: AnyTable, reader: Reader) -> None:
     if isinstance(node, Group):
         for member in node.members:
-            _check_filter(member, table, user)
+            _check_filter(member, table, reader)
         return
-    target = _check_path(node.path, table, user)
+    target = _check_path(node.path, table, reader)
     if not isinstance(node, Condition) and target is not None:
-        narrow_query(node.query, target, user)
+        _narrow(node.query, target, reader)
 
 
-def _check_path(path: tuple[str, ...], table: AnyTable, user: User | None) -> AnyTable | None:
+def _check_path(path: tuple[str, ...], table: AnyTable, reader: Reader) -> AnyTable | None:
     """Every step of a dotted name must be readable. Returns the table that a path of relationships ends in."""
     for name in path:
-        may = _rights(table, user)
+        may = reader.rights(table)
         if not may.read or (may.attributes is not None and name not in may.readable):
-            raise AccessViolation(user)
+            raise AccessViolation(reader.user)
         attribute = table.attributes.get(name)
         if attribute is None or attribute.relationship is None:
             return None  # what follows are properties of a nested object
         table = related_table(table, attribute)
-    if not _rights(table, user).read:
-        raise AccessViolation(user)
+    if not reader.rights(table).read:
+        raise AccessViolation(reader.user)
     return table
 
 
-def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select:
-    may = _rights(table, user)
+def _narrow_select(select: Select, table: AnyTable, reader: Reader) -> Select:
+    may = reader.rights(table)
     items: list[SelectItem] = []
     for item in select.items:
         name = item.path[0]
@@ -74,13 +87,13 @@ def _narrow_select(select: Select, table: AnyTable, user: User | None) -> Select
             continue
         attribute = table.attributes.get(name)
         if attribute is not None and attribute.relationship is not None:
-            narrowed = _narrow_related(item, related_table(table, attribute), user)
+            narrowed = _narrow_related(item, related_table(table, attribute), reader)
             if narrowed is None:
                 continue
             item = narrowed
         items.append(item)
     if not items and select.shape == "value":
-        raise AccessViolation(user)  # there is no object from which the value could be left out
+        raise AccessViolation(reader.user)  # there is no object from which the value could be left out
     return replace(select, items=tuple(items))
 
 
@@ -89,17 +102,17 @@ def _readable(table: AnyTable, may: TableRights) -> list[SelectItem]:
     return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in may.readable and attribute.stored]
 
 
-def _narrow_related(item: SelectItem, target: AnyTable, user: User | None) -> SelectItem | None:
-    may = _rights(target, user)
+def _narrow_related(item: SelectItem, target: AnyTable, reader: Reader) -> SelectItem | None:
+    may = reader.rights(target)
     if not may.read:
         return None
-    query = None if item.query is None else narrow_query(item.query, target, user)
+    query = None if item.query is None else _narrow(item.query, target, reader)
     if len(item.path) > 1:
-        inner = _narrow_select(Select((SelectItem(item.path[1:], item.nested),)), target, user)
+        inner = _narrow_select(Select((SelectItem(item.path[1:], item.nested),)), target, reader)
         return replace(item, query=query) if inner.items else None
     nested = item.nested
     if nested is None and may.attributes is not None:
         nested = Select(tuple(_readable(target, may)))
     elif nested is not None:
-        nested = _narrow_select(nested, target, user)
+        nested = _narrow_select(nested, target, reader)
     return replace(item, nested=nested, query=query)

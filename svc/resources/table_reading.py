@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from svc.auth.roles import ALL_RIGHTS, TableRights
+from svc.auth.roles import ALL_RIGHTS, OPENED, TableRights
 from svc.auth.users import user_of
 from svc.loop import then
 from svc.messages import Request
@@ -21,6 +21,7 @@ from svc.query.shaped_plan import UNRESTRICTED
 from svc.resources.resource import PlannedQuery, StoredRecord
 from svc.resources.table_base import TableBase
 from svc.resources.target import RequestTarget
+from svc.store import Table
 from svc.store.schema import Attribute
 
 NO_QUERY = Query()
@@ -66,7 +67,7 @@ class TableReading(TableBase):
             select = Select((SelectItem((target.property,), nested=select),))
         elif select is None:
             select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
-        query = narrow_query(Query(select=select), cls.table, user_of(request))
+        query = narrow_query(Query(select=select), cls.table, user_of(request), cls._opened(target))
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
         return PlannedQuery(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
 
@@ -85,9 +86,14 @@ class TableReading(TableBase):
         return cls.planned(query, target, request, began)
 
     @classmethod
+    def _opened(cls, target: RequestTarget) -> Table | None:
+        """The table, if code of an application has opened it to the caller."""
+        return cls.table if target.rights is OPENED else None
+
+    @classmethod
     def _maybe_plan_by_shape(cls, text: str, target: RequestTarget, request: Request) -> Plan | None:
         table = cls.table
-        if target.prefix is not None or table.has_enumerable:
+        if target.prefix is not None or table.has_enumerable or target.rights is OPENED:
             return None
         reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
         return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), reader, cls.allow_full_scan)
@@ -115,7 +121,7 @@ class TableReading(TableBase):
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
             query = replace(query, select=enumerable_select(table))
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
-            query = narrow_query(query, table, user_of(request))
+            query = narrow_query(query, table, user_of(request), cls._opened(target))
         scans = cls.allow_full_scan if allow_full_scan is None else allow_full_scan
         plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
         return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)

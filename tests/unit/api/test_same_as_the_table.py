@@ -165,3 +165,45 @@ def test_every_style_answers_as_the_table(tmp_path: Path, caller: str, code: str
                     different.append(f"{request}\n  table: {expected}\n  {name}: {found}")
         assert not different, "\n".join(different)
         assert app.errors == []
+
+
+def test_a_right_of_a_class_opens_its_table_and_no_other(tmp_path: Path) -> None:
+    code = """
+    from svc import tables
+
+    class Open(tables.Seat):
+        def allow_read(self, user, target):
+            return True
+
+    class Own(Open):
+        def get(self, query=None):
+            return super().get(query)
+
+    class Async(Open):
+        async def allow_read(self, user, target):
+            return True
+        @classmethod
+        async def get(cls, target):
+            return await super().get(target)
+
+    class Told(Open):
+        def get(self, query=None):
+            return query
+    """
+    with application(tmp_path, code, SCHEMA) as app:
+        app.ask("PUT", "/Show/f", {"title": "Faust", "secret": "x"})
+        app.ask("PUT", "/Seat/a", {"stock": 1, "price": 2, "showId": "f"})
+        clerk = callers(app)["some"]  # may read the titles of shows
+        for name in ("Open", "Own", "Async"):
+            for user, shown in ((None, {"id": "a"}), (clerk, {"id": "a", "show": {"title": "Faust"}})):
+                app.node.as_user(user)
+                for address in ("/a?", "/?price=2&"):
+                    status, found = app.ask("GET", f"/{name}{address}select(id,show{{title,secret}})")
+                    assert (status, found if isinstance(found, dict) else found[0]) == (200, shown), (name, user, address)
+                assert app.ask("GET", f"/{name}/?show.secret=x&select(id)")[0] in (401, 403)
+                assert app.ask("GET", f"/{name}/?price=2&sort(show.secret)")[0] in (401, 403)
+                assert app.ask("GET", f"/{name}/?price=2&select(id,price)") == (200, [{"id": "a", "price": 2}])
+                assert app.ask("GET", f"/{name}/?stock=1")[0] == 400, "not indexed, as without code"
+                assert app.ask("GET", f"/{name}/a.price") == (200, 2)
+        app.node.as_user(None)
+        assert app.ask("GET", "/Told/a?x=1") == (200, "/a?x=1")
