@@ -329,8 +329,10 @@ class Table(TableAdministration, Resource):
         return result
 
     def _put_one(self, target: RequestTarget, key: Any, record: dict[str, Any], request: Any, context: AnyContext) -> None:
+        transaction = _transaction_of(context)
+        transaction.discard_changes(self._table, key)
         self._check_later(context, record, partial=False)
-        self._served.put_in(_transaction_of(context).writes, key, record, target, request)
+        self._served.put_in(transaction.writes, key, record, target, request)
         self._forget(context, key)
 
     def patch(self, data: Any, target: Any = None) -> Any:

@@ -189,7 +189,7 @@ class Transaction:
         self.pending[id(instance)] = instance
 
     def discard_changes(self, table: Table, key: Key) -> None:
-        """The record is deleted: what was changed before is not saved."""
+        """The record is deleted or replaced: what was changed before is not saved."""
         for number, instance in list((self.pending or {}).items()):
             if instance._is_of(table, key):
                 assert self.pending is not None

@@ -353,3 +353,20 @@ def test_copies_of_a_record_are_plain(tmp_path: Path) -> None:
         assert record.place == WHOLE["place"]
 
     run(tmp_path, work)
+
+
+def test_a_put_replaces_what_was_changed_before(tmp_path: Path) -> None:
+    code = """
+    from svc import tables, transaction
+
+    async def work():
+        await tables.Seat.put("a", {"stock": 1, "price": 1})
+        async with transaction():
+            seat = await tables.Seat.update("a", {"price": 5})
+            seat.add_to("stock", 7)
+            await tables.Seat.put("a", {"stock": 3})
+            await tables.Seat.update("a", {"lastBuyer": "anna"})
+        return dict(await tables.Seat.get("a"))
+    """
+    with application(tmp_path, code) as app:
+        assert app.run(app.module.work()) == {"id": "a", "stock": 3, "lastBuyer": "anna"}
