@@ -133,7 +133,7 @@ class Connection:
         elif isinstance(result, Iterator | list | tuple):
             items = each(result)
         elif result is None or isinstance(result, str | bytes | Mapping | Response):
-            return result  # the answer to whoever asks for an event stream
+            return result  # the answer to a client that asks for an event stream
         else:
             raise TypeError(f"{self._verb.place} must return an async iterator or a subscription, not {type(result).__name__}")
         return ConnectedItems(_ItemsInContext(items, self._request, self._shown), self._hub, self._watch)

@@ -199,7 +199,7 @@ class Instance(AlreadyThere):
     def add_to(self, name: str, amount: int | float, *, at_least: float | None = None, at_most: float | None = None) -> None:
         """Add to a number. Increments of concurrent transactions all count.
 
-        `at_least`, `at_most`: what the result must stay within, tested where it is written, whoever else writes at that moment: else the transaction is
+        `at_least`, `at_most`: what the result must stay within, tested where it is written, beside all concurrent writes: else the transaction is
         undone, with a ClientError 409.
         """
         if isinstance(amount, bool) or not isinstance(amount, int | float):

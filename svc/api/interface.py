@@ -120,7 +120,7 @@ class Databases(Mapping[str, Tables]):
 
 
 class Interface:
-    """The objects of one server instance. `server`: set by whoever builds the instance."""
+    """The objects of one server instance. `server`: set when the instance is built."""
 
     def __init__(
         self,

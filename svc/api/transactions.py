@@ -381,7 +381,7 @@ def _expiry(given: Any) -> float | None:
 class TransactionCall:
     """What `transaction(...)` returns: `await transaction(fn)` runs `fn(txn)` in a transaction; `async with transaction() as txn` runs the block in one.
 
-    Inside an open transaction both take part in it, and leave its commit to whoever has opened it.
+    Inside an open transaction both take part in it, and leave its commit to the code that has opened it.
     """
 
     __slots__ = ("_code", "_context", "_entered", "_function", "_instruction", "_store", "_token")

@@ -99,7 +99,7 @@ class Guest:
         self.server.logger.error(where, error) if error is not None else self.server.logger.error(where)
 
     def _stop_host(self) -> None:
-        """A restart, or a store that this process cannot use any more: the host ends as on a signal, and whoever watches it starts it again."""
+        """A restart, or a store that this process cannot use any more: the host ends as on a signal, and its supervisor starts it again."""
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,6 +1,6 @@
 """Tables with a source: reading through them, writing through them, following the source (spec: caching).
 
-source_from -> TableCache, which hangs on the table of the store and is asked by whoever reads it
+source_from -> TableCache, which hangs on the table of the store and is asked by each reader
     directives   what the request says of it
     sources      the application's source, in whatever form it is, and what its results and errors mean
     loading      one record is fetched and stored

@@ -47,7 +47,7 @@ class Entry:
 
 
 class SourceContext(Context):
-    """The context in which a source is asked. `request_context`: of whoever asks for the record. To be set by the source: `last_modified`, `expires_at`,
+    """The context in which a source is asked. `request_context`: of the caller. To be set by the source: `last_modified`, `expires_at`,
     `no_cache_store`.
     """
 

@@ -4,7 +4,7 @@
       |                                          |
       '-------------> queued <-------------------'
                         |
-                     running --> settled: whoever waits has the result --> stored: the lock is free
+                     running --> settled: all callers have the result --> stored: the lock is free
 
 A flight goes on when nobody waits for it any more. Until what it has found is on the disk, those who ask for the record join it.
 """
@@ -98,7 +98,7 @@ class Fetches:
         return self._flights.get(stored)
 
     def start(self, flight: Flight, *, alone: bool = True) -> None:
-        """Begin a flight. It may be settled when this returns. `alone`: only if nobody else is at it, else whether somebody is or not. Raises Overloaded."""
+        """Begin a flight. It may be settled when this returns. `alone`: not while another process fetches the record; False: in any case. Raises Overloaded."""
         stored = flight.stored
         lock: FetchLock | None = None
         if alone:
@@ -208,7 +208,7 @@ class Fetches:
         self._begin_next()
 
     def _settle(self, flight: Flight) -> None:
-        """Whoever waits has the result."""
+        """All callers have the result."""
         flight.is_settled = True
         flight.work = flight.is_known = _nothing  # what they refer to is needed no more
         if flight.future is not None and not flight.future.done():
@@ -247,7 +247,7 @@ class Fetches:
     # --- waiting ---------------------------------------------------------------------------------------------------------------------
 
     async def wait(self, flight: Flight, *, own: bool) -> bool:
-        """Wait until a flight is settled. False: whoever has not begun it (`own`) has waited for long enough, and may begin another."""
+        """Wait until a flight is settled. False: a caller that has not begun it (not `own`) has waited for long enough, and may begin another."""
         if flight.is_settled:
             return True
         if flight.future is None:

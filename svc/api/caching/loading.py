@@ -1,7 +1,7 @@
 """One load of one record: the sources are asked, and what they say is stored, together with what they have written (spec: caching §1, §2).
 
-asking --an Answer--> understood --its transaction is handed to the store--> whoever asked has the record --committed--> the flight is over
-   '----error------------'---------> the transaction is undone, whoever asked has the error
+asking --an Answer--> understood --its transaction is handed to the store--> the caller has the record --committed--> the flight is over
+   '----error------------'---------> the transaction is undone, the caller has the error
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("svc.applications")
 
 
 class Load:
-    """`whole`: the record that is here, if all of it is. `since`: LSN of the newest log entry. `context`: of whoever asks."""
+    """`whole`: the record that is here, if all of it is. `since`: LSN of the newest log entry. `context`: of the caller."""
 
     def __init__(
         self, cache: TableCache, key: Key, whole: bytes | None, since: int, directives: Directives, context: AnyContext | None
@@ -170,7 +170,7 @@ class Load:
         return self._cache.store.next_version() if answer.version is None else answer.version
 
     def _apply(self) -> None:
-        """Hand the transaction to the store. What prevents it does not concern whoever has asked for the record."""
+        """Hand the transaction to the store. What prevents it does not concern the caller."""
         try:
             waiting = self._transaction.apply()
         except Problem as problem:

@@ -244,7 +244,7 @@ def status_of_error(error: BaseException) -> int | None:
 
 
 def problem_of(error: BaseException, what: str, call: str = "") -> Problem:
-    """The answer to whoever asks for a record that its source has failed to give, or `call`: to write. `what`: names the record. Other errors are logged."""
+    """The answer to a caller whose record the source has failed to give, or `call`: to write. `what`: names the record. Other errors are logged."""
     doing = f"{what} cannot be written: {call}" if call else f"{what} cannot be loaded: its source"
     if is_unreachable(error):
         return ServerError(f"{doing} cannot be reached", 502)
