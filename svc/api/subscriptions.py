@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from svc.auth.users import User
 from svc.errors import ClientError, MethodNotAllowed
 from svc.http.event_pump import iter_source
 from svc.messages import Request
+from svc.query.authorization import narrow_query
+from svc.query.select import enumerable_select
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
 from svc.realtime.resume import RECONNECTED, parse_event_id
@@ -200,6 +203,10 @@ def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyCo
     request = context if isinstance(context, Request) and context.state.target is target else None
     options = target.subscription_options or {}
     query = subscribed_query(owner._served, target) if target.is_plain else target.query_for(table)
+    if target.rights is OPENED:  # this table is open to the caller, those that its relationships lead to are not
+        if query.select is None and query.aggregate is None and table.has_enumerable:
+            query = replace(query, select=enumerable_select(table))
+        query = narrow_query(query, table, user, table)
     allow = target.option("allow_full_scan")
     allow_full_scan = (request is None or owner._served.allow_full_scan) if allow is None else bool(allow)
     key, prefix = _address(target, table)

@@ -207,3 +207,34 @@ def test_a_right_of_a_class_opens_its_table_and_no_other(tmp_path: Path) -> None
                 assert app.ask("GET", f"/{name}/a.price") == (200, 2)
         app.node.as_user(None)
         assert app.ask("GET", "/Told/a?x=1") == (200, "/a?x=1")
+
+
+def test_events_of_a_class_with_a_right_of_its_own_show_no_other_table(tmp_path: Path) -> None:
+    code = """
+    from svc import tables
+
+    class Open(tables.Seat):
+        def allow_read(self, user, target):
+            return True
+
+    class Own(Open):
+        async def connect(self, incoming=None, query=None):
+            async for event in self.subscribe(query):
+                yield event
+    """
+    with application(tmp_path, code, SCHEMA) as app:
+        app.ask("PUT", "/Show/f", {"title": "Faust", "secret": "hidden"})
+        app.ask("PUT", "/Seat/a", {"stock": 1, "price": 2, "showId": "f"})
+        for user, sees_title in ((None, False), (callers(app)["some"], True)):  # who may read the titles of shows
+            app.node.as_user(user)
+            for target in ("/Open/a?", "/Open/?", "/Own/a?", "/Open/?live()&price=2&"):
+                wire = app.node.connect()
+                request = f"GET {target}select(id,show{{title,secret}}) HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+                answer = wire.send(request.encode())
+                assert answer[9:12] == b"200" and b'"a"' in answer, (target, answer)
+                assert b"hidden" not in answer and (b"Faust" in answer) is sees_title, (target, answer)
+                wire.sock.incoming.append(ConnectionResetError())
+                wire._loop.readers[wire.sock]()
+                app.node.settle()
+            refused = app.node.connect().send(b"GET /Open/?show.secret=x HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            assert refused[9:12] in (b"401", b"403")
