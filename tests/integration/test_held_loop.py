@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,21 +80,30 @@ def wait_for_line(process: Process, text: str) -> str:
     raise AssertionError(f"{text!r} is not in the log: {process.logged()}")
 
 
+def named_in_status(process: Process) -> dict[str, Any]:
+    """What the status says of handlers that have held the loop, by the names of their functions."""
+    held = process.operate("get_status").json().get("heldLoop") or {}
+    return {handler["function"]: handler for handler in held.get("handlers", ())}
+
+
 def test_who_held_the_loop_is_in_the_log_and_in_the_status(careless: Process) -> None:
     with careless.client() as client:
-        for _ in range(3):
-            assert client.get("/Slow/?seconds=0.2").status_code == 200
-        assert client.get("/Later/").status_code == 200
+        # Who holds the loop is sampled, and on a busy machine a sample may come late: so until each has been seen.
+        for path, name in (("/Slow/?seconds=0.2", "work"), ("/Later/", "Later.get")):
+            for _ in range(20):
+                assert client.get(path).status_code == 200
+                if name in named_in_status(careless):
+                    break
     line = wait_for_line(careless, "work (resources.py, line 8) held the loop")
     assert "[warn] [shop]" in line
     wait_for_line(careless, "Later.get (resources.py, line 28) held the loop")
     assert careless.logged().count("work (resources.py") == 1
     held = careless.operate("get_status").json()["heldLoop"]
-    handlers = {handler["function"]: handler for handler in held["handlers"]}
-    assert handlers["work"]["count"] == 3 and handlers["work"]["file"] == "resources.py"
+    handlers = named_in_status(careless)
+    assert handlers["work"]["count"] >= 1 and handlers["work"]["file"] == "resources.py"
     assert handlers["work"]["longestMs"] >= 200
-    assert handlers["Later.get"]["count"] == 1
-    assert held["applications"] >= 4
+    assert handlers["Later.get"]["count"] >= 1
+    assert held["applications"] >= 2
     assert careless.stop() == 0
 
 
