@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.frozen import freeze
 from svc.api.results import Items
+from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError, SchemaError
 from svc.store import LogEntry
 from svc.store import Table as StoredTable
@@ -134,10 +135,16 @@ class TableAdministration:
     @classmethod
     def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
         """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect."""
-        try:
-            _of(cls).set_computed_attribute(name, function)
-        except ClientError as error:
-            logger.error("set_computed_attribute: %s", error.message)
+        table = _of(cls)
+
+        def setting() -> Undo:
+            try:
+                return table.set_computed_attribute(name, function)
+            except ClientError as error:
+                logger.error("set_computed_attribute: %s", error.message)
+                return lambda: None
+
+        set_on_table(setting)
 
     @classmethod
     async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:

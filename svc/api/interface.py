@@ -157,6 +157,7 @@ class Interface:
         self.running = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
+        self.versions = 0  # of applications that have been loaded
         self.resources = ResourceRegistry(self)
         self.databases = Databases(self)
         self.tables = self.databases.of(DEFAULT_DATABASE)
@@ -179,6 +180,8 @@ class Interface:
             return self.app_config(module)
         if name == "server":
             return _of_module(self.app_servers, module, self.server)
+        if name == "resources":
+            return getattr(_of_module(self.app_servers, module, None), "resources", self.resources)
         if name in ("is_main_thread", "worker_index"):
             return getattr(self.server, name)
         return getattr(self, "content_types" if name == "contentTypes" else name)
@@ -205,6 +208,11 @@ class Interface:
         """From now on code that belongs to no instance in particular works on this one."""
         global _current
         _current = self
+
+    def drop_unused_caches(self) -> None:
+        """Tables whose sources have gone are no caches any more."""
+        for cache in [cache for cache in self.caches if cache.drop_unused()]:
+            self.caches.discard(cache)
 
     def close(self) -> None:
         """The instance has ended."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.api.resource import Resource
 from svc.api.served import serve
-from svc.resources import Registration
+from svc.resources import Registration, make_registration
 
 if TYPE_CHECKING:
     from svc.api.interface import Interface
@@ -37,8 +37,18 @@ class Entry:
 class ResourceRegistry(Mapping[str, Entry]):
     """A mapping address -> entry. Addresses have no slashes at their ends."""
 
-    def __init__(self, interface: Interface) -> None:
+    def __init__(self, interface: Interface, owner: object = None, *, staged: bool = False) -> None:
+        """`owner`: what the resources that are set here go with. `staged`: what is set waits in `waiting`, until `activate`."""
         self._interface = interface
+        self._owner = owner
+        self._is_staged = staged
+        self.waiting: list[Registration] = []
+
+    def activate(self) -> list[Registration]:
+        """From now on what is set is in effect at once. Returns what has waited, which the caller registers."""
+        self._is_staged = False
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
     def set(
         self,
@@ -59,7 +69,11 @@ class ResourceRegistry(Mapping[str, Entry]):
         given = export_types if export_types is not None else exportTypes
         if given is not None and not isinstance(given, Mapping):
             raise TypeError("export_types is a mapping protocol -> bool")
-        registration = self._interface.registry.set(name, serve(resource, name.strip("/")), dict(given or {}))
+        registration = make_registration(name, serve(resource, name.strip("/")), dict(given or {}), owner=self._owner)
+        if self._is_staged:
+            self.waiting.append(registration)
+        else:
+            self._interface.registry.change([registration])
         return self._entry(registration, "")
 
     def remove(self, name: str) -> None:

@@ -1,283 +1,298 @@
-"""Load one application directory (spec: configuration §9.1, §9.2).
+"""One application: its entries, and the switch from one version of them to the next (spec: configuration §9.2).
 
-A failing entry gets status `error` and a log line; everything else of the application, and every other application, starts.
+    config.yaml -> entries loaded aside, by phase -> the switch -> what starts afterwards
+
+A failing entry gets status `error` and a log line. At the first load everything else of the application starts, and the addresses of what failed answer
+with the reason. Later, nothing of a version with a failing entry takes effect: the version before goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+import traceback
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import yaml
-
-from svc.apps.modules import ApplicationModules, Exported, ModuleFault, exports, register
-from svc.apps.roles_file import DEFAULT_FILE, apply_roles, read_roles
-from svc.apps.schema_files import load_schema_files
-from svc.errors import SchemaError
-from svc.query import QueryCache
-from svc.resources import Resources, TableResource, table_resource
-from svc.store import Store
+from svc.apps import resources_entry, schema_entry
+from svc.apps.code import CodeVersion
+from svc.apps.config_file import ALIASES, CONFIG_FILE, DEFAULT_CONFIG, options_of, read_config
+from svc.apps.entry import EntryContext, LoadedEntry, Runtime
+from svc.apps.faults import class_addresses, fault_registrations, schema_addresses
+from svc.apps.files import FileSet
+from svc.apps.kinds import KINDS, READ_BY_SERVER, Kind
+from svc.apps.modules import ApplicationModules
+from svc.apps.resources_entry import ResourcesEntry
+from svc.apps.schema_entry import SchemaEntry
+from svc.apps.status import ERROR, LOADING, EntryStatus, worst
 from svc.store.schema import TableDefinition
 
-if TYPE_CHECKING:
-    from svc.api.interface import Interface
-    from svc.realtime.realtime import Realtime
+CONFIG = "config"
+PACKAGES = ".packages"
+"""The directory of the packages that were installed for an application."""
 
-# Without a config.yaml (spec: configuration §9.1).
-DEFAULT_CONFIG: Mapping[str, Any] = {
-    "rest": True,
-    "graphqlSchema": {"files": "*.graphql"},
-    "roles": {"files": DEFAULT_FILE},
-    "resources": {"files": "resources.py"},
-}
-_ALIASES = {"jsResource": "resources"}
-
-_ORDER = {"roles": 1, "resources": 2}
-_SERVED = frozenset(("rest", "login"))  # entries that the server reads itself
+Known = Mapping[str, Mapping[str, TableDefinition]]
 
 
-@dataclass(slots=True)
-class EntryStatus:
-    """`status`: "healthy", "warning" or "error"."""
-
-    status: str = "healthy"
-    messages: list[str] = field(default_factory=list)
-
-    def warn(self, message: str) -> None:
-        self.messages.append(message)
-        if self.status == "healthy":
-            self.status = "warning"
-
-    def fail(self, message: str) -> None:
-        self.messages.append(message)
-        self.status = "error"
-
-
-@dataclass(slots=True)
 class App:
-    """A loaded application. `entries`: key of config.yaml -> how it went."""
+    """`config`: of the version that serves. `entries`: key of config.yaml -> how it went. `definitions`: of its tables. `url_path`, `host`: where it is
+    mounted. `known`: database -> type name -> definition of the other applications."""
 
-    name: str
-    directory: Path
-    config: Mapping[str, Any]
-    entries: dict[str, EntryStatus] = field(default_factory=dict)
-    definitions: list[TableDefinition] = field(default_factory=list)
-    modules: ApplicationModules | None = None
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        config: Mapping[str, Any] | None = None,
+        entries: Mapping[str, EntryStatus] | None = None,
+        definitions: Sequence[TableDefinition] = (),
+        *,
+        runtime: Runtime | None = None,
+        known: Known | None = None,
+        url_path: str | None = None,
+        host: str | None = None,
+    ) -> None:
+        self.name = name
+        self.directory = directory
+        self.config: Mapping[str, Any] = config or {}
+        self.entries: dict[str, EntryStatus] = dict(entries or {})
+        self.definitions: list[TableDefinition] = list(definitions)
+        self.url_path = url_path
+        self.host = host
+        self.known: Known = known or {}
+        self.code: CodeVersion | None = None
+        self.is_serving = False
+        """Whether a version of it is in effect."""
+        self._given_runtime = runtime
+        self._loaded: dict[str, LoadedEntry] = {}
+
+    @property
+    def _runtime(self) -> Runtime:
+        assert self._given_runtime is not None
+        return self._given_runtime
 
     @property
     def status(self) -> str:
-        statuses = {entry.status for entry in self.entries.values()}
-        return next((s for s in ("error", "warning") if s in statuses), "healthy")
+        return worst({entry.status for entry in self.entries.values()})
 
+    @property
+    def modules(self) -> ApplicationModules | None:
+        return None if self.code is None else self.code.modules
 
-def load_app(
-    directory: Path,
-    store: Store,
-    resources: Resources,
-    queries: QueryCache,
-    known: Mapping[str, Mapping[str, TableDefinition]],
-    *,
-    operations: Mapping[str, bool] | None = None,
-    realtime: Realtime | None = None,
-    interface: Interface | None = None,
-) -> App:
-    """Read the application in `directory`, define its tables, register its resources, bring its roles.
+    @property
+    def has_config_file(self) -> bool:
+        return self.config is not DEFAULT_CONFIG
 
-    `known`: database -> type name -> definition of the applications loaded before (spec: schema-and-store §1.5). `operations`: each
-    operation and group -> whether the list of a role may hold it, None: it may hold anything. `realtime`: the source of the events of its tables.
-    `interface`: what its Python modules see; None: they are not loaded.
-    """
-    app = App(directory.resolve().name, directory, {})
-    status = app.entries["config"] = EntryStatus()
-    try:
-        app.config = read_config(directory)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
-        status.fail(f"config.yaml: {error}")
-        return app
-    # Roles and Python code refer to tables, so they come after the schema, in any order of the file.
-    for name, entry in sorted(app.config.items(), key=lambda item: _ORDER.get(_ALIASES.get(item[0], item[0]), 0)):
-        key = _ALIASES.get(name, name)
-        if not entry or key in _SERVED:
-            continue
-        status = app.entries[name] = EntryStatus()
-        if key == "graphqlSchema":
-            _load_schema(app, entry, status, store, resources, queries, known, realtime)
-        elif key == "roles":
-            _load_roles(app, entry, status, store, operations)
-        elif key == "resources":
-            if interface is not None:
-                _load_modules(app, entry, status, interface)
-        else:
-            status.warn(f"'{key}' is not available in this version of svc and was skipped")
-    return app
+    def known_definitions(self) -> Known:
+        """Of the tables of the other applications."""
+        return self.known
 
+    # --- loading -------------------------------------------------------------------------------------------------------------------------
 
-def read_config(directory: Path) -> Mapping[str, Any]:
-    """`config.yaml`, which replaces the defaults entirely, or the defaults."""
-    path = directory / "config.yaml"
-    if not path.exists():
-        return DEFAULT_CONFIG
-    loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise ValueError("must be a mapping of entries")
-    return {str(key): value for key, value in loaded.items()}
-
-
-def matching_files(directory: Path, files: Any) -> list[tuple[str, Path]]:
-    """(path below `directory` with slashes, file) for `files` of an entry: a glob, a list of them, or `{source, ignore}` (spec: configuration §9.1)."""
-    ignored: set[Path] = set()
-    if isinstance(files, dict):
-        ignored = {path for _, path in matching_files(directory, files["ignore"])} if files.get("ignore") else set()
-        files = files.get("source")
-    patterns = files if isinstance(files, list) else [files]
-    found: dict[str, Path] = {}
-    for pattern in patterns:
-        if not isinstance(pattern, str) or not pattern:
-            raise ValueError(f"files: {pattern!r} is not a pattern")
-        if pattern.startswith("/") or ".." in pattern.split("/"):
-            raise ValueError(f"files: '{pattern}' leads out of the application")
-        for path in directory.glob("**/*" if pattern == "." else pattern.removeprefix("./")):
-            if path.is_file() and path not in ignored:
-                found[path.relative_to(directory).as_posix()] = path
-    return sorted(found.items())
-
-
-def _files_of(app: App, entry: Any, status: EntryStatus, default: str) -> list[tuple[str, Path]]:
-    """The files of an entry, whose `files` may also be the entry itself. What is wrong with them goes to `status`."""
-    pattern = entry.get("files", default) if isinstance(entry, dict) else entry if isinstance(entry, str) else default
-    try:
-        files = matching_files(app.directory, pattern)
-    except ValueError as error:
-        status.fail(str(error))
-        return []
-    if not files and app.config is not DEFAULT_CONFIG:
-        status.warn(f"no file matches {pattern!r}")
-    return files
-
-
-def _rest_options(app: App) -> Mapping[str, Any]:
-    rest = app.config.get("rest")
-    return rest if isinstance(rest, dict) else {}
-
-
-def _table_options(options: Mapping[str, Any]) -> dict[str, bool]:
-    """What the options of `rest` say of the resources of tables."""
-    return {
-        "allow_full_scan": bool(options.get("allowFullScan")),
-        "shows_record_count": bool(options.get("includeExpensiveRecordCountEstimates")),
-    }
-
-
-def _load_roles(app: App, entry: Any, status: EntryStatus, store: Store, operations: Mapping[str, bool] | None) -> None:
-    for name, path in _files_of(app, entry, status, DEFAULT_FILE):
+    async def load(self, keys: Collection[str] | None = None) -> bool:
+        """Load all entries, or those of `keys`, and switch to them. Returns False if the version before goes on, or nothing could be loaded."""
+        former_config = self.config
+        status = EntryStatus(checked_ms=self._now_ms())
         try:
-            roles = read_roles(path)
+            config = read_config(self.directory)
         except (OSError, ValueError) as error:
-            status.fail(f"{name}: {error}")
-            continue
-        for fault in apply_roles(roles, store, operations):
-            status.fail(f"{name}: {fault}")
+            status.fail(f"{CONFIG_FILE}: {error}")
+            self._refuse_config(status)
+            return False
+        self.config = config
+        wanted = {key: kind for key, kind in self._kinds(config) if keys is None or key in keys}
+        if any(kind.is_code for kind in wanted.values()):
+            wanted = {key: kind for key, kind in self._kinds(config) if key in wanted or kind.is_code}
+        code = self._make_code(config) if any(kind.is_code for kind in wanted.values()) else None
+        statuses: dict[str, EntryStatus] = {}
+        loaded: dict[str, LoadedEntry] = {}
+        for key, kind in sorted(wanted.items(), key=lambda item: item[1].phase):
+            found = statuses[key] = EntryStatus(LOADING)
+            entry = await self._load_entry(key, kind, found, code)
+            if entry is not None:
+                loaded[key] = entry
+        if self.is_serving and any(each.status == ERROR for each in statuses.values()):
+            self._discard(loaded, code)
+            self.config = former_config
+            for key, each in statuses.items():
+                if each.status == ERROR:
+                    each.messages.append("the version before goes on serving")
+                    self._take_status(key, each)
+            return False
+        statuses = {CONFIG: status, **statuses} if keys is None else statuses
+        self._switch(loaded, code, wanted if keys is not None else None)
+        for key in [key for key in self.entries if keys is None and key not in statuses]:
+            del self.entries[key]
+        for key, each in statuses.items():
+            self._find_conflicts(loaded.get(key), each)
+        for key, entry in loaded.items():
+            await self._start_entry(entry, statuses[key])
+        self._warn_of_unknown(config, statuses)
+        for key, each in statuses.items():
+            self._take_status(key, each)
+        return True
 
+    def _kinds(self, config: Mapping[str, Any]) -> Iterable[tuple[str, Kind]]:
+        for key, entry in config.items():
+            kind = KINDS.get(ALIASES.get(key, key))
+            if entry and kind is not None:
+                yield key, kind
 
-def _load_modules(app: App, entry: Any, status: EntryStatus, interface: Interface) -> None:
-    files = _files_of(app, entry, status, "resources.py")
-    if not files:
-        return
-    modules = app.modules = ApplicationModules(interface, app.name, app.directory, app.config)
-    options = _rest_options(app)
-    protocols = {"ws": False} if options.get("webSocket") is False else {}
-    if not app.config.get("rest"):
-        protocols = {"rest": False, "ws": False, "sse": False}
-    for name, path in files:
+    def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
+        for key, entry in config.items():
+            if entry and key not in statuses and ALIASES.get(key, key) not in (*KINDS, *READ_BY_SERVER) and config is not DEFAULT_CONFIG:
+                statuses[key] = EntryStatus()
+                statuses[key].warn(f"'{key}' is not available in this version of svc and was skipped")
+
+    def _make_code(self, config: Mapping[str, Any]) -> CodeVersion | None:
+        interface = self._runtime.interface
+        if interface is None:
+            return None
+        packages = str(self.directory.resolve() / PACKAGES)
+        if packages not in sys.path and Path(packages).is_dir():
+            sys.path.append(packages)
+        return CodeVersion(interface, self.name, self.directory, config, url_path=self.url_path, host=self.host, replaces=self.code)
+
+    async def _load_entry(self, key: str, kind: Kind, status: EntryStatus, code: CodeVersion | None) -> LoadedEntry | None:
+        context = EntryContext(self, key, options_of(self.config[key]), status, self._runtime, code if kind.is_code else None)
         try:
-            module = modules.load(path)
-            found = list(exports(module, name[: name.rfind("/") + 1]))
-        except ModuleFault as fault:
-            status.fail(f"{name}: {fault}")
-            continue
-        for exported in found:
-            try:
-                fault_of_address = register(interface, exported, protocols, **_table_options(options))
-            except ValueError as error:
-                fault_of_address = str(error)
-            if fault_of_address:
-                status.fail(
-                    f"{name}: {exported.resource.__qualname__} at /{exported.address}: {fault_of_address}{_hint(interface, exported)}"
-                )
+            return await kind.load(context)
+        except Exception as error:  # a defect of ours: the rest of the application starts
+            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+            return None
 
-
-def _hint(interface: Interface, exported: Exported) -> str:
-    """What to do about a class that is derived from a table which is exported at the same address."""
-    table = exported.resource._table
-    claims = interface.registry.claims(exported.address)
-    if table is None or not any(
-        not hasattr(claim.resource, "application") and getattr(claim.resource, "table", None) is table for claim in claims
-    ):
-        return ""
-    return f", for type {table.name} is exported there: remove its @export, or give the class another name"
-
-
-def _load_schema(
-    app: App,
-    entry: Any,
-    status: EntryStatus,
-    store: Store,
-    resources: Resources,
-    queries: QueryCache,
-    known: Mapping[str, Mapping[str, TableDefinition]],
-    realtime: Realtime | None,
-) -> None:
-    pattern = entry.get("files", "*.graphql") if isinstance(entry, dict) else entry if isinstance(entry, str) else "*.graphql"
-    files: list[tuple[str, str]] = []
-    try:
-        for name, path in matching_files(app.directory, pattern):
-            try:
-                files.append((name, path.read_text(encoding="utf-8")))
-            except (OSError, UnicodeDecodeError) as error:
-                status.fail(f"{name}: {error}")
-    except ValueError as error:
-        status.fail(str(error))
-        return
-    result = load_schema_files(files, known)
-    for warning in result.warnings:
-        status.warn(warning)
-    for failure in result.errors:
-        status.fail(failure)
-    options = _rest_options(app)
-    for definition in result.definitions:
+    async def _start_entry(self, entry: LoadedEntry, status: EntryStatus) -> None:
         try:
-            table = store.open_database(definition.database).define_table(definition)
-        except SchemaError as error:
-            status.fail(f"table {definition.database}.{definition.name}: {error}")
-            continue
-        app.definitions.append(definition)
-        if app.config.get("rest") and definition.export is not None:
-            resource = table_resource(
-                table,
-                store,
-                queries,
-                path=definition.export.path,
-                realtime=realtime,
-                **_table_options(options),
-            )
-            protocols = dict(definition.export.protocols)
-            if options.get("webSocket") is False:
-                protocols["ws"] = False
-            if resources.set(definition.export.path, resource, protocols).fault:
-                status.fail(_conflict(resources, definition))
+            await entry.start()
+        except Exception as error:
+            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+
+    def _refuse_config(self, status: EntryStatus) -> None:
+        """The configuration cannot be read: nothing changes; at the first load, what the default files have answers with the reason."""
+        if self.is_serving:
+            status.messages.append("the version before goes on serving")
+        else:
+            addresses: list[str] = []
+            for pattern, find in (("*.graphql", schema_addresses), ("resources.py", lambda text: class_addresses(text, ""))):
+                for match in FileSet(self.directory, pattern).matches():
+                    addresses += find(match.path.read_text(encoding="utf-8", errors="replace"))
+            registry = self._runtime.resources
+            registry.change(fault_registrations(addresses, self.name, status, self), registry.owned_by(self))
+        self._take_status(CONFIG, status)
+
+    # --- the switch ------------------------------------------------------------------------------------------------------------------
+
+    def _switch(self, loaded: Mapping[str, LoadedEntry], code: CodeVersion | None, keys: Collection[str] | None) -> None:
+        """`keys`: of the entries that are replaced; None: all."""
+        registry = self._runtime.resources
+        removed = registry.owned_by(self)
+        for key in [key for key in self._loaded if keys is None or key in keys]:
+            former = self._loaded.pop(key)
+            removed += registry.owned_by(former)
+            former.withdraw()
+        if keys is None or code is not None:
+            if self.code is not None:
+                removed += registry.owned_by(self.code)
+                if code is None:
+                    self.code.withdraw()
+            self.code = code
+        added = [registration for entry in loaded.values() for registration in entry.registrations]
+        if code is not None:
+            registrations, faults = code.activate()
+            added += registrations
+            for fault in faults:
+                entry = next((each for each in loaded.values() if each.context.code is code), None)
+                if entry is not None:
+                    entry.context.status.fail(f"{type(fault).__name__}: {fault}", _traceback(fault))
+        self._loaded.update(loaded)
+        self.is_serving = True
+        for entry in loaded.values():
+            entry.activate()
+        registry.change(added, removed)
+
+    def _discard(self, loaded: Mapping[str, LoadedEntry], code: CodeVersion | None) -> None:
+        for entry in loaded.values():
+            entry.withdraw()
+        if code is not None:
+            code.withdraw()
+
+    def _find_conflicts(self, entry: LoadedEntry | None, status: EntryStatus) -> None:
+        if entry is None:
+            return
+        newest = {registration.path: registration for registration in entry.registrations}
+        for registration in newest.values():
+            if not registration.fault or registration.load_fault:
+                continue
+            if isinstance(entry, SchemaEntry):
+                status.fail(schema_entry.conflict_of(self._runtime.resources, registration))
+            elif isinstance(entry, ResourcesEntry):
+                status.fail(resources_entry.conflict_of(self._runtime.resources, registration, entry.names[id(registration)]))
+
+    def withdraw(self) -> None:
+        """The application goes."""
+        self._switch({}, None, None)
+        self.is_serving = False
+        self.entries.clear()
+        self.definitions = []
+
+    # --- changed files -----------------------------------------------------------------------------------------------------------------
+
+    async def change(self, names: Sequence[str], *, reloads_code: bool) -> list[str]:
+        """Files have been added, changed or removed: paths below the application. Returns those of Python code, unless it `reloads_code`."""
+        if CONFIG_FILE in names or any(entry.context.key == "loadEnv" and _concerns(entry, names) for entry in self._loaded.values()):
+            if reloads_code:
+                await self.load()
+                return []
+            return list(names)
+        keys: set[str] = set()
+        modules = [name for name in names if name.endswith(".py")]
+        has_code = self.code is not None
+        for key, entry in list(self._loaded.items()):
+            own = [name for name in names if entry.contains(name)]
+            if entry.context.code is not None:
+                own = [name for name in own if not name.endswith(".py")]
+            if own and not await self._change_entry(key, entry, own):
+                keys.add(key)
+        code_keys = [key for key, kind in self._kinds(self.config) if kind.is_code]
+        if reloads_code and (modules or "graphqlSchema" in keys):
+            keys.update(code_keys)
+        elif not reloads_code:
+            keys.difference_update(code_keys)
+        if keys or not self.is_serving:
+            await self.load(keys if self.is_serving else None)
+        return modules if has_code and not reloads_code else []
+
+    async def _change_entry(self, key: str, entry: LoadedEntry, names: Sequence[str]) -> bool:
+        status = entry.context.status
+        status.begin()
+        try:
+            done = await entry.change(names)
+        except Exception as error:
+            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+            done = True
+        self._take_status(key, status)
+        return done
+
+    # --- statuses --------------------------------------------------------------------------------------------------------------------
+
+    def _take_status(self, key: str, status: EntryStatus) -> None:
+        status.end(self._now_ms())
+        self.entries[key] = status
+        level = "error" if status.status == ERROR else "warn"
+        for message in status.messages:
+            self._runtime.report(self.name, level, f"{key}: {message}")
+        for details in status.details:
+            self._runtime.report(self.name, "debug", f"{key}: {details}")
+
+    def _now_ms(self) -> int:
+        return int(self._runtime.clock.wall() * 1000)
+
+    def __repr__(self) -> str:
+        return f"<App {self.name} {self.status}>"
 
 
-def _conflict(resources: Resources, definition: TableDefinition) -> str:
-    """The message about a path of several tables."""
-    assert definition.export is not None
-    path = definition.export.path
-    others = [claim.resource for claim in resources.claims(path)[:-1]]
-    names = [f"{each.table.database.name}.{each.table.name}" if issubclass(each, TableResource) else each.__qualname__ for each in others]
-    return (
-        f"table {definition.database}.{definition.name} is exported as /{path}, and so is {' and '.join(names)}:"
-        " every request there is answered 500 until one of them has another @export(name: ...)"
-    )
+def _concerns(entry: LoadedEntry, names: Iterable[str]) -> bool:
+    return any(entry.contains(name) for name in names)
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))

@@ -10,22 +10,25 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.util
+import py_compile
 import re
 import sys
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import svc
 from svc.api.resource import Resource
 from svc.api.served import serve
+from svc.apps.load_limit import load_limit
+from svc.resources import Registration, make_registration
 
 if TYPE_CHECKING:
     from svc.api.interface import Interface
@@ -43,21 +46,26 @@ class Exported:
 
 
 class ModuleFault(Exception):
-    """A module that could not be loaded. The message has the place in the application's own code."""
+    """A module that could not be loaded. The message has the place in the application's own code, `details` the traceback from there on."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class ApplicationModules:
-    """Loads the modules of one application."""
+    """Loads the modules of one version of an application."""
 
-    def __init__(self, interface: Interface, name: str, directory: Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, interface: Interface, name: str, directory: Path, config: Mapping[str, Any], *, server: Any = None) -> None:
+        """`server`: the `server` that the modules see."""
         self._interface = interface
         self._directory = directory.resolve()
-        self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}"
+        interface.versions += 1
+        self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}_{interface.versions}"
         self._globals: dict[str, Any] = interface.module_globals()
         interface.app_configs[self.package] = config
-        self.server: Any = None if interface.server is None else interface.server.of_application(name)
-        if self.server is not None:
-            self._globals["server"] = interface.app_servers[self.package] = self.server
+        if server is not None:
+            self._globals["server"] = interface.app_servers[self.package] = server
         interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
         self._svc = _InterfaceModule(interface, self.package)
@@ -66,34 +74,34 @@ class ApplicationModules:
         interface.on_end.append(self.forget)
 
     def load(self, path: Path) -> ModuleType:
-        """Run a module. Raises ModuleFault."""
+        """Run a module, once. Raises ModuleFault."""
         self._interface.make_current()
         self._make_package()
         relative = path.resolve().relative_to(self._directory).with_suffix("")
         name = ".".join((self.package, *relative.parts))
         try:
-            with nullcontext() if self.server is None else self.server.together():
+            with load_limit():
                 module = importlib.import_module(name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit: an application must not end the server
-            raise ModuleFault(self._where(error)) from error
-        self.loaded.append(module)
+            raise ModuleFault(self._where(error), self.traceback_of(error)) from error
+        if module not in self.loaded:
+            self.loaded.append(module)
         return module
-
-    def unload(self) -> None:
-        """Forget the modules and their listeners: they may be loaded again."""
-        if self.server is not None:
-            self.server.withdraw()
-        self.forget()
 
     def forget(self) -> None:
         """Let go of the modules."""
+        interface = self._interface
         for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
             del sys.modules[name]
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self.loaded.clear()
+        interface.app_configs.pop(self.package, None)
+        interface.app_servers.pop(self.package, None)
+        if self.forget in interface.on_end:
+            interface.on_end.remove(self.forget)
 
     def _make_package(self) -> None:
         for name in (PACKAGE, self.package):
@@ -162,6 +170,15 @@ class ApplicationModules:
         place = f"{self._shown(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
         return f"{place}{type(error).__name__}: {error}"
 
+    def traceback_of(self, error: BaseException) -> str:
+        """The traceback from the application's own first line on."""
+        if isinstance(error, SyntaxError):
+            return "".join(traceback.format_exception_only(error))
+        found: TracebackType | None = error.__traceback__
+        while found is not None and not found.tb_frame.f_code.co_filename.startswith(f"{self._directory}/"):
+            found = found.tb_next
+        return "".join(traceback.format_exception(type(error), error, found or error.__traceback__))
+
     def _shown(self, filename: str) -> str:
         path = Path(filename)
         return path.relative_to(self._directory).as_posix() if path.is_relative_to(self._directory) else filename
@@ -188,12 +205,22 @@ class _InterfaceModule(ModuleType):
 
 
 class _Loader(SourceFileLoader):
-    """Puts the globals of the interface into a module before it runs, and lets its classes know whose they are."""
+    """Puts the globals of the interface into a module before it runs, and lets its classes know whose they are.
+
+    Compiled files are checked by the hash of their source: by its time and size, a change of the same second could be overlooked.
+    """
 
     def __init__(self, name: str, path: str, names: Mapping[str, Any], interface: Interface) -> None:
         super().__init__(name, path)
         self._names = names
         self._interface = interface
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        compiled = importlib.util.cache_from_source(self.path)
+        if not sys.dont_write_bytecode and not _is_checked_by_hash(compiled):
+            with suppress(OSError, py_compile.PyCompileError, ValueError):
+                py_compile.compile(self.path, compiled, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+        return super().get_code(fullname)
 
     def exec_module(self, module: ModuleType) -> None:
         for name, value in self._names.items():
@@ -202,6 +229,16 @@ class _Loader(SourceFileLoader):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Resource) and value.__module__ == module.__name__ and value._interface is None:
                 value._interface = self._interface
+
+
+def _is_checked_by_hash(compiled: str) -> bool:
+    """Whether a compiled file is there, and says that its source is to be hashed (PEP 552)."""
+    try:
+        with open(compiled, "rb") as file:
+            head = file.read(8)
+    except OSError:
+        return False
+    return len(head) == 8 and head[4:] == b"\3\0\0\0"
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):
@@ -252,6 +289,6 @@ def _address(directory: str, path: str) -> str:
     return path.strip("/") if path.startswith("/") else directory + path.strip("/")
 
 
-def register(interface: Interface, exported: Exported, export_types: Mapping[str, bool], **options: Any) -> str:
-    """Register a resource; returns the fault, "" if there is none. Raises ValueError for an address that cannot be matched."""
-    return interface.registry.set(exported.address, serve(exported.resource, exported.address, **options), export_types).fault
+def registration_of(exported: Exported, export_types: Mapping[str, bool], owner: object, **options: Any) -> Registration:
+    """What `Resources.change` adds for a resource. Raises ValueError for an address that cannot be matched."""
+    return make_registration(exported.address, serve(exported.resource, exported.address, **options), export_types, owner=owner)

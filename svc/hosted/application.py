@@ -61,7 +61,7 @@ class Guest:
     """An instance that runs on the loop of a host."""
 
     def __init__(self, application: HostedApplication) -> None:
-        """Start it. Raises what prevents that."""
+        """Build it; `start` starts it. Raises what prevents that."""
         self._root = ExitStack()
         self.loop = GuestLoop(asyncio.get_running_loop(), self._stop_host, self._log_error)
         turns = GuestTurns(self.loop.as_loop, SYSTEM_CLOCK)
@@ -86,6 +86,9 @@ class Guest:
         self.port = HostedPort(self.server.application_port, self.loop, turns, limit, self._log_error)
         self.operations_port = HostedPort(self.server.operations_port, self.loop, turns, limit, self._log_error)
         self.requests = RequestReader()
+
+    async def start(self) -> None:
+        await self.server.load()
         self.server.begin()
 
     async def end(self) -> None:
@@ -180,7 +183,9 @@ class HostedApplication:
         try:
             if self._guest is not None:
                 raise ConfigError("it has been started already, by another lifespan")
-            guest = self._guest = Guest(self)
+            guest = Guest(self)
+            await guest.start()
+            self._guest = guest
         except AlreadyRunning as error:
             raise NotStarted(f"svc cannot be started: {error}. {ONE_PROCESS}") from error
         except (ConfigError, WrongUser, Problem, OSError) as error:

@@ -22,7 +22,7 @@ MAX_STATUS = 512  # characters
 
 
 def component_statuses(apps: Iterable[App], checked_ms: int, instance: int) -> list[dict[str, Any]]:
-    """How each entry of each application's configuration was loaded. `checked_ms`: when."""
+    """How each entry of each application's configuration was loaded. `checked_ms`: when, if an entry does not say."""
     found: list[dict[str, Any]] = []
     for app in apps:
         for key, entry in app.entries.items():
@@ -30,7 +30,7 @@ def component_statuses(apps: Iterable[App], checked_ms: int, instance: int) -> l
                 "name": f"{app.name}.{key}",
                 "componentName": app.name,
                 "status": entry.status,
-                "lastChecked": {"workers": {str(instance): checked_ms}},
+                "lastChecked": {"workers": {str(instance): entry.checked_ms or checked_ms}},
             }
             if entry.messages:
                 status["latestMessage"] = entry.messages[-1]

@@ -6,7 +6,7 @@ registered address wins. It is looked for in the raw path of a request, so it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Registration:
     """One address. `export_types`: protocol -> flag; an absent protocol is visible.
 
-    `fault`: why every request there is answered 500 (two resources claim the address, a load error), "" if it works.
+    `fault`: why every request there is answered 500 (two resources claim the address, a load error), "" if it works. `load_fault`: the load error of
+    what should answer here. `owner`: what it goes with, a part of an application; None: it stays.
     """
 
     path: str
@@ -30,6 +31,8 @@ class Registration:
     export_types: Mapping[str, bool] = field(default_factory=dict)
     fault: str = ""
     pattern: tuple[str, ...] | None = None  # segments, if some of them are parameters: `:city` is one segment, `*rest` all that follow
+    load_fault: str = ""
+    owner: object = None
 
     def parameters(self, path: str) -> dict[str, str]:
         """The values of the parameters in the path of a request that has been found to match. Raises ClientError 400 for bad escapes."""
@@ -76,43 +79,65 @@ class Resources(Mapping[str, Registration]):
         self._deepest = 1  # segments of the longest registered address
         self._patterns: list[Registration] = []  # the most specific first
 
-    def set(self, name: str, resource: type[Resource], export_types: Mapping[str, bool] | None = None) -> Registration:
-        """Register `resource` at the address `name`. A different resource already there: both are shut off until one goes."""
-        path = name.strip("/")
-        registration = Registration(path, resource, export_types or {}, pattern=pattern_of(path))
-        raw = _raw(name)
-        self._claims[raw] = [claim for claim in self._claims.get(raw, ()) if not claim.resource.is_same(resource)] + [registration]
-        self._settle(raw)
-        self._deepest = max(self._deepest, path.count("/") + 1)
+    def set(
+        self, name: str, resource: type[Resource], export_types: Mapping[str, bool] | None = None, *, owner: object = None
+    ) -> Registration:
+        """Register `resource` at the address `name`. A different resource already there: both are shut off until one goes. Raises ValueError."""
+        registration = make_registration(name, resource, export_types, owner=owner)
+        self.change([registration])
         return registration
 
+    def change(self, added: Iterable[Registration], removed: Iterable[Registration] = ()) -> None:
+        """Add and remove registrations in one go. One of the same resource by the same owner at the same address is replaced."""
+        touched: dict[str, None] = {}
+        gone = {id(each) for each in removed}
+        for each in removed:
+            raw = _raw(each.path)
+            if raw in self._claims:
+                self._claims[raw] = [claim for claim in self._claims[raw] if id(claim) not in gone]
+                touched[raw] = None
+        for each in added:
+            raw = _raw(each.path)
+            others = [
+                claim for claim in self._claims.get(raw, ()) if claim.owner is not each.owner or not claim.resource.is_same(each.resource)
+            ]
+            self._claims[raw] = [*others, each]
+            touched[raw] = None
+        for raw in touched:
+            self._settle(raw)
+        self._arrange()
+
     def claims(self, name: str) -> list[Registration]:
-        """All that want to answer at an address; with more than one, none does."""
+        """All that want to answer at an address; with more than one that differ, none does."""
         return list(self._claims.get(_raw(name), ()))
 
+    def owned_by(self, owner: object) -> list[Registration]:
+        """All registrations that go with `owner`."""
+        return [claim for claims in self._claims.values() for claim in claims if claim.owner is owner]
+
     def remove(self, name: str) -> None:
-        raw = _raw(name)
-        self._claims.pop(raw, None)
-        self._by_path.pop(raw, None)
-        self._patterns = [each for each in self._patterns if _raw(each.path) != raw]
+        self.change((), self.claims(name))
 
     def remove_table(self, table: Table) -> None:
         """Remove all addresses of a table that no longer exists."""
-        for raw, claims in list(self._claims.items()):
-            left = [claim for claim in claims if getattr(claim.resource, "table", None) is not table]
-            if len(left) < len(claims):
-                self._claims[raw] = left
-                self._settle(raw)
+        self.change((), [claim for claims in self._claims.values() for claim in claims if getattr(claim.resource, "table", None) is table])
 
     def _settle(self, raw: str) -> None:
         claims = self._claims[raw]
         if not claims:
-            del self._claims[raw], self._by_path[raw]
-            self._patterns = [each for each in self._patterns if _raw(each.path) != raw]
+            del self._claims[raw]
+            self._by_path.pop(raw, None)
             return
+        newest = claims[-1]
+        fault = next((claim.load_fault for claim in claims if claim.load_fault), "")
+        if not fault and not all(claim is newest or newest.resource.is_same(claim.resource) for claim in claims):
+            fault = f"Conflicting paths for {newest.path}"
         for claim in claims:
-            claim.fault = f"Conflicting paths for {claim.path}" if len(claims) > 1 else ""
-        self._by_path[raw] = claims[-1]
+            claim.fault = fault
+        self._by_path[raw] = newest
+
+    def _arrange(self) -> None:
+        self._deepest = max([1, *(each.path.count("/") + 1 for each in self._by_path.values())])
         self._patterns = sorted((each for each in self._by_path.values() if each.pattern is not None), key=_specificity)
 
     def addresses_of(self, table: Table) -> list[str]:
@@ -177,6 +202,14 @@ class Resources(Mapping[str, Registration]):
 
     def __len__(self) -> int:
         return len(self._by_path)
+
+
+def make_registration(
+    name: str, resource: type[Resource], export_types: Mapping[str, bool] | None = None, *, owner: object = None, load_fault: str = ""
+) -> Registration:
+    """What `Resources.change` adds. Raises ValueError for an address that cannot be matched."""
+    path = name.strip("/")
+    return Registration(path, resource, export_types or {}, pattern=pattern_of(path), owner=owner, load_fault=load_fault)
 
 
 def pattern_of(path: str) -> tuple[str, ...] | None:

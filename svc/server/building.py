@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from svc.api.interface import Interface
-from svc.apps import App, load_app
+from svc.apps import App, Applications, Runtime
 from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import UserDirectory
@@ -27,7 +27,6 @@ from svc.root.data_version import ensure_version
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
-from svc.store.schema import TableDefinition
 from svc.store.snapshots import SnapshotLimits
 from svc.store.system import ensure_system
 from svc.store.writing.writer_queue import QueueLimits
@@ -110,32 +109,41 @@ def _warn_of_invalid(origins: OriginPolicy, logger: Logger) -> None:
         logger.warn(text)
 
 
-def load_apps(
+def make_applications(
     config: Config,
-    extra: Sequence[Path],
     store: Store,
     resources: Resources,
     queries: QueryCache,
     realtime: Realtime,
     logs: Logs,
     interface: Interface,
-) -> list[App]:
-    """Load the applications in `componentsRoot`, then `extra`. Their faults are logged."""
+    executor: Executor,
+    on_loaded: Callable[[App], None],
+) -> Applications:
+    """The applications of an instance, none of them loaded yet. Their faults are logged."""
+
+    def report(application: str, level: str, text: str) -> None:
+        logs.get_logger(application, section=application).log(level, text)
+
+    runtime = Runtime(
+        store,
+        resources,
+        queries,
+        interface.loop,
+        store.clock,
+        executor,
+        realtime=realtime,
+        interface=interface,
+        operations=known_entries(),
+        components=config.components,
+        report=report,
+    )
+    return Applications(runtime, on_loaded=on_loaded)
+
+
+async def load_applications(applications: Applications, config: Config, extra: Sequence[Path], logger: Logger) -> None:
+    """Load those in `componentsRoot`, then `extra`."""
     if os.environ.get("SVC_SAFE_MODE"):
-        logs.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
-        return []
-    root = config.components_root
-    directories = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")) if root.is_dir() else []
-    apps: list[App] = []
-    known: dict[str, dict[str, TableDefinition]] = {}
-    for directory in [*directories, *extra]:
-        app = load_app(directory, store, resources, queries, known, operations=known_entries(), realtime=realtime, interface=interface)
-        apps.append(app)
-        for definition in app.definitions:
-            known.setdefault(definition.database, {})[definition.type_name] = definition
-        for key, entry in app.entries.items():
-            logger = logs.get_logger(app.name, section=app.name)
-            for message in entry.messages:
-                log = logger.error if entry.status == "error" else logger.warn
-                log(f"{key}: {message}")
-    return apps
+        logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+    else:
+        await applications.load_all(config.components_root, extra)

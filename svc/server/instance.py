@@ -47,7 +47,8 @@ from svc.server.application_ports import ApplicationPorts
 from svc.server.building import (
     application_origins,
     create_first_super_user,
-    load_apps,
+    load_applications,
+    make_applications,
     make_verifier,
     open_store,
     operations_origins,
@@ -83,7 +84,8 @@ class Server:
         host: tuple[asyncio.AbstractEventLoop, Turns] | None = None,
     ) -> None:
         """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed.
-        `host`: the loop of another program to run on, with its turns: instead of `run` there are `begin` and `end` then, and no ports are opened."""
+        `host`: the loop of another program to run on, with its turns: instead of `run` there are `load`, `begin` and `end` then, and no ports are
+        opened."""
         self.config = config
         self.clock = clock
         self.logs = Logs.from_config(config, clock=clock)
@@ -171,8 +173,18 @@ class Server:
         self.mounts = Mounts(self.loop, self.logs.get_logger("application"))
         self.application_server = self._make_application_server()
         self.interface.server, self.interface.auth = self.application_server, self.application_server.auth
-        self.apps = load_apps(config, apps, self.store, self.resources, self.queries, self.realtime, self.logs, self.interface)
-        self._configure_applications()
+        self._directories = apps
+        self.applications = make_applications(
+            config,
+            self.store,
+            self.resources,
+            self.queries,
+            self.realtime,
+            self.logs,
+            self.interface,
+            self._executor,
+            lambda app: self._configure_applications(),
+        )
         self.operations_port = self._make_operations_port(certificates, date)
         self._shutdown = Shutdown(
             self.application_port,
@@ -278,8 +290,8 @@ class Server:
 
     def _configure_applications(self) -> None:
         """What the ports of applications have of the configurations of these."""
-        has_login = any(app.config.get("login") is True for app in self.apps)
-        self.rest.configure(rest_options(self.apps), login=has_login)
+        has_login = any(app.config.get("login") is True for app in self.applications)
+        self.rest.configure(rest_options(self.applications), login=has_login)
         self._application_identifier.login_path = LOGIN_PATH if has_login else None
 
     def _make_operations_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:
@@ -299,7 +311,7 @@ class Server:
             sessions=self.sessions,
             status=StatusBoard(self.clock, self._held_loop),
             analytics=self.analytics,
-            apps=self.apps,
+            apps=self.applications,
             restart=self.restart,
         )
         self.node.jobs.records.recover()
@@ -340,6 +352,10 @@ class Server:
             domain_socket=domain_socket,
         )
 
+    async def load(self) -> None:
+        """Load the applications; before requests come."""
+        await load_applications(self.applications, self.config, self._directories, self.logger)
+
     def listen(self) -> None:
         """Open every port or raise OSError with none open."""
         mqtt = self.config.mqtt.network
@@ -364,6 +380,7 @@ class Server:
         """Serve. Returns the exit status; 1 if a port cannot be opened."""
         asyncio.set_event_loop(self.loop)
         try:
+            self.loop.run_until_complete(self.load())
             try:
                 self.listen()
             except OSError as error:
@@ -489,6 +506,7 @@ class Server:
         self.application_ports.close()
         await self.mounts.close()
         self.realtime.close()
+        self.applications.close()
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended
         await self._end_tasks(tasks)

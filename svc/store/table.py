@@ -7,7 +7,7 @@ what `get_by` takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -123,11 +123,11 @@ class Table:
             kept.update((index.computed is not None and index.computed.names) or ())
         self._kept = frozenset(kept)
 
-    def set_computed_attribute(self, name: str, function: ComputeFunction) -> None:
+    def set_computed_attribute(self, name: str, function: ComputeFunction) -> Callable[[], None]:
         """Give an attribute that is declared `@computed` without `from:` the function of a decoded record that computes it.
 
         It must be set before records are written, in every process that writes; an index of its values is built again if it was not.
-        Raises ClientError for any other attribute.
+        Returns what takes the function back, unless there is another one then. Raises ClientError for any other attribute.
         """
         attribute = self.attributes.get(name)
         if attribute is None or attribute.computed_from is None:
@@ -136,6 +136,13 @@ class Table:
             raise ClientError(f"{self.name}.{name} is computed from an expression")
         self._functions[name] = function
         self._compute()
+
+        def take_back() -> None:
+            if self._functions.get(name) is function:
+                del self._functions[name]
+                self._compute()
+
+        return take_back
 
     # -- reading
 

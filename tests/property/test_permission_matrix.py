@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.apps import load_app
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.errors import Problem
@@ -22,6 +21,7 @@ from svc.operations.operation import Operation
 from svc.operations.registry import all_operations
 from svc.query import QueryCache
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.apps import load_app
 from tests.support.node import APP, Node
 from tests.support.operations import OperationsNode
 

@@ -14,7 +14,7 @@ from svc.api.interface import Interface
 from svc.api.listener_scopes import ListenerScopes, current_request
 from svc.api.port_listeners import PortListeners
 from svc.api.server import Server, ServerParts
-from svc.apps import load_app, schema_files
+from svc.apps import Applications, Runtime, schema_files
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
@@ -129,7 +129,20 @@ class Node:
             )
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth
-        self.app = load_app(app, self.store, self.resources, queries, {}, realtime=self.realtime, interface=self.interface)
+        runtime = Runtime(
+            self.store,
+            self.resources,
+            queries,
+            self._loop,
+            self.clock,
+            self._executor,
+            realtime=self.realtime,
+            interface=self.interface,
+            report=lambda application, level, text: self.reports.append((level, text)),
+        )
+        self.reports: list[tuple[str, str]] = []
+        self.applications = Applications(runtime)
+        self.app = self.run(self.applications.add(app))
         self.connections = Connections(
             FakeLoop(self._loop),  # type: ignore[arg-type]
             self.dispatcher,
@@ -140,6 +153,10 @@ class Node:
             log_error=log_error,
             http2=True,
         )
+
+    def run(self, awaitable: Any) -> Any:
+        """Run something of this node to its end; time does not pass."""
+        return self._loop.run_until_complete(awaitable)
 
     def as_user(self, user: User | None) -> None:
         """From now on every request is this user's."""
@@ -179,9 +196,9 @@ class Node:
         self.settle()
         self.check_that_nothing_is_left()
         self.realtime.close()
+        self.applications.close()
         self.interface.close()
-        if self.app.modules is not None:
-            self.app.modules.unload()
+        self.interface.end()
         self.store.close()
         self._executor.shutdown()
         self._loop.close()

@@ -78,7 +78,7 @@ class TableCache:
         self._intermediates: list[Source] = []
         self.getters: list[Source] = []  # those with a `get`, in the order in which they are asked
         self._tasks: set[asyncio.Task[None]] = set()
-        self._following: dict[str, asyncio.Task[None]] = {}  # by name of the source
+        self._following: dict[str, tuple[Source, asyncio.Task[None]]] = {}  # by name of the source
 
     # --- sources -----------------------------------------------------------------------------------------------------------------------
 
@@ -98,16 +98,34 @@ class TableCache:
             self.table.expiry.set_times(times)
         self.table.cache(self)
 
+    def remove(self, source: Source) -> None:
+        """The source goes, unless another one has taken its place; what it is being asked for is finished. A table without sources is `drop_unused`'s."""
+        if self.canonical is source:
+            self.canonical = None
+        self._intermediates = [each for each in self._intermediates if each is not source]
+        self.getters = [each for each in self.getters if each is not source]
+        following = self._following.get(source.name)
+        if following is not None and following[0] is source:
+            del self._following[source.name]
+            following[1].cancel()
+
+    def drop_unused(self) -> bool:
+        """Without sources the table is no cache any more. Returns whether that is so."""
+        if self.canonical is not None or self._intermediates:
+            return False
+        self.table.cache(None)
+        return True
+
     def follow(self, source: Source, run: Coroutine[Any, Any, None]) -> None:
         """Apply the events of a source, with `run`, in place of those of the one of the same name."""
         before = self._following.pop(source.name, None)
         if before is not None:
-            before.cancel()
-        self._following[source.name] = self._loop.create_task(run)
+            before[1].cancel()
+        self._following[source.name] = source, self._loop.create_task(run)
 
     def close(self) -> None:
         """The server ends: nothing more is followed or fetched."""
-        for task in (*self._following.values(), *self._tasks):
+        for task in (*(task for _, task in self._following.values()), *self._tasks):
             task.cancel()
         self.fetches.close()
 

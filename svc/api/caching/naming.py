@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.api.caching.cache import TableCache
 from svc.api.caching.following import Following
 from svc.api.caching.sources import Source
+from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError
 from svc.store.expiry import ExpiryTimes
 
@@ -42,13 +44,18 @@ def name_source(owner: type[Table], interface: Interface, given: Any, options: d
     table = owner._table
     if source.given is owner or getattr(source.given, "_table", None) is table:
         raise ClientError(f"{table.name} cannot be its own source")
-    cache: TableCache = table.caching
-    if cache is None:
-        cache = TableCache(table, interface.store, interface.loop, interface.recorder)
-    cache.add(source, owner, times)
-    interface.caches.add(cache)
-    if source.has("subscribe") and _is_here(source, interface):
-        cache.follow(source, Following(cache, source, interface.store).run())
+
+    def setting() -> Undo:
+        cache: TableCache = table.caching
+        if cache is None:
+            cache = TableCache(table, interface.store, interface.loop, interface.recorder)
+        cache.add(source, owner, times)
+        interface.caches.add(cache)
+        if source.has("subscribe") and _is_here(source, interface):
+            cache.follow(source, Following(cache, source, interface.store).run())
+        return partial(cache.remove, source)
+
+    set_on_table(setting, is_exclusive=True)
 
 
 def _is_here(source: Source, interface: Interface) -> bool:

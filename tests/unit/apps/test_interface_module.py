@@ -54,8 +54,7 @@ def test_the_objects_of_the_instance_are_what_is_imported(node: Node) -> None:
 
 
 def test_the_listeners_of_an_application_go_with_it(node: Node) -> None:
-    assert node.app.modules is not None
-    node.app.modules.unload()
+    node.run(node.applications.remove("shop"))
     assert node.connect().ask("GET", "/else")[0] == 404
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from svc.api.registry import Entry
-from svc.apps import load_app
 from svc.query import QueryCache
 from tests.support.application import application
+from tests.support.apps import load_app
 
 
 def test_globals_are_there_without_an_import(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_addresses(tmp_path: Path) -> None:
                 def get(self, query=None):
                     return 'B'
             """,
-        "config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\nresources: {files: ['resources.py', 'more/*.py']}\n",
+        "config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\nresources: {files: ['resources.py', '**/resources.py']}\n",
     }
     with application(tmp_path, code, files=files) as app:
         app.node.as_user(None)
@@ -194,8 +194,7 @@ def test_applications_do_not_see_each_others_modules(tmp_path: Path) -> None:
         assert second.status == "healthy", second.entries
         assert app.ask("GET", "/First/") == (200, ["first", "first", "FIRST", True, "late first"])
         assert app.ask("GET", "/Second/") == (200, ["second", "second", "SECOND", True, "late second"])
-        assert second.modules is not None
-        second.modules.unload()
+        second.withdraw()
 
 
 def test_the_configuration_of_the_application(tmp_path: Path) -> None:
@@ -218,16 +217,12 @@ def test_the_same_application_again(tmp_path: Path) -> None:
     """
     with application(tmp_path, code) as app:
         node = app.node
-        assert node.app.modules is not None
-        node.app.modules.unload()
         (node.app.directory / "resources.py").write_text(
             "from svc import Resource\nclass A(Resource):\n    def get(self, query=None): return 2\n"
         )
-        again = load_app(node.app.directory, node.store, node.resources, QueryCache(), {}, interface=node.interface)
-        assert again.status == "healthy", again.entries
+        node.run(node.applications.reload("app"))
+        assert node.app.status == "healthy", node.app.entries
         assert app.ask("GET", "/A/") == (200, 2)
-        assert again.modules is not None
-        again.modules.unload()
 
 
 def test_options_of_rest_hold_for_classes_as_for_tables(tmp_path: Path) -> None:

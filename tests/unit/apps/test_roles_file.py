@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from svc.apps import App, load_app
+from svc.apps import App
 from svc.apps.roles_file import read_roles, role_of
 from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.users import UserDirectory
@@ -17,6 +17,7 @@ from svc.query import QueryCache
 from svc.resources import Resources
 from svc.store import Store
 from svc.store.system import ROLE_TABLE, ensure_system
+from tests.support.apps import load_app
 
 SCHEMA = """
 type plant @table(database: "garden") { id: ID @primaryKey name: String phone: String }

@@ -1,0 +1,123 @@
+"""All applications of an instance (spec: configuration §9.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from svc.apps.app import App
+from svc.apps.entry import Runtime
+from svc.apps.status import EntryStatus
+from svc.store.schema import TableDefinition
+
+NO_APPLICATION = frozenset(("__pycache__", "node_modules"))
+
+
+class Applications(Sequence[App]):
+    """`on_loaded`: called after each load of an application. One is loaded at a time."""
+
+    def __init__(self, runtime: Runtime, *, on_loaded: Callable[[App], None] = lambda app: None) -> None:
+        self.runtime = runtime
+        self.on_loaded = on_loaded
+        self._apps: list[App] = []
+        self._lock = asyncio.Lock()
+
+    async def load_all(self, components_root: Path | None, extra: Sequence[Path] = ()) -> None:
+        """Load the applications below `components_root`, by name, then those in `extra`, which come before one of the same name there."""
+        given = {name_of(directory) for directory in extra}
+        for directory in component_directories(components_root):
+            if directory.name in given:
+                self.runtime.report(directory.name, "warn", f"{directory} is not loaded: another application of this name was given")
+            else:
+                await self.add(directory)
+        for directory in extra:
+            await self.add(directory)
+
+    async def add(self, directory: Path) -> App:
+        """Load the application in a directory; if there is one of its name, to the version that is there now."""
+        name = name_of(directory)
+        app = self.get(name)
+        if app is None:
+            mount = self.runtime.components.get(name)
+            options = mount if isinstance(mount, dict) else {}
+            app = App(name, directory, runtime=self.runtime, url_path=options.get("urlPath"), host=options.get("host"))
+            self._apps.append(app)
+        app.directory = directory
+        return await self._load(app)
+
+    async def reload(self, name: str, keys: Sequence[str] | None = None) -> App:
+        """Load an application, or some entries of it, once more, and switch. Raises KeyError for one that is not there."""
+        app = self.get(name)
+        if app is None:
+            raise KeyError(name)
+        return await self._load(app, keys)
+
+    async def _load(self, app: App, keys: Sequence[str] | None = None) -> App:
+        async with self._lock:
+            app.known = self._definitions_beside(app)
+            await app.load(keys)
+            self.on_loaded(app)
+        return app
+
+    async def change(self, name: str, names: Sequence[str], *, reloads_code: bool) -> list[str]:
+        """Files of an application have changed: paths below it. Returns those of Python code that are not loaded, unless it `reloads_code`."""
+        app = self.get(name)
+        if app is None:
+            return []
+        async with self._lock:
+            app.known = self._definitions_beside(app)
+            waiting = await app.change(names, reloads_code=reloads_code)
+            self.on_loaded(app)
+        return waiting
+
+    async def remove(self, name: str) -> None:
+        """The application goes. Its tables and data stay."""
+        app = self.get(name)
+        if app is not None:
+            async with self._lock:
+                self._apps.remove(app)
+                app.withdraw()
+                self.on_loaded(app)
+
+    def close(self) -> None:
+        """The instance ends."""
+        for app in self._apps:
+            app.withdraw()
+        self._apps.clear()
+
+    def get(self, name: str) -> App | None:
+        return next((app for app in self._apps if app.name == name), None)
+
+    def _definitions_beside(self, app: App) -> dict[str, dict[str, TableDefinition]]:
+        known: dict[str, dict[str, TableDefinition]] = {}
+        for other in self._apps:
+            if other is not app:
+                for definition in other.definitions:
+                    known.setdefault(definition.database, {})[definition.type_name] = definition
+        return known
+
+    def statuses(self) -> dict[str, dict[str, EntryStatus]]:
+        """Application -> key of its config.yaml -> how it went."""
+        return {app.name: dict(app.entries) for app in self._apps}
+
+    def __getitem__(self, index: object) -> App:  # type: ignore[override]
+        return self._apps[index]  # type: ignore[call-overload,no-any-return]
+
+    def __iter__(self) -> Iterator[App]:
+        return iter(list(self._apps))
+
+    def __len__(self) -> int:
+        return len(self._apps)
+
+
+def name_of(directory: Path) -> str:
+    """The name of the application in a directory: that of the directory, which may be a link."""
+    return directory.name if directory.name not in ("", ".", "..") else directory.resolve().name
+
+
+def component_directories(root: Path | None) -> list[Path]:
+    """The directories of applications below `componentsRoot`, by name."""
+    if root is None or not root.is_dir():
+        return []
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".") and path.name not in NO_APPLICATION)

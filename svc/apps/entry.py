@@ -1,0 +1,118 @@
+"""What the entries of a `config.yaml` become: loaded aside, put in effect together, replaced (spec: configuration §9.2).
+
+load(context) -> LoadedEntry      reads, imports, checks; nothing of it is in effect yet. Faults go to `context.status`
+activate()                        part of the switch: all entries that were loaded together take effect in one go, those before them end
+start()                           afterwards: what takes long or writes to the store
+withdraw()                        part of the switch to the next version, or the application goes
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from svc.apps.files import FileSet
+from svc.apps.status import EntryStatus
+from svc.clock import Clock
+from svc.query import QueryCache
+from svc.resources import Registration, Resources
+from svc.store import Store
+
+if TYPE_CHECKING:
+    from svc.api.interface import Interface
+    from svc.api.server import Server
+    from svc.apps.app import App
+    from svc.apps.code import CodeVersion
+    from svc.realtime.realtime import Realtime
+
+
+@dataclass
+class Runtime:
+    """What the applications of an instance work with. `interface`: None where no Python code is loaded. `operations`: each operation and group ->
+    whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
+    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node."""
+
+    store: Store
+    resources: Resources
+    queries: QueryCache
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    executor: Executor
+    realtime: Realtime | None = None
+    interface: Interface | None = None
+    operations: Mapping[str, bool] | None = None
+    components: Mapping[str, Any] = field(default_factory=dict)
+    report: Callable[[str, str, str], None] = lambda application, level, text: None
+    instance: int = 0
+
+    async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `function` returns or raises, called on a helper thread."""
+        return await self.loop.run_in_executor(self.executor, function, *arguments)
+
+
+@dataclass
+class EntryContext:
+    """One entry that is being loaded. `key`: its name in config.yaml. `options`: its mapping; empty for `true`. `status`: how it goes.
+
+    `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface.
+    """
+
+    app: App
+    key: str
+    options: Mapping[str, Any]
+    status: EntryStatus
+    runtime: Runtime
+    code: CodeVersion | None = None
+
+    def files(self, default: Any) -> FileSet:
+        """The files of the entry, by its `files` and `urlPath`. Raises ValueError."""
+        return FileSet(self.app.directory, self.options.get("files", default), self.options.get("urlPath"), app=self.app.name)
+
+    def make_server(self) -> Server:
+        """A `server` for this entry alone: what is registered through it is in effect from `Server.activate` on, which `LoadedEntry` calls."""
+        assert self.runtime.interface is not None
+        server: Server = self.runtime.interface.server.of_application(
+            self.app.name, url_path=self.app.url_path, host=self.app.host, staged=True
+        )
+        return server
+
+
+class LoadedEntry:
+    """One entry of an application that has been loaded. Kinds derive from it what they need.
+
+    `registrations`: the resources that it registers. `server`: activated and withdrawn with it.
+    """
+
+    def __init__(self, context: EntryContext, files: FileSet | None = None) -> None:
+        self.context = context
+        self.file_set = files
+        self.registrations: list[Registration] = []
+        self.server: Server | None = None
+
+    def activate(self) -> None:
+        """Take effect; registrations have. Must not raise."""
+        if self.server is not None:
+            self.server.activate()
+
+    async def start(self) -> None:
+        """Do what may wait, once the entry is in effect. Faults go to `context.status`."""
+
+    def withdraw(self) -> None:
+        """End; registrations have gone. Must not raise."""
+        if self.server is not None:
+            self.server.withdraw()
+
+    async def change(self, names: Sequence[str]) -> bool:
+        """Files of the entry have been added, changed or removed: paths below the application with slashes. Returns False if it has to be loaded again."""
+        return False
+
+    def contains(self, name: str) -> bool:
+        """Whether the file of this name is one of the entry's."""
+        return self.file_set is not None and self.file_set.contains(name)
+
+
+Loader = Callable[[EntryContext], Awaitable[LoadedEntry | None]]
+"""Loads the entries of one kind. None: it has no effect. Raises nothing for what is wrong in the application: that goes to `context.status`."""

@@ -1,0 +1,60 @@
+"""What answers at the addresses of an application that could not be loaded: 500 with the reason (spec: configuration §9.2).
+
+The addresses are read from the text of what failed, as far as it shows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from svc.apps.status import EntryStatus
+from svc.resources import Registration, Resource, make_registration
+
+MAX_ADDRESSES = 1000  # of one entry
+MAX_SHOWN = 1000  # characters of a reason
+
+_CLASS = re.compile(r"^class[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]*\(", re.MULTILINE)
+_TYPE = re.compile(r"\btype[ \t]+([A-Za-z_][A-Za-z0-9_]*)((?:\s*@\w+(?:\([^)]*\))?)*)")
+_EXPORT = re.compile(r'@export\b(?:\([^)]*?\bname\s*:\s*"([^"]*)")?')
+
+
+class Unavailable(Resource):
+    """A resource that could not be loaded: its registration has the reason, which is the answer to every request."""
+
+
+def schema_addresses(text: str) -> list[str]:
+    """The addresses of the exported types in the text of a schema, whatever else is wrong with it.
+
+    >>> schema_addresses('type A @table @export { x: Int } type B @table @export(name: "shop/b") { y: Oops } type C @table { z: Int }')
+    ['A', 'shop/b']
+    """
+    found = []
+    for match in _TYPE.finditer(text):
+        export = _EXPORT.search(match[2])
+        if export is not None:
+            found.append((export[1] or match[1]).strip("/"))
+    return found
+
+
+def class_addresses(text: str, directory: str) -> list[str]:
+    """Those of the classes in the text of a module. `directory`: "" or "shop/".
+
+    >>> class_addresses("class Seat(tables.Seat):\\n    def get(self:\\nclass _Own(Resource): pass", "shop/")
+    ['shop/Seat']
+    """
+    return [directory + match[1] for match in _CLASS.finditer(text)]
+
+
+def fault_registrations(addresses: Iterable[str], application: str, status: EntryStatus, owner: object) -> list[Registration]:
+    """`status`: of the entry that has failed."""
+    reason = "; ".join(status.messages)
+    shown = reason if len(reason) <= MAX_SHOWN else f"{reason[:MAX_SHOWN]}..."
+    fault = f"The application '{application}' could not be loaded: {shown}"
+    found: list[Registration] = []
+    for address in dict.fromkeys(addresses):
+        try:
+            found.append(make_registration(address, Unavailable, owner=owner, load_fault=fault))
+        except ValueError:
+            continue
+    return found[:MAX_ADDRESSES]

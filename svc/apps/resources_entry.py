@@ -1,0 +1,80 @@
+"""The entry `resources`: Python modules, and the resources in them (spec: applications §10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.faults import class_addresses, fault_registrations
+from svc.apps.modules import ModuleFault, exports, registration_of
+from svc.apps.schema_entry import rest_options, table_options
+from svc.resources import Registration, Resources
+from svc.resources.table_base import TableBase
+
+DEFAULT_FILES = "resources.py"
+
+
+class ResourcesEntry(LoadedEntry):
+    """`names`: the file of each registration."""
+
+    names: dict[int, str]
+
+
+async def load_resources(context: EntryContext) -> LoadedEntry | None:
+    code, status = context.code, context.status
+    if code is None:
+        return None
+    entry = ResourcesEntry(context)
+    entry.names = {}
+    try:
+        entry.file_set = context.files(DEFAULT_FILES)
+    except ValueError as error:
+        status.fail(str(error))
+        return entry
+    files = [match for match in await context.runtime.in_thread(entry.file_set.matches) if match.path.suffix == ".py"]
+    if not files and context.app.has_config_file:
+        status.warn(f"no file matches {context.options.get('files', DEFAULT_FILES)!r}")
+    options = rest_options(context.app.config)
+    protocols = {"ws": False} if options.get("webSocket") is False else {}
+    if not context.app.config.get("rest"):
+        protocols = {"rest": False, "ws": False, "sse": False}
+    failed: list[str] = []
+    for match in files:
+        directory = match.url_path[1 : match.url_path.rfind("/") + 1]
+        await asyncio.sleep(0)  # each module in a turn of its own
+        try:
+            module = code.load(match.path)
+            found = list(exports(module, directory))
+        except ModuleFault as fault:
+            status.fail(f"{match.name}: {fault}", fault.details)
+            failed += class_addresses(match.path.read_text(encoding="utf-8", errors="replace"), directory)
+            continue
+        for exported in found:
+            try:
+                registration = registration_of(exported, protocols, entry, **table_options(options))
+            except ValueError as error:
+                status.fail(f"{match.name}: {exported.resource.__qualname__} at /{exported.address}: {error}")
+                continue
+            entry.names[id(registration)] = match.name
+            entry.registrations.append(registration)
+    entry.registrations += fault_registrations(failed, context.app.name, status, entry)
+    return entry
+
+
+def conflict_of(resources: Resources, registration: Registration, name: str) -> str:
+    """The message about an address that something else claims, too. `name`: of the file."""
+    served: Any = registration.resource
+    return f"{name}: {served.application.__qualname__} at /{registration.path}: {registration.fault}{_hint(resources, registration)}"
+
+
+def _hint(resources: Resources, registration: Registration) -> str:
+    """What to do about a class that is derived from a table which is exported at the same address."""
+    served: Any = registration.resource
+    table = served.application._table
+    if table is None or not any(
+        issubclass(claim.resource, TableBase) and not hasattr(claim.resource, "application") and claim.resource.table is table
+        for claim in resources.claims(registration.path)
+    ):
+        return ""
+    return f", for type {table.name} is exported there: remove its @export, or give the class another name"

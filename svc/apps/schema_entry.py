@@ -1,0 +1,106 @@
+"""The entry `graphqlSchema`: tables, and the resources of those that are exported (spec: schema-and-store §1).
+
+Tables are defined while the entry is loaded, for the code of the application refers to them. A version whose schema has faults defines none, unless it
+is the first: then those that are right are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.faults import fault_registrations, schema_addresses
+from svc.apps.schema_files import load_schema_files
+from svc.errors import SchemaError
+from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
+from svc.store.schema import TableDefinition
+
+DEFAULT_FILES = "*.graphql"
+
+
+class SchemaEntry(LoadedEntry):
+    """`definitions`: of the tables that it has defined."""
+
+    definitions: list[TableDefinition]
+
+    def activate(self) -> None:
+        super().activate()
+        self.context.app.definitions = self.definitions
+
+
+async def load_schema(context: EntryContext) -> LoadedEntry:
+    app, status, runtime = context.app, context.status, context.runtime
+    entry = SchemaEntry(context)
+    entry.definitions = []
+    try:
+        entry.file_set = context.files(DEFAULT_FILES)
+        matches = [match for match in await runtime.in_thread(entry.file_set.matches) if not match.is_directory]
+    except ValueError as error:
+        status.fail(str(error))
+        return entry
+    files: list[tuple[str, str]] = []
+    for match in matches:
+        try:
+            files.append((match.name, await runtime.in_thread(_read, match.path)))
+        except (OSError, UnicodeDecodeError) as error:
+            status.fail(f"{match.name}: {error}")
+    if not files and app.has_config_file and not status.messages:
+        status.warn(f"no file matches {context.options.get('files', DEFAULT_FILES)!r}")
+    result = load_schema_files(files, app.known_definitions())
+    for warning in result.warnings:
+        status.warn(warning)
+    for failure in result.errors:
+        status.fail(failure)
+    if result.errors and app.is_serving:
+        return entry
+    options = rest_options(app.config)
+    for definition in result.definitions:
+        try:
+            table = runtime.store.open_database(definition.database).define_table(definition)
+        except SchemaError as error:
+            status.fail(f"table {definition.database}.{definition.name}: {error}")
+            continue
+        entry.definitions.append(definition)
+        if app.config.get("rest") and definition.export is not None:
+            path = definition.export.path
+            resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
+            protocols = dict(definition.export.protocols)
+            if options.get("webSocket") is False:
+                protocols["ws"] = False
+            entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
+    if status.status == "error":
+        served = {registration.path for registration in entry.registrations}
+        addresses = [address for _, text in files for address in schema_addresses(text) if address not in served]
+        entry.registrations += fault_registrations(addresses, app.name, status, entry)
+    return entry
+
+
+def _read(path: Any) -> str:
+    text: str = path.read_text(encoding="utf-8")
+    return text
+
+
+def rest_options(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    rest = config.get("rest")
+    return rest if isinstance(rest, dict) else {}
+
+
+def table_options(options: Mapping[str, Any]) -> dict[str, bool]:
+    """What the options of `rest` say of the resources of tables."""
+    return {
+        "allow_full_scan": bool(options.get("allowFullScan")),
+        "shows_record_count": bool(options.get("includeExpensiveRecordCountEstimates")),
+    }
+
+
+def conflict_of(resources: Resources, registration: Registration) -> str:
+    """The message about the path of an exported table that something else claims, too."""
+    definition = registration.resource.table  # type: ignore[attr-defined]
+    path = registration.path
+    others = [claim.resource for claim in resources.claims(path) if claim is not registration]
+    names = [f"{each.table.database.name}.{each.table.name}" if issubclass(each, TableResource) else each.__qualname__ for each in others]
+    return (
+        f"table {definition.database.name}.{definition.name} is exported as /{path}, and so is {' and '.join(names)}:"
+        " every request there is answered 500 until one of them has another @export(name: ...)"
+    )
