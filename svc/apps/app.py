@@ -8,7 +8,6 @@ with the reason. Later, nothing of a version with a failing entry takes effect: 
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +27,6 @@ from svc.apps.status import ERROR, LOADING, EntryStatus, worst
 from svc.store.schema import TableDefinition
 
 CONFIG = "config"
-PACKAGES = ".packages"
-"""The directory of the packages that were installed for an application."""
 
 Known = Mapping[str, Mapping[str, TableDefinition]]
 
@@ -138,6 +135,8 @@ class App:
                 yield key, kind
 
     def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
+        if CONFIG in statuses:
+            schema_entry.warn_of_rest(schema_entry.rest_options(config), statuses[CONFIG])
         for key, entry in config.items():
             if entry and key not in statuses and ALIASES.get(key, key) not in (*KINDS, *READ_BY_SERVER) and config is not DEFAULT_CONFIG:
                 statuses[key] = EntryStatus()
@@ -147,9 +146,6 @@ class App:
         interface = self._runtime.interface
         if interface is None:
             return None
-        packages = str(self.directory.resolve() / PACKAGES)
-        if packages not in sys.path and Path(packages).is_dir():
-            sys.path.append(packages)
         return CodeVersion(interface, self.name, self.directory, config, url_path=self.url_path, host=self.host, replaces=self.code)
 
     async def _load_entry(self, key: str, kind: Kind, status: EntryStatus, code: CodeVersion | None) -> LoadedEntry | None:

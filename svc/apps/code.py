@@ -19,6 +19,7 @@ from svc.api.registry import ResourceRegistry
 from svc.api.server import Server
 from svc.api.table_settings import LOADING, TableSettings
 from svc.apps.modules import ApplicationModules
+from svc.apps.packages import add_packages, remove_packages
 from svc.resources import Registration
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class CodeVersion:
         if self.server is not None:
             self.server.resources = self.resources
         self.settings = TableSettings()
+        self._packages = add_packages(directory)
         self.modules = ApplicationModules(interface, name, directory, config, server=self.server)
         self._tasks: set[asyncio.Task[Any]] = set()  # that the modules have started while they were loaded
         self._is_active = False
@@ -116,6 +118,7 @@ class CodeVersion:
         self._interface.drop_unused_caches()
         for task in list(self._tasks):
             task.cancel()
+        remove_packages(self._packages)
         if self._is_active:
             self._interface.loop.call_later(self._interface.running.timeout, self.modules.forget)
         else:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-IGNORED = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".packages"))
+from svc.apps.packages import DIRECTORY as PACKAGES
+
+IGNORED = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", PACKAGES))
 """Names of directories that hold no files of the application."""
 
 _WILD = re.compile(r"[*?\[]")

@@ -8,7 +8,7 @@ from typing import Any
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import class_addresses, fault_registrations
 from svc.apps.modules import ModuleFault, exports, registration_of
-from svc.apps.schema_entry import rest_options, table_options
+from svc.apps.schema_entry import rest_options, rest_prefix, table_options
 from svc.resources import Registration, Resources
 from svc.resources.table_base import TableBase
 
@@ -41,7 +41,7 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
         protocols = {"rest": False, "ws": False, "sse": False}
     failed: list[str] = []
     for match in files:
-        directory = match.url_path[1 : match.url_path.rfind("/") + 1]
+        directory = rest_prefix(options) + match.url_path[1 : match.url_path.rfind("/") + 1]
         await asyncio.sleep(0)  # each module in a turn of its own
         try:
             module = code.load(match.path)

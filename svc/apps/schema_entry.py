@@ -12,11 +12,13 @@ from typing import Any
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import fault_registrations, schema_addresses
 from svc.apps.schema_files import load_schema_files
+from svc.apps.status import EntryStatus
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
 from svc.store.schema import TableDefinition
 
 DEFAULT_FILES = "*.graphql"
+REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates")
 
 
 class SchemaEntry(LoadedEntry):
@@ -63,7 +65,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             continue
         entry.definitions.append(definition)
         if app.config.get("rest") and definition.export is not None:
-            path = definition.export.path
+            path = rest_prefix(options) + definition.export.path
             resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:
@@ -71,7 +73,8 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
-        addresses = [address for _, text in files for address in schema_addresses(text) if address not in served]
+        addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]
+        addresses = [address for address in addresses if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
 
@@ -84,6 +87,28 @@ def _read(path: Any) -> str:
 def rest_options(config: Mapping[str, Any]) -> Mapping[str, Any]:
     rest = config.get("rest")
     return rest if isinstance(rest, dict) else {}
+
+
+def rest_prefix(options: Mapping[str, Any]) -> str:
+    """What all addresses of the application begin with, by the option `path` of `rest`.
+
+    >>> rest_prefix({"path": "/api/v1/"}), rest_prefix({})
+    ('api/v1/', '')
+    """
+    path = options.get("path")
+    return f"{path.strip('/')}/" if isinstance(path, str) and path.strip("/") else ""
+
+
+def warn_of_rest(options: Mapping[str, Any], status: EntryStatus) -> None:
+    """Say what of the options of `rest` has no effect."""
+    for name in options:
+        if name in ("port", "securePort"):
+            status.warn(f"rest: {name} has no effect: resources are served on the ports of http")
+        elif name not in REST_OPTIONS:
+            status.warn(f"rest: there is no option {name!r}; there are {', '.join(REST_OPTIONS)}")
+    path = options.get("path")
+    if path is not None and (not isinstance(path, str) or ".." in path.split("/") or "?" in path or "#" in path):
+        status.fail(f"rest: path is the beginning of addresses, such as /api, not {path!r}")
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, bool]:

@@ -287,3 +287,36 @@ def test_many_reloads_keep_nothing(app: Application) -> None:
     packages = {name.rpartition(".")[0] for name in sys.modules if name.startswith("svc_apps.app") and name.endswith(".resources")}
     assert len(packages) == 1
     assert len(app.node.interface.app_configs) == 1 == len(app.node.interface.app_servers)
+
+
+def test_packages_of_the_application(tmp_path: Path) -> None:
+    files = {".packages/only_of_this_app.py": "value = 'installed'\n"}
+    before = list(sys.path)
+    with application(tmp_path, "from only_of_this_app import value\n", files=files) as app:
+        assert app.module.value == "installed"
+        reload(app, "resources.py")
+        assert len(sys.path) == len(before) + 1
+    assert sys.path == before
+    sys.modules.pop("only_of_this_app")
+
+
+def test_addresses_below_a_path(tmp_path: Path) -> None:
+    config = "rest: {path: /api/v1, nonsense: 1, port: 8000}\ngraphqlSchema: {files: '*.graphql'}\nresources: {files: resources.py}\n"
+    code = "class Own(Resource):\n    def get(self, query=None): return 1\n"
+    with application(tmp_path, code, files={"config.yaml": config}, healthy=False) as app:
+        assert app.ask("PUT", "/api/v1/Plain/1", {"stock": 1})[0] == 204
+        assert app.ask("GET", "/api/v1/Own/") == (200, 1)
+        assert app.ask("GET", "/Plain/1")[0] == 404
+        assert [message.partition(":")[0] for message in app.node.app.entries["config"].messages] == ["rest", "rest"]
+
+
+def test_a_module_that_never_ends_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from svc.apps import load_limit, modules
+
+    monkeypatch.setattr(modules, "load_limit", lambda: load_limit.load_limit(0.05))
+    for number, line in enumerate(
+        ("while True:\n    try:\n        pass\n    except Exception:\n        pass", "import time\ntime.sleep(1000)")
+    ):
+        with application(tmp_path / str(number), f"{line}\n", healthy=False) as app:
+            [message] = app.node.app.entries["resources"].messages
+            assert "it has not ended loading within 0.05 s" in message and message.startswith("resources.py: resources.py:"), message
