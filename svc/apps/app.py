@@ -270,6 +270,12 @@ class App:
 
     # --- statuses --------------------------------------------------------------------------------------------------------------------
 
+    def fail(self, error: Exception) -> None:
+        """Loading has raised what it should have caught."""
+        status = EntryStatus()
+        status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+        self._take_status(CONFIG, status)
+
     def _take_status(self, key: str, status: EntryStatus) -> None:
         status.end(self._now_ms())
         self.entries[key] = status

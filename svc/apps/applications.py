@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from svc.apps.app import App
 from svc.apps.entry import Runtime
@@ -56,9 +57,17 @@ class Applications(Sequence[App]):
     async def _load(self, app: App, keys: Sequence[str] | None = None) -> App:
         async with self._lock:
             app.known = self._definitions_beside(app)
-            await app.load(keys)
+            await self._guarded(app, app.load(keys))
             self.on_loaded(app)
         return app
+
+    async def _guarded(self, app: App, loading: Awaitable[Any]) -> Any:
+        """The service never fails because of an application: what nothing else has caught is its status."""
+        try:
+            return await loading
+        except Exception as error:
+            app.fail(error)
+            return None
 
     async def change(self, name: str, names: Sequence[str], *, reloads_code: bool) -> list[str]:
         """Files of an application have changed: paths below it. Returns those of Python code that are not loaded, unless it `reloads_code`."""
@@ -67,9 +76,9 @@ class Applications(Sequence[App]):
             return []
         async with self._lock:
             app.known = self._definitions_beside(app)
-            waiting = await app.change(names, reloads_code=reloads_code)
+            waiting: list[str] | None = await self._guarded(app, app.change(names, reloads_code=reloads_code))
             self.on_loaded(app)
-        return waiting
+        return waiting or []
 
     async def remove(self, name: str) -> None:
         """The application goes. Its tables and data stay."""

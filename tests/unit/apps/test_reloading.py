@@ -320,3 +320,13 @@ def test_a_module_that_never_ends_loading(tmp_path: Path, monkeypatch: pytest.Mo
         with application(tmp_path / str(number), f"{line}\n", healthy=False) as app:
             [message] = app.node.app.entries["resources"].messages
             assert "it has not ended loading within 0.05 s" in message and message.startswith("resources.py: resources.py:"), message
+
+
+def test_a_defect_while_loading_is_a_status_and_not_the_end(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object, **options: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(app.node.app, "_make_code", broken)
+    reload(app, "resources.py")
+    assert app.node.app.entries["config"].messages == ["RuntimeError: a defect"]
+    assert app.ask("GET", "/Greeting/") == (200, "one")
