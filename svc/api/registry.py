@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,18 +37,11 @@ class Entry:
 class ResourceRegistry(Mapping[str, Entry]):
     """A mapping address -> entry. Addresses have no slashes at their ends."""
 
-    def __init__(self, interface: Interface, owner: object = None, *, staged: bool = False) -> None:
-        """`owner`: what the resources that are set here go with. `staged`: what is set waits in `waiting`, until `activate`."""
+    def __init__(self, interface: Interface, owner: object = None, register: Callable[[Registration], None] | None = None) -> None:
+        """`owner`: what the resources that are set here go with. `register`: takes them, in place of the registry."""
         self._interface = interface
         self._owner = owner
-        self._is_staged = staged
-        self.waiting: list[Registration] = []
-
-    def activate(self) -> list[Registration]:
-        """From now on what is set is in effect at once. Returns what has waited, which the caller registers."""
-        self._is_staged = False
-        waiting, self.waiting = self.waiting, []
-        return waiting
+        self._register = register or (lambda registration: interface.registry.change([registration]))
 
     def set(
         self,
@@ -70,10 +63,7 @@ class ResourceRegistry(Mapping[str, Entry]):
         if given is not None and not isinstance(given, Mapping):
             raise TypeError("export_types is a mapping protocol -> bool")
         registration = make_registration(name, serve(resource, name.strip("/")), dict(given or {}), owner=self._owner)
-        if self._is_staged:
-            self.waiting.append(registration)
-        else:
-            self._interface.registry.change([registration])
+        self._register(registration)
         return self._entry(registration, "")
 
     def remove(self, name: str) -> None:

@@ -47,13 +47,14 @@ class CodeVersion:
         self.server: Server | None = None
         if interface.server is not None:
             self.server = interface.server.of_application(name, url_path=url_path, host=host, replaces=former, staged=True)
-        self.resources = ResourceRegistry(interface, self, staged=True)
+        self.resources = ResourceRegistry(interface, self, self._register)
         if self.server is not None:
             self.server.resources = self.resources
         self.settings = TableSettings()
         self._packages = add_packages(directory)
         self.modules = ApplicationModules(interface, name, directory, config, server=self.server)
         self._tasks: set[asyncio.Task[Any]] = set()  # that the modules have started while they were loaded
+        self._registrations: list[Registration] = []  # that wait
         self._is_active = False
 
     def load(self, path: Path) -> ModuleType:
@@ -84,7 +85,7 @@ class CodeVersion:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        settings, resources = len(self.settings), len(self.resources.waiting)
+        settings, resources = len(self.settings), len(self._registrations)
         try:
             if self.server is None:
                 yield
@@ -93,8 +94,14 @@ class CodeVersion:
                     yield
         except BaseException:
             self.settings.cut(settings)
-            del self.resources.waiting[resources:]
+            del self._registrations[resources:]
             raise
+
+    def _register(self, registration: Registration) -> None:
+        if self._is_active:
+            self._interface.registry.change([registration])
+        else:
+            self._registrations.append(registration)
 
     def activate(self) -> tuple[list[Registration], list[Exception]]:
         """Take effect, in place of the version before. Returns the resources that the code has registered itself, and what could not be set on tables."""
@@ -108,7 +115,8 @@ class CodeVersion:
         if replaced is not None:
             replaced.withdraw()
         self._interface.drop_unused_caches()
-        return self.resources.activate(), faults
+        waiting, self._registrations = self._registrations, []
+        return waiting, faults
 
     def withdraw(self) -> None:
         """End. The modules stay importable as long as requests may run that began before."""
