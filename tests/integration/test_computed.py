@@ -38,7 +38,9 @@ def test_the_index_follows_the_expression(tmp_path: Path) -> None:
         server.start()
         assert "bad.graphql:3:31: @computed of Bad.a: the function open is not known" in server.logged()
         with server.client() as client:
-            assert client.get("/Bad/").status_code == 404
+            answer = client.get("/Bad/")
+            assert answer.status_code == 500
+            assert "the function open is not known" in answer.json()["detail"]
             # Whether the build is still going on depends on the machine; what is answered never does.
             assert client.patch("/Seat/00013", json={"hall": "late"}).status_code == 204
             deadline = time.monotonic() + 60
