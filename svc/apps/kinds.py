@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from svc.apps.entry import Loader
+from svc.apps.env_entry import load_env
 from svc.apps.resources_entry import load_resources
 from svc.apps.roles_entry import load_roles
+from svc.apps.scheduler_entry import load_scheduler
 from svc.apps.schema_entry import load_schema
 
 
@@ -24,9 +26,11 @@ class Kind:
 ENVIRONMENT, SCHEMA, ROLES, DATA, CODE, FILES = range(6)
 
 KINDS: Mapping[str, Kind] = {
+    "loadEnv": Kind(load_env, ENVIRONMENT),
     "graphqlSchema": Kind(load_schema, SCHEMA),
     "roles": Kind(load_roles, ROLES),
     "resources": Kind(load_resources, CODE, is_code=True),
+    "scheduler": Kind(load_scheduler, CODE, is_code=True),
 }
 
 READ_BY_SERVER = frozenset(("rest", "login"))

@@ -87,10 +87,11 @@ class Scheduler:
         self._owner = owner or _own_name()
         self._is_alive = is_alive or _is_alive
         self._jobs: dict[tuple[str, str], _Job] = {}
+        self._leaving: dict[tuple[str, str], _Job] = {}  # withdrawn in this turn: perhaps for a newer version of the application
         self._running: dict[tuple[str, str], _Job] = {}
         self._busy: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_stopped = False
+        self._is_started = self._is_stopped = False
         self._beat_at = 0.0
 
     # --- the jobs of applications --------------------------------------------------------------------------------------------------------
@@ -98,23 +99,38 @@ class Scheduler:
     def set(self, application: str, jobs: Sequence[tuple[JobSpec, Handler]]) -> None:
         """From now on these are the jobs of an application, in place of those it had. A job of the same name and schedule goes on where it was, with the
         new function; a run under way ends as it began."""
-        names = {spec.name for spec, _ in jobs}
-        for key in [key for key in self._jobs if key[0] == application and key[1] not in names]:
-            del self._jobs[key]
+        before, self._leaving = self._leaving, {}
+        self._leaving = {key: job for key, job in before.items() if key[0] != application}
+        for key in [key for key in self._jobs if key[0] == application]:
+            before[key] = self._jobs.pop(key)
         now = self._now()
         for spec, handler in jobs:
-            job = self._jobs.get((application, spec.name))
+            key = (application, spec.name)
+            job = before.get(key)
             if job is None:
-                self._jobs[application, spec.name] = _Job(application, spec, handler, now)
+                self._jobs[key] = _Job(application, spec, handler, now)
                 continue
+            self._jobs[key] = job
             if job.spec.schedule.text != spec.schedule.text:
-                job.known, job.since_ms = None, now
+                job.known, job.since_ms, job.look_at = None, now, 0.0
             job.spec, job.handler = spec, handler
         self._arm()
 
     def remove(self, application: str) -> None:
-        """The application has no jobs any more. A run under way goes on to its end."""
-        self.set(application, ())
+        """The application has no jobs any more, unless it gets others within the turn. A run under way goes on to its end."""
+        for key in [key for key in self._jobs if key[0] == application]:
+            self._leaving[key] = self._jobs.pop(key)
+        if not self._loop.is_closed():
+            self._loop.call_soon(self._forget_leaving)
+        self._arm()
+
+    def _forget_leaving(self) -> None:
+        self._leaving.clear()
+
+    def start(self) -> None:
+        """From now on jobs run."""
+        self._is_started = True
+        self._arm()
 
     async def stop(self) -> None:
         """The instance ends: no more runs begin, those under way are cancelled and recorded as interrupted."""
@@ -153,7 +169,7 @@ class Scheduler:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if (self._jobs or self._busy) and not self._is_stopped:
+        if self._is_started and not self._is_stopped and (self._jobs or self._running):
             now, monotonic = self._now(), self._clock.monotonic()
             waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
             delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
@@ -169,7 +185,7 @@ class Scheduler:
 
     def tick(self) -> None:
         """Begin what is due by now. Called by timers; by tests when they have moved the clock."""
-        if self._is_stopped:
+        if self._is_stopped or not self._is_started:
             return
         now, monotonic = self._now(), self._clock.monotonic()
         if monotonic - self._beat_at >= HEARTBEAT:

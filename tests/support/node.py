@@ -29,6 +29,7 @@ from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
+from svc.scheduler import Scheduler
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
@@ -129,6 +130,9 @@ class Node:
             )
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth
+        self.scheduler = Scheduler(
+            self.store, self.clock, self._loop, report=lambda application, level, text: self.reports.append((level, text))
+        )
         runtime = Runtime(
             self.store,
             self.resources,
@@ -139,6 +143,7 @@ class Node:
             realtime=self.realtime,
             interface=self.interface,
             report=lambda application, level, text: self.reports.append((level, text)),
+            scheduler=self.scheduler,
         )
         self.reports: list[tuple[str, str]] = []
         self.applications = Applications(runtime)

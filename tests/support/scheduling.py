@@ -60,6 +60,7 @@ class World:
         self.schedulers[name] = scheduler
         self.alive.add(name)
         self.set(name, *jobs, handler=handler, app=app)
+        scheduler.start()
         self.settle()
         return scheduler
 
