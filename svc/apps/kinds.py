@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from svc.apps.data_entry import load_data
 from svc.apps.entry import Loader
 from svc.apps.env_entry import load_env
 from svc.apps.resources_entry import load_resources
@@ -29,6 +30,7 @@ KINDS: Mapping[str, Kind] = {
     "loadEnv": Kind(load_env, ENVIRONMENT),
     "graphqlSchema": Kind(load_schema, SCHEMA),
     "roles": Kind(load_roles, ROLES),
+    "dataLoader": Kind(load_data, DATA),
     "resources": Kind(load_resources, CODE, is_code=True),
     "scheduler": Kind(load_scheduler, CODE, is_code=True),
 }
