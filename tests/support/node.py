@@ -167,6 +167,12 @@ class Node:
         """From now on every request is this user's."""
         self.dispatcher._identify = lambda request: user  # type: ignore[method-assign]
 
+    @property
+    def listeners(self) -> list[str]:
+        """The names of the listeners of requests that code has added; those of static files are there without."""
+        chain = self.dispatcher._chain
+        return [] if chain is None else [step.name for step in chain.steps if step.listener is not None and step.plain is None]
+
     def connect(self) -> Wire:
         return Wire(self)
 
