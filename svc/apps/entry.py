@@ -19,6 +19,7 @@ from svc.apps.status import EntryStatus
 from svc.clock import Clock
 from svc.query import QueryCache
 from svc.resources import Registration, Resources
+from svc.static import FileCache
 from svc.store import Store
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Runtime:
     report: Callable[[str, str, str], None] = lambda application, level, text: None
     instance: int = 0
     scheduler: Scheduler | None = None
+    file_cache: FileCache | None = None
+    """Contents of the static files of all applications, once there is an entry of such."""
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""

@@ -12,6 +12,7 @@ from svc.apps.resources_entry import load_resources
 from svc.apps.roles_entry import load_roles
 from svc.apps.scheduler_entry import load_scheduler
 from svc.apps.schema_entry import load_schema
+from svc.apps.static_entry import load_static
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ KINDS: Mapping[str, Kind] = {
     "dataLoader": Kind(load_data, DATA),
     "resources": Kind(load_resources, CODE, is_code=True),
     "scheduler": Kind(load_scheduler, CODE, is_code=True),
+    "static": Kind(load_static, FILES),
 }
 
 READ_BY_SERVER = frozenset(("rest", "login"))
