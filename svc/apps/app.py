@@ -59,6 +59,8 @@ class App:
         self.code: CodeVersion | None = None
         self.is_serving = False
         """Whether a version of it is in effect."""
+        self.served_directory = directory
+        """Of the version in effect, links resolved: `directory` may be a link, which leads to another one after a deployment."""
         self._given_runtime = runtime
         self._loaded: dict[str, LoadedEntry] = {}
 
@@ -201,6 +203,8 @@ class App:
                     entry.context.status.fail(f"{type(fault).__name__}: {fault}", _traceback(fault))
         self._loaded.update(loaded)
         self.is_serving = True
+        if keys is None:
+            self.served_directory = self.directory.resolve()
         for entry in loaded.values():
             entry.activate()
         registry.change(added, removed)
@@ -233,7 +237,14 @@ class App:
     # --- changed files -----------------------------------------------------------------------------------------------------------------
 
     async def change(self, names: Sequence[str], *, reloads_code: bool) -> list[str]:
-        """Files have been added, changed or removed: paths below the application. Returns those of Python code, unless it `reloads_code`."""
+        """Files have been added, changed or removed: paths below the application. Returns those of Python code, unless it `reloads_code`.
+
+        After a deployment `directory` is that of another version, of which nothing is taken alone.
+        """
+        if self.is_serving and self.directory.resolve() != self.served_directory:
+            if reloads_code:
+                await self.load()
+            return [] if reloads_code else list(names)
         if CONFIG_FILE in names or any(entry.context.key == "loadEnv" and _concerns(entry, names) for entry in self._loaded.values()):
             if reloads_code:
                 await self.load()

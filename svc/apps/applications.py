@@ -9,7 +9,6 @@ from typing import Any
 
 from svc.apps.app import App
 from svc.apps.entry import Runtime
-from svc.apps.env_entry import load_first
 from svc.apps.status import EntryStatus
 from svc.store.schema import TableDefinition
 
@@ -23,14 +22,12 @@ class Applications(Sequence[App]):
         self.runtime = runtime
         self.on_loaded = on_loaded
         self._apps: list[App] = []
+        self._others: list[TableDefinition] = []
         self._lock = asyncio.Lock()
 
     async def load_all(self, components_root: Path | None, extra: Sequence[Path] = ()) -> None:
         """Load the applications below `components_root`, by name, then those in `extra`, which come before one of the same name there."""
         given = {name_of(directory) for directory in extra}
-        for directory in (*component_directories(components_root), *extra):
-            if directory in extra or directory.name not in given:
-                await load_first(name_of(directory), directory, self.runtime)
         for directory in component_directories(components_root):
             if directory.name in given:
                 self.runtime.report(directory.name, "warn", f"{directory} is not loaded: another application of this name was given")
@@ -39,9 +36,13 @@ class Applications(Sequence[App]):
         for directory in extra:
             await self.add(directory)
 
-    async def add(self, directory: Path) -> App:
-        """Load the application in a directory; if there is one of its name, to the version that is there now."""
-        name = name_of(directory)
+    def know(self, definitions: Sequence[TableDefinition]) -> None:
+        """Tables of applications that are not loaded here; those that are may refer to them."""
+        self._others = list(definitions)
+
+    async def add(self, directory: Path, name: str = "") -> App:
+        """Load the application in a directory; if there is one of its name, to the version that is there now. `name`: default, that of the directory."""
+        name = name or name_of(directory)
         app = self.get(name)
         if app is None:
             mount = self.runtime.components.get(name)
@@ -104,6 +105,8 @@ class Applications(Sequence[App]):
 
     def _definitions_beside(self, app: App) -> dict[str, dict[str, TableDefinition]]:
         known: dict[str, dict[str, TableDefinition]] = {}
+        for definition in self._others:
+            known.setdefault(definition.database, {})[definition.type_name] = definition
         for other in self._apps:
             if other is not app:
                 for definition in other.definitions:

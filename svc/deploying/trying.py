@@ -1,0 +1,113 @@
+"""Loading a version in a process of its own before it is served (spec: deployment §6).
+
+The process is `svc.server.trial`. It has the definitions of all tables, so that the application finds those of others, but none of their records; it may
+take so much memory and time, and can end as it likes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import svc
+from svc.apps.load_limit import LOAD_SECONDS
+from svc.deploying.archives import remove_tree
+from svc.deploying.commands import Outcome, run_command
+from svc.errors import ClientError
+from svc.store.backup.watch import Watch
+from svc.store.schema import TableDefinition
+
+REQUEST, RESULT = "request", "result"  # files
+MEMORY = 2 << 30  # bytes of private memory
+SECONDS = LOAD_SECONDS + 10  # with the start of Python, and for the process to say itself what has not ended
+SHOWN = 10  # faults in a message
+
+_ROOT = str(Path(svc.__file__).resolve().parents[1])
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """`directory`: of the application `project`. `document`: the configuration. `tables`: of the store. `others`: definitions of the other applications."""
+
+    directory: Path
+    project: str
+    document: Mapping[str, Any] = field(default_factory=dict)
+    tables: Sequence[TableDefinition] = ()
+    others: Sequence[TableDefinition] = ()
+
+
+class LoadFailed(ClientError):
+    """The application cannot be loaded; the message has file and line."""
+
+    code = "LOAD_FAILED"
+
+
+def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> list[str]:
+    """Load an application. Returns the warnings; raises LoadFailed, Stopped. `place`: a directory that is made and removed."""
+    place.mkdir(mode=0o700)
+    try:
+        (place / REQUEST).write_bytes(pickle.dumps(request))
+        said: list[str] = []
+
+        def heard(line: str) -> None:
+            if len(said) < SHOWN:
+                said.append(line)
+            on_line(line)
+
+        # With all variables: the application may need them to be loaded, and will have them when it is served.
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1", "SVC_TRIAL": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join([path for path in (environment.get("PYTHONPATH"), _ROOT) if path])
+        environment.pop("SVC_SAFE_MODE", None)
+        command = [sys.executable, "-m", "svc.server.trial", str(place)]
+        outcome = run_command(command, place, seconds, environment=environment, watch=watch, on_line=heard)
+        try:
+            result = json.loads((place / RESULT).read_text("utf-8"))
+        except (OSError, ValueError):
+            raise LoadFailed(_end(request, outcome, seconds)) from None
+    finally:
+        remove_tree(place)
+    faults, warnings = _found(result)
+    if faults:
+        more = f"\nand {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
+    return warnings
+
+
+def _found(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    faults: list[str] = []
+    warnings: list[str] = []
+    for key, entry in result["entries"].items():
+        (faults if entry["status"] == "error" else warnings).extend(f"{key}: {message}" for message in entry["messages"])
+    return faults, warnings
+
+
+def _end(request: TrialRequest, outcome: Outcome, seconds: float) -> str:
+    """The message about a process that has not said how the load went."""
+    name, status = f"The application {request.project}", outcome.status
+    own = [
+        found
+        for line in outcome.output
+        if (found := _frame(line)) is not None and Path(found[1]).is_relative_to(request.directory.resolve())
+    ]
+    place = f"{Path(own[0][1]).relative_to(request.directory.resolve())}:{own[0][2]}: " if own else ""
+    if status is None:
+        return f"{name} has not ended loading within {seconds:g} s"
+    if status < 0:
+        try:
+            described = signal.Signals(-status).name
+        except ValueError:
+            described = f"signal {-status}"
+        return f"{name} cannot be loaded: {place}the process that loaded it was ended by {described}"
+    last = "" if not outcome.output else f"\n{chr(10).join(outcome.output[-SHOWN:])}"
+    return f"{name} cannot be loaded: its code has ended the process with status {status}{last}"
+
+
+_frame = re.compile(r' *File "([^"]+)", line (\d+)').match

@@ -1,0 +1,60 @@
+"""`python -m svc.server.trial DIRECTORY`: load one application as a server would, and say how that went (spec: deployment §6).
+
+The directory holds `request`, a pickle of `TrialRequest`; what was found goes into `result`, as JSON. Everything happens in a root of its own below that
+directory, on a loop of its own, and no port is opened. What ends the process before `result` is there is told from its exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from svc.apps import App
+from svc.clock import SYSTEM_CLOCK
+from svc.config import Config
+from svc.deploying.trying import MEMORY, REQUEST, RESULT, TrialRequest
+from svc.errors import Problem, SchemaError
+from svc.loop import new_loop
+from svc.root.installation import make_directories
+from svc.server.instance import Server
+
+_HERE = frozenset(("rootPath", "storage", "logging", "componentsRoot", "tls", "operationsApi", "mqtt", "replication", "http"))
+"""Sections of the configuration that are about the other process."""
+
+
+def main(place: Path) -> int:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    request: TrialRequest = pickle.loads((place / REQUEST).read_bytes())  # written by the server that has started this process
+    app = load(request, place / "root")
+    entries = {key: {"status": status.status, "messages": status.messages} for key, status in app.entries.items()}
+    part = place / f"{RESULT}.part"
+    part.write_text(json.dumps({"status": app.status, "entries": entries}))
+    part.replace(place / RESULT)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # whatever threads the application has started
+
+
+def load(request: TrialRequest, root: Path) -> App:
+    document: dict[str, Any] = {key: value for key, value in request.document.items() if key not in _HERE}
+    config = Config.from_document({**document, "rootPath": str(root)}, root)
+    make_directories(root, config)
+    loop, turns = new_loop(SYSTEM_CLOCK)
+    server = Server(config, host=(loop, turns))
+    for definition in request.tables:
+        try:
+            server.store.open_database(definition.database).define_table(definition)
+        except (Problem, SchemaError) as error:
+            print(f"the table {definition.database}.{definition.name} is not there: {error}")
+    server.applications.know(request.others)
+    return loop.run_until_complete(server.applications.add(request.directory, request.project))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
