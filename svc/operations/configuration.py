@@ -120,7 +120,8 @@ async def edit_configuration(call: Call, change: Any) -> Edit:
 
 def note_restart(node: Node, stored: Config) -> None:
     """Let `get_status` tell which settings of the file differ from those in effect."""
-    node.status.settings_changed(waiting_for_restart(node.config, stored))
+    in_effect = {name for name, entry in node.deployments.entries.items() if stored.components.get(name) == entry}
+    node.status.settings_changed(name for name in waiting_for_restart(node.config, stored) if name not in in_effect)
 
 
 def with_wishes(wishes: Mapping[str, Any], apps: frozenset[str], document: Document) -> Document:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from svc import __version__
 from svc.auth.identify import host_name
 from svc.auth.users import user_of
+from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
 from svc.http.compression import Compression
@@ -24,6 +25,7 @@ from svc.logs.redact import redacted
 from svc.loop import then
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
+from svc.operations.long_payload import without_payload
 from svc.operations.openapi import operations_document
 from svc.operations.service import Operations
 from svc.resources import RequestTarget
@@ -210,9 +212,15 @@ class OperationsEndpoint:
         body = request.content
         if len(body) <= LONG_BODY:
             return reader.decode(body, parameters_of(content_type or ""), None)
+        return self._slices.result(self._long_value(reader, body, media_type, parameters_of(content_type or "")))
+
+    def _long_value(self, reader: ContentType, body: bytes, media_type: str, parameters: Mapping[str, str]) -> Any:
+        value = yield from without_payload(body, media_type, lambda rest: reader.decode(rest, parameters, None))
+        if value is not None:
+            return value
         if isinstance(reader, JsonType):
-            return self._slices.result(decode_json_object_slices(body, LONG_MEMBER))
-        return self._slices.result(reader.decode_slices(body, parameters_of(content_type or ""), None))
+            return (yield from decode_json_object_slices(body, LONG_MEMBER))
+        return (yield from reader.decode_slices(body, parameters, None))
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 

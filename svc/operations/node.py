@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
+from svc.operations.deployments import Deployments
 from svc.operations.job_runs import Jobs
 from svc.operations.search_cache import SearchCache
 from svc.operations.system_information import Machine
@@ -53,10 +54,12 @@ class Node:
     jobs: Jobs = field(init=False)
     machine: Machine = field(init=False)
     searches: SearchCache = field(init=False)
+    deployments: Deployments = field(init=False)
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self)
         self.searches = SearchCache()
+        self.deployments = Deployments(self)
         disk, network = self.config.operations_api.sys_info.disk, self.config.operations_api.sys_info.network
         self.machine = Machine(self.clock, self.config.root, disk, network)
 

@@ -31,6 +31,10 @@ class SshFiles:
     def names(self) -> list[dict[str, Any]]:
         return [{"name": name} for name in sorted(self._entries())]
 
+    def hosts(self) -> frozenset[str]:
+        """The names that stand for hosts."""
+        return frozenset(str(entry.get("host")) for entry in self._entries().values())
+
     def get(self, name: str) -> dict[str, Any]:
         """Without the key itself. Raises NotFound."""
         entry = self._entries().get(name)

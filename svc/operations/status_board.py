@@ -20,6 +20,7 @@ class StatusBoard:
         self._clock = clock
         self._records: dict[str, dict[str, Any]] = {}
         self._settings: tuple[str, ...] = ()
+        self._components: set[str] = set()
         self.started_ms = int(clock.wall() * 1000)
 
     def set(self, id_: str, status: str) -> dict[str, Any]:
@@ -54,11 +55,19 @@ class StatusBoard:
         """Store the names of all settings whose value in the file is not the one in effect."""
         self._settings = tuple(names)
 
+    def component_changed(self, name: str) -> None:
+        """An application has another version than the one that is loaded."""
+        self._components.add(name)
+
+    def component_loaded(self, name: str) -> None:
+        """The version that is there is loaded."""
+        self._components.discard(name)
+
     @property
     def restart_reasons(self) -> list[str]:
-        """The settings that take effect at the next restart."""
-        return list(self._settings)
+        """The settings that take effect at the next restart, and the applications that were changed."""
+        return [*self._settings, *(f"component {name}" for name in sorted(self._components))]
 
     @property
     def restart_required(self) -> bool:
-        return bool(self._settings)
+        return bool(self._settings or self._components)

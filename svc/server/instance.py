@@ -174,7 +174,7 @@ class Server:
         self.application_server = self._make_application_server()
         self.interface.server, self.interface.auth = self.application_server, self.application_server.auth
         self._directories = apps
-        self.applications, self.scheduler = make_applications(
+        self.applications = make_applications(
             config,
             self.store,
             self.resources,
@@ -354,6 +354,7 @@ class Server:
 
     async def load(self) -> None:
         """Load the applications; before requests come."""
+        await self.node.deployments.recover()
         await load_applications(self.applications, self.config, self._directories, self.logger)
 
     def listen(self) -> None:
@@ -419,7 +420,6 @@ class Server:
         self.application_ports.start()
         self._periodic.start()
         self.mounts.begin()
-        self.scheduler.start()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._end_restarts()
 
@@ -506,8 +506,8 @@ class Server:
             each.connections.close_all()
         self.application_ports.close()
         await self.mounts.close()
-        await self.scheduler.stop()
         self.realtime.close()
+        await self.node.deployments.stop()
         self.applications.close()
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended

@@ -29,6 +29,11 @@ NEEDS_MORE = {
     "set_configuration": 501,
     "cluster_set_routes": 501,
     "cluster_delete_routes": 501,
+    "deploy_component": 400,
+    "deploy_custom_function_project": 400,
+    "get_deployment": 404,
+    "get_deployment_payload": 404,
+    "delete_deployment_payload": 404,
 }
 
 ELSEWHERE = {"csv_url_load", "import_from_s3", "export_to_s3"}  # they would ask servers that are not ours
@@ -47,6 +52,10 @@ def node(tmp_path: Path) -> Iterator[OperationsNode]:
         made.run("add_role", role="gardener", permission={})
         made.run("add_role", role="unused", permission={})
         made.run("add_user", username="ann", password="s3cret", role="gardener", active=True)
+        shop = made.config.components_root / "shop"
+        (shop / "helpers").mkdir(parents=True)
+        (shop / "config.yaml").write_text("rest: true\n")
+        (shop / "helpers" / "prices.py").write_text("VAT = 0.19\n")
         yield made
 
 

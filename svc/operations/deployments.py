@@ -1,0 +1,392 @@
+"""The deployments of a node: one at a time for each project, on a thread of its own, with a record in `system.svc_deployment` (spec: deployment §3).
+
+Everything up to the journal can be cancelled and leaves nothing. What follows runs to its end, whether or not the client still waits, and if this process
+ends before that, `recover` does the rest at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from svc.apps import App, Applications
+from svc.config.editing import edit_file
+from svc.deploying.archives import remove_tree, written_fault
+from svc.deploying.deployment import LOAD, RESTART, Deployment, Wish, entry_of
+from svc.deploying.fetching import Fetcher
+from svc.deploying.layout import KEPT_PAYLOADS, Layout
+from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
+from svc.deploying.trying import LoadFailed, TrialRequest
+from svc.errors import ClientError, ConfigError, Problem, ServerError
+from svc.operations.deployment_records import FAILED, ROLLED_BACK, SUCCESS, DeploymentRecords
+from svc.operations.threads import in_thread
+from svc.store.backup.watch import Stopped, Watch
+from svc.store.system import SYSTEM
+
+if TYPE_CHECKING:
+    from svc.config import Document
+    from svc.operations.node import Node
+
+CANCELLED = "The deployment was cancelled"
+
+
+class Run:
+    """A deployment that is under way. `record`: as in the table, with the events that are not written yet."""
+
+    def __init__(self, project: str, record: dict[str, Any]) -> None:
+        self.project = project
+        self.record = record
+        self.watch = Watch()
+        self.is_decided = False
+        self.paths: tuple[Path, ...] = ()
+        self.task: asyncio.Task[Any] | None = None
+        self.changed = asyncio.Event()
+        self.journal: dict[str, Any] = {}
+        self.former_entry: dict[str, Any] | None = None
+
+
+class Deployments:
+    """`running`: by the id of the deployment. `entries`: of projects in the configuration that are in effect though it was read before."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.records = DeploymentRecords(node)
+        self.running: dict[str, Run] = {}
+        self.entries: dict[str, Any] = {}
+        self._busy: set[str] = set()
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self._node.config.components_root)
+
+    @property
+    def applications(self) -> Applications | None:
+        apps = self._node.apps
+        return apps if isinstance(apps, Applications) else None
+
+    # --- at the start --------------------------------------------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Finish what was decided, undo what was not. Before the applications are loaded."""
+        layout, logger = self.layout, self._node.logs.logger
+        decided: list[str] = []
+        if layout.area.is_dir():
+            entries: dict[str, Any] = {}
+
+            def set_entry(project: str, entry: Mapping[str, Any] | None) -> None:
+                self._write_entry(project, entry)
+                entries[project] = entry
+
+            decided = await in_thread(lambda: recover(layout, set_entry, logger.error))
+            for project, entry in entries.items():
+                self._take_entry(project, entry)
+            await in_thread(lambda: clean(layout))
+        await self.records.recover(frozenset(decided))
+
+    async def stop(self) -> None:
+        """The instance ends: what is not decided is cancelled, the rest is waited for."""
+        for run in self.running.values():
+            if not run.is_decided:
+                run.watch.stop()
+        tasks = [run.task for run in self.running.values() if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # --- one at a time -------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self, project: str) -> Iterator[None]:
+        """Nothing else changes the project meanwhile. Raises 409."""
+        self._take(project)
+        try:
+            yield
+        finally:
+            self._busy.discard(project)
+
+    def _take(self, project: str) -> None:
+        if project in self._busy:
+            raise ClientError(f"{project} is being deployed", 409, "CONFLICT")
+        self._busy.add(project)
+
+    def check_served_here(self, project: str) -> None:
+        """Raises 400 for a project whose name an application has that was given to the server at its start."""
+        app = None if self.applications is None else self.applications.get(project)
+        if app is not None and app.directory != self.layout.project(project):
+            raise ClientError(f"The application {project} is served from {app.directory}, which was given when svc was started")
+
+    # --- deploying -----------------------------------------------------------------------------------------------------------------------
+
+    async def deploy(
+        self,
+        wish: Wish,
+        fetcher: Callable[[Run], Fetcher],
+        *,
+        package: str | None,
+        options: Mapping[str, Any],
+        user: str | None,
+        restart: Any,
+    ) -> Run:
+        """Deploy. `restart`: whether the new version is loaded; "rolling": `load` or `leave` is to be called with the run, whatever happens.
+
+        Raises the Problem that has prevented it; then what was served is served. A client that leaves before it is decided cancels it.
+        """
+        self._take(wish.project)
+        run = Run(wish.project, self.records.new(wish, package, user))
+        self.running[wish.deployment_id] = run
+        work = self._deploy(run, wish, fetcher(run), package, options, restart)
+        run.task = self._node.loop.create_task(work, name=f"deployment of {wish.project}")
+        try:
+            await asyncio.shield(run.task)
+        except asyncio.CancelledError:
+            if not run.is_decided:
+                run.watch.stop()
+            raise
+        return run
+
+    async def _deploy(self, run: Run, wish: Wish, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any) -> None:
+        layout = self.layout
+        deployment = Deployment(layout, wish, run.watch, partial(self.report, run))
+        run.paths = deployment.paths
+        try:
+            await self.records.write(run.record)
+            stored = await in_thread(deployment.store, run.watch)
+            if stored is not None:
+                run.record |= {"payload_hash": stored.hash, "payload_size": stored.size}
+            warnings = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
+            for warning in warnings:
+                self._note(run, LOAD, f"warning: {warning}")
+            run.watch.check()
+            run.is_decided = True
+            run.journal, run.former_entry = await in_thread(lambda: self._switch(layout, wish, deployment.target, package, options))
+        except BaseException as error:
+            await self._fail(run, deployment, error)
+            if isinstance(error, Stopped):
+                raise ServerError(CANCELLED, 503) from None
+            if isinstance(error, Problem | asyncio.CancelledError):
+                raise
+            self._node.logs.logger.error("the deployment of", wish.project, error)
+            raise ServerError("The deployment has failed. Check logs and try again.") from error
+        if "entry" in run.journal:
+            self._take_entry(wish.project, run.journal["entry"])
+        if restart is True:
+            await self.load(run)
+        elif restart is False:
+            await self.leave(run)
+
+    def _switch(
+        self, layout: Layout, wish: Wish, target: Path, package: str | None, options: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Returns the journal, which has been carried out, and the former entry of the configuration. Blocks."""
+        former = self._read_entry(wish.project)
+        after = entry_of(former, package, options)
+        entry: Any = KEEP if after == former else after
+        journal = begin(layout, wish.project, target, deployment_id=wish.deployment_id, entry=entry)
+        try:
+            finish(layout, journal, self._write_entry)
+        except BaseException:
+            go_back(layout, journal, self._write_entry, former)
+            raise
+        return journal, former
+
+    async def _fail(self, run: Run, deployment: Deployment, error: BaseException) -> None:
+        text = CANCELLED if isinstance(error, Stopped | asyncio.CancelledError) else _message(error)
+
+        def discard() -> None:
+            if self.layout.read_journal(run.project) is None:  # else the next start will finish it
+                deployment.discard()
+                deployment.discard_payload()
+
+        await in_thread(discard)
+        await self._end(run, FAILED, text)
+
+    async def load(self, run: Run) -> None:
+        """Let the new version serve. Raises LoadFailed if it cannot be loaded; then the former version is served again, after a start, too."""
+        self._note(run, RESTART, "loads the new version")
+        project = run.project
+        app = None if self.applications is None else self.applications.get(project)
+        served = None if app is None else (app.served_directory, dict(app.entries))
+        app = await self.reload(project)
+        faults = [] if app is None else _faults(app)
+        if not faults:
+            await self._end(run, SUCCESS, None)
+            await self.clean()
+            return
+        assert app is not None
+        await in_thread(lambda: go_back(self.layout, run.journal, self._write_entry, run.former_entry))
+        if "entry" in run.journal:
+            self._take_entry(project, run.former_entry)
+        if served is None or app.served_directory != served[0]:
+            await self.reload(project)
+        else:
+            app.entries = served[1]  # the version before has not been replaced, and these are its statuses
+        text = f"The application {project} cannot be loaded: " + "\n".join(faults[:10])
+        await self._end(run, ROLLED_BACK, text)
+        await self.clean()
+        raise LoadFailed(text)
+
+    async def leave(self, run: Run) -> None:
+        """The new version waits for the next start."""
+        self._node.status.component_changed(run.project)
+        await self._end(run, SUCCESS, None)
+        await self.clean()
+
+    async def _end(self, run: Run, status: str, error: str | None) -> None:
+        record = run.record
+        record |= {"status": status, "error": error, "completed_at": self.records.now_ms()}
+        level = "info" if status == SUCCESS else "warn"
+        self._node.logs.logger.log(level, "the deployment of", run.project, "has ended:", status, *([] if error is None else [error]))
+        try:
+            await self.records.write(record)
+        except Problem as problem:  # a full volume: what has happened has happened
+            self._node.logs.logger.error("the record of the deployment of", run.project, "could not be written:", problem.message)
+        self.running.pop(record["deployment_id"], None)
+        self._busy.discard(run.project)
+        run.changed.set()
+        with suppress(Problem, OSError):
+            await self._remove_old(run.project)
+
+    async def _remove_old(self, project: str) -> None:
+        removed, dropped = await self.records.remove_old(project, KEPT_PAYLOADS)
+        layout = self.layout
+        if removed or dropped:
+            await in_thread(partial(_remove, [layout.payload(each) for each in (*removed, *dropped)]))
+
+    async def drop(self, project: str) -> None:
+        """Remove a project and its entry of the configuration, while it is being `changing`."""
+        layout = self.layout
+
+        def work() -> bool:
+            former = self._read_entry(project)
+            if not layout.exists(project) and former is None:
+                return False
+            try:
+                finish(layout, begin(layout, project, None, entry=KEEP if former is None else None), self._write_entry)
+            except OSError as error:
+                raise written_fault(error, layout.project(project)) from error
+            return former is not None
+
+        if await in_thread(work):
+            self._take_entry(project, None)
+        if self.applications is not None and self.applications.get(project) is not None:
+            self._node.status.component_changed(project)
+        else:
+            self._node.status.component_loaded(project)
+
+    # --- applications --------------------------------------------------------------------------------------------------------------------
+
+    async def reload(self, project: str) -> App | None:
+        """Load what is served under this name now, or end it if there is nothing any more."""
+        applications, directory = self.applications, self.layout.project(project)
+        if applications is None:
+            return None
+        self._node.status.component_loaded(project)
+        if not await in_thread(directory.is_dir):
+            await applications.remove(project)
+            return None
+        app = applications.get(project)
+        if app is not None:
+            mount = applications.runtime.components.get(project)
+            options = mount if isinstance(mount, dict) else {}
+            app.url_path, app.host = options.get("urlPath"), options.get("host")
+        return await applications.add(directory)
+
+    async def clean(self) -> None:
+        """Remove versions that nothing needs any more."""
+        in_use: list[Path] = [path for run in self.running.values() for path in run.paths]
+        layout = self.layout
+        served = [] if self.applications is None else [app.served_directory for app in self.applications]
+        await in_thread(lambda: clean(layout, [*in_use, *served]))
+
+    def trial_request(self, project: str) -> TrialRequest:
+        """What the trial load of a project has to know of this instance."""
+        node = self._node
+        tables = [
+            table.definition for name, database in node.store.databases.items() if name != SYSTEM for table in database.tables.values()
+        ]
+        others = [definition for app in node.apps if app.name != project for definition in app.definitions]
+        document = {**node.config.document, **{name: entry for name, entry in self.entries.items() if entry is not None}}
+        return TrialRequest(Path(), project, document, tables, others)
+
+    # --- the configuration ---------------------------------------------------------------------------------------------------------------
+
+    def _read_entry(self, project: str) -> dict[str, Any] | None:
+        """Of the configuration file. Blocks."""
+        from svc.config.document import read_document
+
+        file = self._node.config.file
+        if file is None:
+            return None
+        try:
+            found = read_document(file).get(project)
+        except ConfigError as error:
+            raise ServerError(f"svc config file validation error: {error}") from error
+        return found if isinstance(found, dict) else None
+
+    def _write_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+        """Set or remove the entry of a project in the configuration file. Blocks. Raises Problem."""
+        config = self._node.config
+        if config.file is None:
+            return
+
+        def change(document: Document) -> Document:
+            if entry is None:
+                document.pop(project, None)
+            else:
+                document[project] = dict(entry)
+            return document
+
+        try:
+            edit_file(config, change, self._node.clock)
+        except ConfigError as error:
+            raise ClientError(f"svc config file validation error: {error}") from error
+        except OSError as error:
+            raise ServerError(f"The configuration could not be written to {config.file.name}: {error.strerror}") from error
+
+    async def set_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+        await in_thread(lambda: self._write_entry(project, entry))
+        self._take_entry(project, entry)
+
+    def _take_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+        """Put an entry into effect for the next load of the project."""
+        self.entries[project] = None if entry is None else dict(entry)
+        if self.applications is not None:
+            runtime = self.applications.runtime
+            components = {name: found for name, found in runtime.components.items() if name != project}
+            runtime.components = components if entry is None else {**components, project: dict(entry)}
+
+    # --- events --------------------------------------------------------------------------------------------------------------------------
+
+    def report(self, run: Run, phase: str, text: str) -> None:
+        """On another thread."""
+        self._node.loop.call_soon_threadsafe(self._note, run, phase, text)
+
+    def _note(self, run: Run, phase: str, text: str) -> None:
+        self.records.note(run.record, phase, text)
+        run.changed.set()
+
+    def shown(self, deployment_id: str) -> dict[str, Any] | None:
+        """The record of a deployment, as it is now."""
+        run = self.running.get(deployment_id)
+        return self.records.get(deployment_id) if run is None else self.records.shown(run.record)
+
+
+def _faults(app: App) -> list[str]:
+    return [f"{key}: {text}" for key, entry in app.entries.items() if entry.status == "error" for text in entry.messages]
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        remove_tree(path)
+
+
+def new_id() -> str:
+    return str(uuid4())
+
+
+def _message(error: BaseException) -> str:
+    return error.message if isinstance(error, Problem) else f"{type(error).__name__}: {error}"
