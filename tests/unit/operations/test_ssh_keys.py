@@ -1,4 +1,4 @@
-"""SSH keys, known hosts, and what is not available."""
+"""SSH keys, known hosts, and what is not available (`ssh_keys`, `unavailable`)."""
 
 from __future__ import annotations
 
