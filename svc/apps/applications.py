@@ -9,6 +9,7 @@ from typing import Any
 
 from svc.apps.app import App
 from svc.apps.entry import Runtime
+from svc.apps.env_entry import load_first
 from svc.apps.status import EntryStatus
 from svc.store.schema import TableDefinition
 
@@ -28,6 +29,9 @@ class Applications(Sequence[App]):
     async def load_all(self, components_root: Path | None, extra: Sequence[Path] = ()) -> None:
         """Load the applications below `components_root`, by name, then those in `extra`, which come before one of the same name there."""
         given = {name_of(directory) for directory in extra}
+        for directory in (*component_directories(components_root), *extra):
+            if directory in extra or directory.name not in given:
+                await load_first(name_of(directory), directory, self.runtime)
         for directory in component_directories(components_root):
             if directory.name in given:
                 self.runtime.report(directory.name, "warn", f"{directory} is not loaded: another application of this name was given")

@@ -19,6 +19,7 @@ from svc.apps.status import EntryStatus
 from svc.clock import Clock
 from svc.query import QueryCache
 from svc.resources import Registration, Resources
+from svc.static import FileCache
 from svc.store import Store
 
 if TYPE_CHECKING:
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
     from svc.apps.app import App
     from svc.apps.code import CodeVersion
     from svc.realtime.realtime import Realtime
+    from svc.scheduler import Scheduler
 
 
 @dataclass
 class Runtime:
     """What the applications of an instance work with. `interface`: None where no Python code is loaded. `operations`: each operation and group ->
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
-    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node."""
+    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `scheduler`: None where no jobs
+    run."""
 
     store: Store
     resources: Resources
@@ -47,6 +50,9 @@ class Runtime:
     components: Mapping[str, Any] = field(default_factory=dict)
     report: Callable[[str, str, str], None] = lambda application, level, text: None
     instance: int = 0
+    scheduler: Scheduler | None = None
+    file_cache: FileCache | None = None
+    """Contents of the static files of all applications, once there is an entry of such."""
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""

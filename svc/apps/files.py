@@ -56,6 +56,7 @@ class FileSet:
         self._ignored = [_expression(_checked(each)) for each in (ignore if isinstance(ignore, list) else [ignore] if ignore else [])]
         self._expressions = [_expression(pattern) for pattern in self.patterns]
         self.prefix = url_prefix(url_path, app)
+        self._roots = None if not all(map(_WILD.search, self.patterns)) else tuple(dict.fromkeys(map(fixed_part, self.patterns)))
 
     def matches(self) -> list[MatchedFile]:
         """All that there is now, by name."""
@@ -99,6 +100,12 @@ class FileSet:
         if not _WILD.search(pattern) and not (self.directory / pattern).is_dir():
             return pattern.rpartition("/")[0]
         return fixed_part(pattern)
+
+    def roots(self) -> tuple[str, ...]:
+        """The directories, below the application, from which addresses begin, in the order of the patterns: what `candidates` gives is below one of them."""
+        if self._roots is not None:
+            return self._roots
+        return tuple(dict.fromkeys(self._fixed(pattern) for pattern in self.patterns))  # a pattern may have become a directory
 
     def candidates(self, url_path: str) -> Iterator[str]:
         """The names that a file at this decoded address may have, "/a/b.css" -> "web/a/b.css"; whether it is there is not looked at."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from svc.apps.data_entry import load_data
 from svc.apps.entry import Loader
+from svc.apps.env_entry import load_env
 from svc.apps.resources_entry import load_resources
 from svc.apps.roles_entry import load_roles
+from svc.apps.scheduler_entry import load_scheduler
 from svc.apps.schema_entry import load_schema
+from svc.apps.static_entry import load_static
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +28,13 @@ class Kind:
 ENVIRONMENT, SCHEMA, ROLES, DATA, CODE, FILES = range(6)
 
 KINDS: Mapping[str, Kind] = {
+    "loadEnv": Kind(load_env, ENVIRONMENT),
     "graphqlSchema": Kind(load_schema, SCHEMA),
     "roles": Kind(load_roles, ROLES),
+    "dataLoader": Kind(load_data, DATA),
     "resources": Kind(load_resources, CODE, is_code=True),
+    "scheduler": Kind(load_scheduler, CODE, is_code=True),
+    "static": Kind(load_static, FILES),
 }
 
 READ_BY_SERVER = frozenset(("rest", "login"))

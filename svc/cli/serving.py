@@ -95,6 +95,7 @@ def serve(
 def run_server(server: Server) -> int:
     """Serve until the end. For a restart this process executes the same command again, so its pid and its lock file stay
     (spec: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
+    from svc.apps.environment import PROCESS
     from svc.root.background import python_command
 
     status = server.run()
@@ -104,7 +105,7 @@ def run_server(server: Server) -> int:
     sys.stderr.flush()
     try:
         words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
-        os.execv(sys.executable, [*python_command(), *without_secrets(words)])
+        os.execve(sys.executable, [*python_command(), *without_secrets(words)], PROCESS.original())
     except OSError as error:
         print(f"Error: svc could not be started again: {error}", file=sys.stderr)
         return FAILED

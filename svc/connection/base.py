@@ -11,12 +11,22 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
+from svc.connection.file_range import FileCut
+
 if TYPE_CHECKING:
     from svc.connection.exchange import Application
     from svc.connection.shared import SharedState
 
 READ_SIZE = 64 * 1024  # bytes a recv asks for
 UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond which nothing is read, since requests make more output
+
+
+def report_defect(shared: SharedState, peer: str, error: Exception) -> None:
+    """Log what ends an answer. A file that was changed while it was sent is no defect of code: it has no traceback."""
+    if isinstance(error, FileCut):
+        shared.log_error(f"connection from {peer}: {error}", None)
+    else:
+        shared.log_error(f"connection from {peer}", error)
 
 
 class SocketConnection:
@@ -170,7 +180,7 @@ class SocketConnection:
 
     def defect(self, error: Exception) -> None:
         """An unexpected exception: log it and close this connection."""
-        self._shared.log_error(f"connection from {self.peer}", error)
+        report_defect(self._shared, self.peer, error)
         self.close_now()
 
     def close_now(self) -> None:

@@ -3,6 +3,7 @@
     PulledBody    an iterator: asked for a chunk when the connection has room, within the turn's share of time
     AwaitedBody   an asynchronous iterator: the same in a task
     PushedBody    a `Feed`, which writes when something happens
+    FileBody      a `FileRange` on a plain socket: the kernel sends it, nothing of it is in memory
 
 Back pressure: nothing is pulled while more than HIGH_WATER bytes are unsent.
 """
@@ -10,11 +11,13 @@ Back pressure: nothing is pulled while more than HIGH_WATER bytes are unsent.
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.connection.exchange import Exchange
+from svc.connection.exchange import Carrier, Exchange
+from svc.connection.file_range import FileCut, FileRange
 from svc.messages import Feed, Response
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
 LOW_WATER = 64 * 1024  # ... and at which it goes on
+FILE_SLICE = 256 * 1024  # bytes of a file that the kernel is asked to send at one time: of a cold disk it reads them first
 
 LogError = Callable[[str, BaseException | None], None]
 
@@ -208,7 +212,89 @@ class PushedBody:
         self._feed.close()
 
 
-StreamedBody = PulledBody | AwaitedBody | PushedBody
+class FileCarrier(Carrier, Protocol):
+    """A connection over a plain socket: `http1.Http1Connection`."""
+
+    def send_file(self, exchange: Exchange, file: FileRange, size: int) -> bool:
+        """Have the kernel send up to `size` bytes. False: no more before `on_room` or `on_sent` of the body. Raises FileCut, OSError."""
+
+
+class FileBody:
+    """A body that the kernel sends from a file."""
+
+    __slots__ = ("_connection", "_exchange", "_file", "_is_queued", "_reading", "_shared", "_waits")
+
+    lasts = False
+
+    def __init__(self, shared: SharedState, exchange: Exchange, connection: FileCarrier, file: FileRange) -> None:
+        self._shared = shared
+        self._exchange = exchange
+        self._connection = connection
+        self._file: FileRange | None = file
+        self._is_queued = False  # in shared.streams
+        self._waits = False  # for room
+        self._reading: PulledBody | None = None  # where the kernel cannot do it: by pieces, as other bodies
+
+    def start(self) -> None:
+        self._queue()
+
+    def _queue(self) -> None:
+        if not self._is_queued:
+            self._is_queued = True
+            self._shared.streams.append(self)
+
+    def pull(self, deadline: float) -> None:
+        """Send until the socket is full, the turn's share is used up, or it ends."""
+        self._is_queued = False
+        file, connection, exchange = self._file, self._connection, self._exchange
+        if file is None:
+            return
+        now = self._shared.now
+        try:
+            while file.position < file.end:
+                if not connection.send_file(exchange, file, min(FILE_SLICE, file.remaining)):
+                    self._waits = True
+                    return
+                if now() >= deadline:
+                    self._queue()
+                    return
+            self.close()
+            connection.end_body(exchange)
+        except OSError as error:
+            if error.errno not in _CANNOT_SEND_FILES:
+                connection.defect(error)
+                return
+            self._file = None
+            self._reading = PulledBody(self._shared, exchange, file)
+            self._reading.start()
+        except FileCut as error:
+            connection.defect(error)
+
+    def on_room(self) -> None:
+        self._waits = False
+        if self._reading is not None:
+            self._reading.on_room()
+        elif self._file is not None:
+            self._queue()
+
+    def on_sent(self) -> None:
+        if self._reading is not None:
+            self._reading.on_sent()
+        elif self._file is not None and not self._waits:
+            self._queue()
+
+    def close(self) -> None:
+        """The peer closed the connection, or all is sent."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        if self._reading is not None:
+            self._reading.close()
+
+
+_CANNOT_SEND_FILES = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EOVERFLOW))  # some file systems
+
+StreamedBody = PulledBody | AwaitedBody | PushedBody | FileBody
 
 
 def streamed_body(shared: SharedState, exchange: Exchange, body: Any) -> StreamedBody:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from svc.connection.file_range import FileRange
 from svc.messages import Feed, HeaderPairs, Request, Response
 
 
@@ -128,7 +129,7 @@ class Carrier(Protocol):
 
 def drop_response(response: Response) -> None:
     """It comes too late: end what it would have sent."""
-    if isinstance(response.body, Feed):
+    if isinstance(response.body, (Feed, FileRange)):
         response.body.close()
 
 

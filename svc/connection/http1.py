@@ -17,14 +17,16 @@ An answer may hand the socket to another protocol: `tunnel.Upgrade`.
 
 from __future__ import annotations
 
+import os
 import socket
 from enum import IntEnum
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
-from svc.connection.bodies import LOW_WATER, StreamedBody, streamed_body, take_length
+from svc.connection.bodies import LOW_WATER, FileBody, StreamedBody, streamed_body, take_length
 from svc.connection.exchange import Exchange, drop_response
+from svc.connection.file_range import FileRange
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
@@ -267,7 +269,11 @@ class Http1Connection(SocketConnection):
         if self._intake is not None:
             self._refuse_body()
             self._read_again()  # its sink may have been full
-        sending = streamed_body(shared, exchange, body)
+        sending: StreamedBody
+        if type(body) is FileRange and length is not None and exchange.request.method != "HEAD" and isinstance(self.sock, socket.socket):
+            sending = FileBody(shared, exchange, self, body)
+        else:
+            sending = streamed_body(shared, exchange, body)
         self.protocol.begin_response(exchange.stream_id, response.status, response.pairs, shared.date(), length)
         self._collect()  # the head; the pieces of the body are put behind it by `send_body`
         self._sending = sending
@@ -304,6 +310,37 @@ class Http1Connection(SocketConnection):
                 self._flush_queued = True
                 self._shared.to_flush.append(self)
 
+    def send_file(self, exchange: Exchange, file: FileRange, size: int) -> bool:
+        if self._out and (self._writing or not self._send() or self._out):  # the head
+            return False
+        shared = self._shared
+        try:
+            sent = os.sendfile(self.sock.fileno(), file.descriptor, file.position, size)
+        except (BlockingIOError, InterruptedError):
+            sent = -1
+        except ConnectionError:
+            self.close_now()
+            return False
+        if sent == 0:
+            raise file.cut()
+        if sent > 0:
+            file.position += sent
+            exchange.body_bytes += sent
+            shared.bytes_sent += sent
+            self.protocol.count_body(exchange.stream_id, sent)
+            if sent == size:
+                return True
+        self.deadline = shared.now() + shared.timeouts.request
+        self._writing = True
+        shared.loop.add_writer(self.sock, self._on_room_for_file)
+        return False
+
+    def _on_room_for_file(self) -> None:
+        self._writing = False
+        self._shared.loop.remove_writer(self.sock)
+        if self._sending is not None:
+            self._sending.on_room()
+
     def end_body(self, exchange: Exchange) -> None:
         if self._current is exchange:
             self.protocol.end_response(exchange.stream_id)
@@ -339,6 +376,8 @@ class Http1Connection(SocketConnection):
 
     def _on_flushed(self) -> None:
         """Continue the streamed body, or the pipelined requests."""
+        if self._unsent:  # the last piece was sent before its body was known to be complete
+            self._on_all_sent(self._shared.now())
         if self._sending is not None:
             try:
                 self._sending.on_sent()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from svc.connection.base import report_defect
 from svc.connection.bodies import HIGH_WATER, LOW_WATER, StreamedBody, streamed_body, take_length
 from svc.connection.exchange import Application, Carrier, Exchange, drop_response
 from svc.connection.http2_tunnel import StreamTunnel, TunnelCarrier
@@ -228,7 +229,7 @@ class Http2Exchange(Exchange):
     def defect(self, error: Exception) -> None:
         """An unexpected exception: log it and end this stream."""
         http2 = self._http2
-        http2.shared.log_error(f"connection from {http2.peer}", error)
+        report_defect(http2.shared, http2.peer, error)
         http2.protocol.reset(self.stream_id, INTERNAL_ERROR)
         http2.lose(self)
 

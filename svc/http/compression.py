@@ -34,10 +34,12 @@ _NO_BODY = frozenset({204, 206, 304})  # and 206, whose ranges count the bytes o
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The result of one `Accept-Encoding`. `coding`: the best we can write, None = identity; `identity`: a body may also go without a coding."""
+    """The result of one `Accept-Encoding`. `coding`: the best we can write, None = identity; `identity`: a body may also go without a coding; `accepted`: all
+    that the client takes rather than identity, best first."""
 
     coding: Coding | None
     identity: bool
+    accepted: tuple[Coding, ...] = ()
 
 
 def parse_accept_encoding(text: str) -> dict[str, float]:
@@ -64,16 +66,13 @@ def choose_coding(text: str | None) -> Choice:
         return NO_CODING
     qualities = parse_accept_encoding(text)
     others = qualities.get("*")
-    best: Coding | None = None
-    best_quality = 0.0
-    for coding in OFFERED:
-        quality = qualities.get(coding.name, 0.0 if others is None or coding is ZSTD else others)
-        if quality > best_quality:
-            best, best_quality = coding, quality
+    found = {coding: qualities.get(coding.name, 0.0 if others is None or coding is ZSTD else others) for coding in OFFERED}
     identity = qualities.get("identity")
-    if identity is None:
-        return Choice(best, others != 0.0)
-    return Choice(best if best_quality >= identity else None, identity > 0.0)
+    least = identity or 0.0
+    accepted = tuple(
+        sorted((coding for coding in OFFERED if found[coding] > 0.0 and found[coding] >= least), key=lambda coding: -found[coding])
+    )
+    return Choice(accepted[0] if accepted else None, others != 0.0 if identity is None else identity > 0.0, accepted)
 
 
 NO_CODING: Final = Choice(None, True)

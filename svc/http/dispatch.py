@@ -147,9 +147,14 @@ class Dispatcher:
 
     def handle(self, exchange: Exchange) -> Response | None:
         request = exchange.request
-        if self._chain is not None and (self._chain.concerns(request) or not self._chain.has_rest):
-            return self._run_chain(self._chain, exchange)
+        chain = self._chain
         try:
+            if chain is not None:
+                first = chain.ask_first(request) if chain.has_first else 0
+                if type(first) is Response:
+                    return self._finished(request, first)
+                if chain.is_needed(request, first, self._handler.knows):  # type: ignore[arg-type]  # mypy does not narrow by `type`, and cast() is a call
+                    return self._run_chain(chain, exchange, first)  # type: ignore[arg-type]
             if request.method == "OPTIONS":
                 preflight = self._cors.preflight(request)
                 return self._timed(request, preflight) if preflight else self._finished(request, self._handler.options(request))
@@ -339,13 +344,13 @@ class Dispatcher:
 
     # --- the chain of listeners ------------------------------------------------------------------------------------------------------
 
-    def _run_chain(self, chain: Chain, exchange: Exchange) -> Response | None:
+    def _run_chain(self, chain: Chain, exchange: Exchange, position: int = 0) -> Response | None:
         request = exchange.request
         request.user = None
         request.handler_path = ""
         self._identifier.give_sessions(request)
         with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
-            result = ChainPass(chain, self, request).begin()
+            result = ChainPass(chain, self, request).begin(position)
             if not isinstance(result, Response):
                 exchange.task = self._loop.create_task(self._wait_for(exchange, _answer_of_chain(request, result)))
                 return None

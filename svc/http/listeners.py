@@ -26,6 +26,8 @@ from svc.messages import Abort, Feed, Request, Response
 
 Listener = Callable[[Request, Callable[..., Any]], Any]
 
+READS = frozenset({"GET", "HEAD"})
+
 AUTHENTICATION = "authentication"
 REST = "rest"
 BUILT_IN = ("static", AUTHENTICATION, "graphql", REST)
@@ -80,6 +82,19 @@ class ChainHost(Protocol):
         """Log a fault of a listener that did not raise anything."""
 
 
+class PlainListener:
+    """A listener that answers GET and HEAD by a plain call, or passes on, whoever asks, and that writes nothing: it needs none of what is made for others, so
+    that a request which it does not answer costs hardly more than without it. WebSockets and other methods are never for it."""
+
+    def answer(self, request: Request) -> Response | None:
+        """A new response; None passes on. Raises Problem."""
+        raise NotImplementedError
+
+    def __call__(self, request: Request, next: Callable[..., Any], /) -> Any:
+        response = self.answer(request) if request.method in READS and not request.is_websocket else None
+        return next(request) if response is None else response
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """`listener` None: the built-in step of this name."""
@@ -87,6 +102,10 @@ class Step:
     name: str
     listener: Listener | None = None
     route: Route = ANYWHERE
+
+    @property
+    def plain(self) -> PlainListener | None:
+        return self.listener if isinstance(self.listener, PlainListener) else None
 
 
 class BodyReceiver(Protocol):
@@ -104,18 +123,27 @@ class Chain:
     def __init__(self, steps: Iterable[Step], scopes: Scopes | None = None) -> None:
         self.steps = tuple(steps)
         self.scopes = scopes
-        routes = [step.route for step in self.steps if step.listener is not None]
         names = [step.name for step in self.steps if step.listener is None]
         at = next((number for number, step in enumerate(self.steps) if step.listener is None and step.name == REST), len(self.steps))
-        in_front = [step.route for step in self.steps[:at] if step.listener is not None]
-        # None: for all requests
-        self._routes = None if any(route.is_open for route in routes) else tuple(routes)
-        self._routes_in_front = None if any(route.is_open for route in in_front) else tuple(in_front)
         self.has_rest = REST in names
+        self._all = Asked(self.steps)
+        self._in_front = Asked(self.steps[:at])
+        self._behind = Asked(self.steps[at:])
+        # Plain listeners in front of the first built-in step, and what is in front of them: `ask_first` asks them without a pass through the chain.
+        before = next((number for number, step in enumerate(self.steps) if step.listener is None), 0)
+        plain = [number for number, step in enumerate(self.steps[:before]) if step.plain is not None]
+        self._first = self.steps[: plain[-1] + 1] if plain else ()
+        self._after_first = Asked(self.steps[len(self._first) : at])
+        self._count_of_first = len(self._first)
+        answers = [step.plain.answer for step in self._first if step.plain is not None and step.route.is_open]
+        self._first_answers = answers if len(answers) == len(self._first) else None  # None: not all of them are plain, and for all requests
+        self.has_first = bool(self._first)
 
     def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any:
         """How the first step that is asked receives the body of the request while it answers (`BodyReceiver`); None if it does not, or is not a listener."""
         for step in self.steps:
+            if step.plain is not None and request.method not in READS:
+                continue
             if step.listener is not None:
                 if step.route.rest_of(request) is not None:
                     receive = getattr(step.listener, "body_channel", None)
@@ -126,11 +154,81 @@ class Chain:
 
     def concerns(self, request: Request) -> bool:
         """Whether some listener may be asked about this request."""
-        return self._routes is None or any(route.may_match(request) for route in self._routes)
+        return self._all.may_match(request)
 
     def comes_first(self, request: Request) -> bool:
         """Whether some listener may be asked before the resources are."""
-        return self._routes_in_front is None or any(route.may_match(request) for route in self._routes_in_front)
+        return self._in_front.may_match(request)
+
+    def ask_first(self, request: Request) -> Response | int:
+        """The response of a plain listener in front of all others that are for this request, or the number of the step from which the chain goes on.
+        Raises Problem."""
+        answers = self._first_answers
+        if answers is not None:
+            if request.method in READS:
+                for answer in answers:
+                    response = answer(request)
+                    if response is not None:
+                        return response
+            return self._count_of_first
+        for number, step in enumerate(self._first):
+            plain = step.plain
+            if plain is None:
+                if step.route.may_match(request):
+                    return number
+            elif request.method in READS:
+                response = ask_plain(plain, step.route, request)
+                if response is not None:
+                    return response
+        return self._count_of_first
+
+    def is_needed(self, request: Request, position: int, knows: Callable[[Request], bool]) -> bool:
+        """Whether a listener from the step of this number on may be asked. `knows`: whether a resource answers, so that none behind it is."""
+        if not self.has_rest:
+            return True
+        in_front = self._after_first if position == self._count_of_first else self._in_front
+        if not in_front.is_empty and in_front.may_match(request):
+            return True
+        return not self._behind.is_empty and self._behind.may_match(request) and not knows(request)
+
+
+class Asked:
+    """Which requests the listeners among some steps may be asked about."""
+
+    __slots__ = ("_by_method", "_routes", "is_empty")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.is_empty = all(step.listener is None for step in steps)
+        self._routes = _routes([step for step in steps if step.listener is not None and step.plain is None])  # None: all requests
+        self._by_method = _routes([step for step in steps if step.plain is not None])  # None: all of READS
+
+    def may_match(self, request: Request) -> bool:
+        routes = self._routes
+        if routes is None or (routes and any(route.may_match(request) for route in routes)):
+            return True
+        routes = self._by_method
+        if routes == () or request.method not in READS or request.is_websocket:
+            return False
+        return routes is None or any(route.may_match(request) for route in routes)
+
+
+def _routes(steps: Sequence[Step]) -> tuple[Route, ...] | None:
+    return None if any(step.route.is_open for step in steps) else tuple(step.route for step in steps)
+
+
+def ask_plain(listener: PlainListener, route: Route, request: Request) -> Response | None:
+    """What a plain listener answers, with the path that it sees; None: it passes on, or the request is not for its route. Raises Problem."""
+    if route.is_open:
+        return listener.answer(request)
+    outer = request.pathname
+    inner = route.rest_of(request)
+    if inner is None:
+        return None
+    request.pathname = inner
+    try:
+        return listener.answer(request)
+    finally:
+        request.pathname = outer
 
 
 class ChainPass:
@@ -151,9 +249,9 @@ class ChainPass:
         self.refused: Response | None = None  # the last response that was made of an exception
         self.problem: Problem | None = None  # ... if that was a Problem
 
-    def begin(self) -> Response | Awaitable[Response]:
-        """The response, or an awaitable of it. Neither raises, but for cancellation."""
-        answer: Response | Awaitable[Response] = self.step(0)
+    def begin(self, position: int = 0) -> Response | Awaitable[Response]:
+        """The response, or an awaitable of it. Neither raises, but for cancellation. `position`: of the first step to ask."""
+        answer: Response | Awaitable[Response] = self.step(position)
         return answer
 
     # --- steps -----------------------------------------------------------------------------------------------------------------------
@@ -165,7 +263,13 @@ class ChainPass:
             while position < len(self._steps):
                 step = self._steps[position]
                 position += 1
-                if step.listener is not None:
+                plain = step.plain
+                if plain is not None:
+                    if request.method in READS and self.accepted is None:
+                        response = ask_plain(plain, step.route, request)
+                        if response is not None:
+                            return response
+                elif step.listener is not None:
                     inner = request.pathname if step.route.is_open else self._rest_of(step.route)
                     if inner is not None:
                         return self._listen(step.listener, position, inner)

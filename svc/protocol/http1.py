@@ -362,6 +362,12 @@ class Http1:
             self._to_send -= len(data)
         return data
 
+    def count_body(self, stream_id: int, size: int) -> None:
+        """The caller, which has taken all output, has sent this many bytes of a body with a length itself."""
+        self._check_begun(stream_id)
+        assert self._to_send is not None and size <= self._to_send, "only a body with a length can be sent beside the output"
+        self._to_send -= size
+
     def end_response(self, stream_id: int, trailers: HeaderPairs | tuple[()] = ()) -> None:
         """The answer's body is complete. Trailers go only with chunks, else they are dropped (RFC 9110 §6.5).
 

@@ -24,6 +24,7 @@ from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.root.administrator import PASSWORD_FILE
 from svc.root.data_version import ensure_version
+from svc.scheduler import Scheduler
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
@@ -119,12 +120,13 @@ def make_applications(
     interface: Interface,
     executor: Executor,
     on_loaded: Callable[[App], None],
-) -> Applications:
-    """The applications of an instance, none of them loaded yet. Their faults are logged."""
+) -> tuple[Applications, Scheduler]:
+    """The applications of an instance, none of them loaded yet, and what runs their jobs. Their faults are logged."""
 
     def report(application: str, level: str, text: str) -> None:
         logs.get_logger(application, section=application).log(level, text)
 
+    scheduler = Scheduler(store, store.clock, interface.loop, report=report)
     runtime = Runtime(
         store,
         resources,
@@ -137,8 +139,9 @@ def make_applications(
         operations=known_entries(),
         components=config.components,
         report=report,
+        scheduler=scheduler,
     )
-    return Applications(runtime, on_loaded=on_loaded)
+    return Applications(runtime, on_loaded=on_loaded), scheduler
 
 
 async def load_applications(applications: Applications, config: Config, extra: Sequence[Path], logger: Logger) -> None:

@@ -174,7 +174,7 @@ class Server:
         self.application_server = self._make_application_server()
         self.interface.server, self.interface.auth = self.application_server, self.application_server.auth
         self._directories = apps
-        self.applications = make_applications(
+        self.applications, self.scheduler = make_applications(
             config,
             self.store,
             self.resources,
@@ -420,6 +420,7 @@ class Server:
         self.application_ports.start()
         self._periodic.start()
         self.mounts.begin()
+        self.scheduler.start()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._end_restarts()
 
@@ -506,6 +507,7 @@ class Server:
             each.connections.close_all()
         self.application_ports.close()
         await self.mounts.close()
+        await self.scheduler.stop()
         self.realtime.close()
         await self.node.deployments.stop()
         self.applications.close()

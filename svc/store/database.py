@@ -213,8 +213,9 @@ class Database:
 
     # -- definitions
 
-    def define_table(self, definition: TableDefinition) -> Table:
-        """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it.
+    def define_table(self, definition: TableDefinition, *, only_new: bool = False) -> Table:
+        """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it. `only_new`: a table that is
+        there, perhaps made by another process just now, stays what it is.
 
         Indexes of a table with many records are built in the background; until then they are not `ready`.
         Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored.
@@ -222,6 +223,8 @@ class Database:
         check_definition(definition)
         with self._changing() as writer:
             table = self.tables.get(definition.name)
+            if only_new and table is not None:
+                return table
             self._check_stores(definition, table)
             if table is None:
                 table = self._create(writer, definition)

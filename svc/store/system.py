@@ -21,6 +21,8 @@ LICENSE_TABLE = "svc_license"
 STATUS_TABLE = "svc_status"
 DEPLOYMENT_TABLE = "svc_deployment"
 LOADER_TABLE = "svc_dataloader_hash"
+SCHEDULER_STATE_TABLE = "svc_scheduler_state"
+SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
@@ -155,7 +157,54 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("error"),
         audit=False,
     ),
-    _table(LOADER_TABLE, _key("id"), Attribute("hash", "String"), audit=False, replicate=False),
+    # `hash`: of the record in the file. `stored`, `fields`: of what was made of it, in the table; `before`: the two before a change that may not be done.
+    _table(
+        LOADER_TABLE,
+        _key("id"),
+        Attribute("hash", "String"),
+        Attribute("stored", "String"),
+        Attribute("fields"),
+        Attribute("before"),
+        audit=False,
+        replicate=False,
+    ),
+    # Times in ms; `duration` in seconds.
+    _table(
+        SCHEDULER_STATE_TABLE,
+        _key("id"),
+        Attribute("application", "String", indexed=True),
+        Attribute("job", "String", indexed=True),
+        Attribute("schedule", "String"),
+        Attribute("anchor", "Float"),
+        Attribute("claimed", "Float"),
+        Attribute("status", "String", indexed=True),
+        Attribute("owner", "String"),
+        Attribute("heartbeat", "Float"),
+        Attribute("catch_up", "Boolean"),
+        Attribute("started", "Float"),
+        Attribute("ended", "Float"),
+        Attribute("duration", "Float"),
+        Attribute("error", "String"),
+        Attribute("number", "Long"),
+        audit=False,
+    ),
+    _table(
+        SCHEDULER_HISTORY_TABLE,
+        _key("id"),
+        Attribute("application", "String", indexed=True),
+        Attribute("job", "String", indexed=True),
+        Attribute("number", "Long"),
+        Attribute("scheduled_at", "Float"),
+        Attribute("catch_up", "Boolean"),
+        Attribute("started", "Float", indexed=True),
+        Attribute("ended", "Float"),
+        Attribute("duration", "Float"),
+        Attribute("status", "String", indexed=True),
+        Attribute("error", "String"),
+        Attribute("owner", "String"),
+        audit=False,
+        replicate=False,
+    ),
 )
 
 

@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 
 from svc.store import Store
 from svc.store.values.records import decode
-from tests.integration.conftest import PASSWORD, Process, free_port
+from tests.integration.conftest import APP, PASSWORD, Process, free_port
 from tests.support.certificates import Authority, Pair, authority, client_context, localhost
 from tests.support.revocation import Responder, make_answer, make_list
 
@@ -32,7 +32,7 @@ GET = b"GET /Product/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
 class Secure(Process):
     """A server whose certificate is of the tests' authority."""
 
-    def __init__(self, root: Path, *, env: dict[str, str] | None = None) -> None:
+    def __init__(self, root: Path, app: Path | None = APP, *, env: dict[str, str] | None = None) -> None:
         self.secure_port = free_port()
         self.secure_operations_port = free_port()
         keys = root / "keys"
@@ -41,7 +41,7 @@ class Secure(Process):
         shutil.copy(localhost().key_file, keys / "privateKey.pem")
         shutil.copy(authority().file, keys / "ca.pem")
         ports = {"HTTP_SECUREPORT": str(self.secure_port), "OPERATIONSAPI_NETWORK_SECUREPORT": str(self.secure_operations_port)}
-        super().__init__(root, env={**ports, **(env or {})})
+        super().__init__(root, app, env={**ports, **(env or {})})
 
     def start(self) -> Secure:
         """Returns when the log tells that all ports are open: the plain one is the first of them."""

@@ -29,6 +29,7 @@ from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
+from svc.scheduler import Scheduler
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
@@ -129,6 +130,9 @@ class Node:
             )
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth
+        self.scheduler = Scheduler(
+            self.store, self.clock, self._loop, report=lambda application, level, text: self.reports.append((level, text))
+        )
         runtime = Runtime(
             self.store,
             self.resources,
@@ -139,6 +143,7 @@ class Node:
             realtime=self.realtime,
             interface=self.interface,
             report=lambda application, level, text: self.reports.append((level, text)),
+            scheduler=self.scheduler,
         )
         self.reports: list[tuple[str, str]] = []
         self.applications = Applications(runtime)
@@ -161,6 +166,12 @@ class Node:
     def as_user(self, user: User | None) -> None:
         """From now on every request is this user's."""
         self.dispatcher._identify = lambda request: user  # type: ignore[method-assign]
+
+    @property
+    def listeners(self) -> list[str]:
+        """The names of the listeners of requests that code has added; those of static files are there without."""
+        chain = self.dispatcher._chain
+        return [] if chain is None else [step.name for step in chain.steps if step.listener is not None and step.plain is None]
 
     def connect(self) -> Wire:
         return Wire(self)

@@ -64,5 +64,5 @@ def test_a_module_that_fails_listens_to_nothing(tmp_path: Path) -> None:
     (app / "resources.py").write_text("server.http(lambda request, next: {'half': True}, run_first=True)\nraise KeyError('after that')\n")
     node = Node(tmp_path / "store", app)
     assert node.connect().ask("GET", "/else")[0] == 404
-    assert node.dispatcher._chain is None
+    assert not node.listeners
     node.close()

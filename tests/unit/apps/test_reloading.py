@@ -270,7 +270,7 @@ def test_an_application_that_goes_leaves_nothing_but_its_tables(app: Application
     node = app.node
     node.run(node.applications.remove("app"))
     assert len(node.resources) == 0
-    assert node.dispatcher._chain is None
+    assert not node.listeners
     assert app.ask("GET", "/Thing/1")[0] == 404
     assert "Thing" in app.tables
 

@@ -215,13 +215,13 @@ def test_a_plain_listener_that_passes_on_makes_no_task(node: Node, monkeypatch: 
     assert get(node, "/none")[0] == 404
 
 
-def test_without_listeners_there_is_no_chain(node: Node) -> None:
-    assert node.dispatcher._chain is None
+def test_listeners_go_with_their_application(node: Node) -> None:
+    assert not node.listeners
     app = node.server.of_application("shop")
     app.http(lambda request, next: None)
-    assert node.dispatcher._chain is not None
+    assert node.listeners == ["shop"]
     app.withdraw()
-    assert node.dispatcher._chain is None
+    assert not node.listeners
 
 
 def test_listeners_are_asked_in_their_order_around_each_other(node: Node) -> None:

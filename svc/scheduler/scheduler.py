@@ -1,0 +1,419 @@
+"""The jobs of one server instance: timers, claims, runs (spec: components §3).
+
+    idle --a moment has come--> claiming --claimed--> running --ends--> idle
+              ^                     |                    |
+              '---taken elsewhere---'                    '-- at most the last moment that has come meanwhile is taken next
+
+Every instance watches the clock for all jobs of its applications, and the one that claims a moment first runs it (`job_state`). A job whose run goes on,
+here or elsewhere, is left alone. A run whose process has ended, or gives no sign of life for LEASE, is over: its job goes on with the next moment.
+
+Timers are set for the next moment, and for no longer than a second: a clock that is set is noticed. Whatever happens between two looks at it, at most
+the last moment of each job is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psutil
+
+from svc.api.calls import is_waiting, settled
+from svc.clock import Clock
+from svc.errors import Problem
+from svc.scheduler.job import JobRun, JobSpec
+from svc.scheduler.job_state import FAILED, GONE, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
+from svc.store import Store
+
+logger = logging.getLogger("svc.applications")
+
+LOOK = 1.0  # seconds between two looks at the clock, at most
+ON_TIME_MS = 60_000  # a run that begins later than this makes up for its moment
+HEARTBEAT = 60.0  # seconds between two signs of life of a run
+LEASE = 300.0  # seconds without one after which a run counts as ended
+CHECK = 15.0  # seconds between two looks at a run of another process, and after a failure of the store
+STEP_BACK_MS = 86_400_000  # a clock that is set back by more than this was wrong before
+
+Handler = Callable[[JobRun], Any]
+Report = Callable[[str, str, str], None]
+"""(application, level, text) -> logged."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job of this instance. `known`: its record as it was seen last; None: not yet. `next_ms`: the next moment, None: there is none. `since_ms`: when this
+    instance took it up. `task`: what claims or runs it. `look_at`: monotonic; not before."""
+
+    application: str
+    spec: JobSpec
+    handler: Handler
+    since_ms: int
+    known: JobState | None = None
+    next_ms: int | None = None
+    task: asyncio.Task[None] | None = None
+    look_at: float = 0.0
+    is_on_time: bool = False  # nothing has hindered a run at `next_ms`
+    seen: tuple[Any, float] | None = None  # a sign of life of another's run, and since when there is no other
+
+
+class Scheduler:
+    """The jobs of all applications of one instance."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        report: Report = lambda application, level, text: None,
+        owner: str = "",
+        is_alive: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`owner`: name of this instance, other than that of any other on the data directory. `is_alive`: whether the process of the instance of that
+        name runs."""
+        self._clock = clock
+        self._loop = loop
+        self._report = report
+        self._tables = JobTables(store)
+        self._owner = owner or _own_name()
+        self._is_alive = is_alive or _is_alive
+        self._jobs: dict[tuple[str, str], _Job] = {}
+        self._leaving: dict[tuple[str, str], _Job] = {}  # withdrawn in this turn: perhaps for a newer version of the application
+        self._running: dict[tuple[str, str], _Job] = {}
+        self._busy: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_started = self._is_stopped = False
+        self._beat_at = 0.0
+
+    # --- the jobs of applications --------------------------------------------------------------------------------------------------------
+
+    def set(self, application: str, jobs: Sequence[tuple[JobSpec, Handler]]) -> None:
+        """From now on these are the jobs of an application, in place of those it had. A job of the same name and schedule goes on where it was, with the
+        new function; a run under way ends as it began."""
+        before, self._leaving = self._leaving, {}
+        self._leaving = {key: job for key, job in before.items() if key[0] != application}
+        for key in [key for key in self._jobs if key[0] == application]:
+            before[key] = self._jobs.pop(key)
+        now = self._now()
+        for spec, handler in jobs:
+            key = (application, spec.name)
+            job = before.get(key)
+            if job is None:
+                self._jobs[key] = _Job(application, spec, handler, now)
+                continue
+            self._jobs[key] = job
+            if job.spec.schedule.text != spec.schedule.text:
+                job.known, job.since_ms, job.look_at = None, now, 0.0
+            job.spec, job.handler = spec, handler
+        self._arm()
+
+    def remove(self, application: str) -> None:
+        """The application has no jobs any more, unless it gets others within the turn. A run under way goes on to its end."""
+        for key in [key for key in self._jobs if key[0] == application]:
+            self._leaving[key] = self._jobs.pop(key)
+        if not self._loop.is_closed():
+            self._loop.call_soon(self._forget_leaving)
+        self._arm()
+
+    def _forget_leaving(self) -> None:
+        self._leaving.clear()
+
+    def start(self) -> None:
+        """From now on jobs run."""
+        self._is_started = True
+        self._arm()
+
+    async def stop(self) -> None:
+        """The instance ends: no more runs begin, those under way are cancelled and recorded as interrupted."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        busy = list(self._busy)
+        for task in busy:
+            task.cancel()
+        if busy:
+            await asyncio.wait(busy, timeout=LOOK)
+
+    @property
+    def next_time(self) -> float | None:
+        """When the next job is due, in seconds since the epoch; None if there is none."""
+        times = [job.next_ms for job in self._jobs.values() if job.next_ms is not None]
+        return min(times) / 1000 if times else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is claimed or run just now."""
+        return not self._busy
+
+    async def settle(self) -> None:
+        """Wait until what has begun is over."""
+        while self._busy:
+            await asyncio.wait(list(self._busy))
+
+    # --- time ----------------------------------------------------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        return int(self._clock.wall() * 1000)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._is_started and not self._is_stopped and (self._jobs or self._running):
+            now, monotonic = self._now(), self._clock.monotonic()
+            waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
+            delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
+            delays += [0.0 for job in waiting if job.known is None]
+            self._timer = self._loop.call_later(max(min([LOOK, *delays]), 0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        try:
+            self.tick()
+        finally:
+            self._arm()
+
+    def tick(self) -> None:
+        """Begin what is due by now. Called by timers; by tests when they have moved the clock."""
+        if self._is_stopped or not self._is_started:
+            return
+        now, monotonic = self._now(), self._clock.monotonic()
+        if monotonic - self._beat_at >= HEARTBEAT:
+            self._beat_at = monotonic
+            if self._running:
+                self._start(self._beat())
+        for job in self._jobs.values():
+            if job.task is not None or monotonic < job.look_at:
+                continue
+            if job.known is None:
+                job.task = self._start(self._begin(job))
+            elif job.known.since - now > STEP_BACK_MS:
+                job.task = self._start(self._start_over(job))
+            elif job.next_ms is not None and now >= job.next_ms:
+                job.task = self._start(self._take(job))
+
+    def _start(self, work: Any) -> asyncio.Task[None]:
+        # A context of its own: code of the application is outside of any call, and of any transaction.
+        task: asyncio.Task[None] = self._loop.create_task(work, context=contextvars.Context())
+        self._busy.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._busy.discard(task)
+        for job in self._jobs.values():
+            if job.task is task:
+                job.task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("the scheduler has failed", exc_info=error)
+        if not self._is_stopped and not self._loop.is_closed():
+            self._arm()
+
+    # --- the record of a job -------------------------------------------------------------------------------------------------------------
+
+    async def _begin(self, job: _Job) -> None:
+        """Find the record of a job, or make one."""
+
+        def change(before: JobState | None) -> JobState:
+            state = self._of_schedule(job, before)
+            if state.status == RUNNING and not self._is_held(job, state):
+                return replace(state, status=INTERRUPTED, error=GONE)
+            return state
+
+        await self._change(job, change)
+
+    def _of_schedule(self, job: _Job, before: JobState | None) -> JobState:
+        """The record of the job, new if there is none; with a new schedule its moments count from now on."""
+        text = job.spec.schedule.text
+        if before is None:
+            return JobState(job.application, job.spec.name, text, job.since_ms)
+        if before.schedule != text:
+            return replace(before, schedule=text, anchor=self._now(), claimed=None)
+        return before
+
+    async def _start_over(self, job: _Job) -> None:
+        """The clock was wrong when the last moment was taken: it lies far ahead."""
+
+        def change(before: JobState | None) -> JobState | None:
+            now = self._now()
+            if before is None or before.since - now <= STEP_BACK_MS:
+                return before
+            return replace(before, anchor=now, claimed=None)
+
+        outcome = await self._change(job, change)
+        if outcome is not None and outcome.is_changed:
+            text = "the clock was set back by more than a day; the times of the job count from now on"
+            self._report(job.application, "warn", f"scheduler: job {job.spec.name}: {text}")
+
+    async def _change(self, job: _Job, change: Callable[[JobState | None], JobState | None]) -> Outcome | None:
+        """Change the record; None if that failed, and is to be tried again later."""
+        try:
+            outcome = await self._tables.change(job.application, job.spec.name, change)
+        except Problem as problem:
+            job.look_at = self._clock.monotonic() + CHECK
+            self._report(job.application, "error", f"scheduler: job {job.spec.name}: its record cannot be written: {problem.message}")
+            return None
+        if outcome is None:
+            job.known = None  # removed meanwhile
+        else:
+            self._note(job, outcome.state)
+        return outcome
+
+    def _note(self, job: _Job, state: JobState) -> None:
+        schedule = job.spec.schedule
+        if state.schedule != schedule.text:  # an instance with another version of the application has it, or this one has a new one
+            job.known = job.next_ms = None
+            job.look_at = self._clock.monotonic() + CHECK
+            return
+        job.known = state
+        job.next_ms = schedule.next_after(self._since(job, state), state.anchor)
+        job.is_on_time = job.next_ms is None or job.next_ms >= self._now()
+
+    @staticmethod
+    def _since(job: _Job, state: JobState) -> int:
+        """Moments up to this one are not to be taken."""
+        return state.since if job.spec.schedule.is_made_up else max(state.since, job.since_ms)
+
+    # --- a moment ------------------------------------------------------------------------------------------------------------------------
+
+    async def _take(self, job: _Job) -> None:
+        """Claim the last moment that has come, and run it."""
+        expected, began = job.next_ms, self._clock.monotonic()
+        known = self._tables.read(job.application, job.spec.name)
+        if known is not None and known.since != (job.known and job.known.since):  # another instance was faster
+            self._note(job, known)
+            return
+        claimed: list[JobRun] = []
+
+        def claim(before: JobState | None) -> JobState | None:
+            claimed.clear()
+            state, spec = self._of_schedule(job, before), job.spec
+            if self._jobs.get((job.application, spec.name)) is not job:
+                return before
+            now = self._now()
+            last = spec.schedule.last_until(now, state.anchor)
+            if last is None or last <= self._since(job, state) or (state.status == RUNNING and self._is_held(job, state)):
+                return state
+            catch_up = last != expected or not job.is_on_time or now - last > ON_TIME_MS
+            claimed.append(JobRun(spec.name, _EPOCH + timedelta(milliseconds=last), catch_up))
+            return replace(
+                state,
+                claimed=last,
+                status=RUNNING,
+                owner=self._owner,
+                heartbeat=now,
+                catch_up=catch_up,
+                started=now,
+                ended=None,
+                duration=None,
+                error=None,
+                number=state.number + 1,
+            )
+
+        outcome = await self._change(job, claim)
+        if outcome is None or not claimed:
+            if outcome is not None and job.next_ms is not None and job.next_ms <= self._now():  # it runs elsewhere
+                job.look_at = self._clock.monotonic() + CHECK
+            return
+        key = (job.application, job.spec.name)
+        self._running[key] = job
+        try:
+            await self._run(job, job.handler, claimed[0], outcome.state, began)
+        finally:
+            del self._running[key]
+
+    def _is_held(self, job: _Job, state: JobState) -> bool:
+        """Whether the run of another instance goes on, as far as can be told."""
+        if state.owner == self._owner:
+            return (job.application, job.spec.name) in self._running  # else its end could not be written
+        if not self._is_alive(state.owner):
+            return False
+        sign, now = (state.owner, state.number, state.heartbeat), self._clock.monotonic()
+        if job.seen is None or job.seen[0] != sign:
+            job.seen = (sign, now)
+        return now - job.seen[1] < LEASE
+
+    async def _run(self, job: _Job, handler: Handler, run: JobRun, state: JobState, began: float) -> None:
+        """Call the function, and record how that went."""
+        status, error = SUCCEEDED, None
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            result = settled(handler(run))
+            if is_waiting(result):
+                settled_result = settled(await result)
+                if is_waiting(settled_result):
+                    await settled_result
+        except asyncio.CancelledError as cancel:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                cancelled, status, error = cancel, INTERRUPTED, "the service was stopped"
+            else:
+                status, error = FAILED, _told(cancel)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as problem:  # also SystemExit: an application must not end the server
+            status, error = FAILED, _told(problem)
+        duration = self._clock.monotonic() - began
+        if status == FAILED:
+            self._report(job.application, "error", f"scheduler: job {job.spec.name} has failed: {error}")
+        ended = self._now()
+        number = state.number
+
+        def end(before: JobState | None) -> JobState | None:
+            if before is None or before.owner != self._owner or before.number != number:
+                return before  # another process has taken over
+            return replace(before, status=status, ended=ended, duration=round(max(duration, 0.0), 3), error=error and error[:MAX_ERROR])
+
+        await self._change(job, end)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _beat(self) -> None:
+        """A sign of life of all runs."""
+        for job in list(self._running.values()):
+            await self._change(job, self._alive)
+
+    def _alive(self, before: JobState | None) -> JobState | None:
+        if before is None or before.owner != self._owner or before.status != RUNNING:
+            return before
+        return replace(before, heartbeat=self._now())
+
+
+def _told(error: BaseException) -> str:
+    """The exception with its traceback, from the application's own code on."""
+    lines = traceback.format_exception(type(error), error, _own_part(error), limit=-30)
+    text = "".join(lines).strip()
+    return text if len(text) <= 4 * MAX_ERROR else f"{text[: 2 * MAX_ERROR]}\n...\n{text[-2 * MAX_ERROR :]}"
+
+
+def _own_part(error: BaseException) -> Any:
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename == __file__:
+        step = step.tb_next
+    return step
+
+
+def _own_name() -> str:
+    process = psutil.Process()
+    return f"{process.pid}:{process.create_time():.2f}:{os.urandom(4).hex()}"
+
+
+def _is_alive(owner: str) -> bool:
+    """Whether the process of an instance runs. One that has the id of this process was here before a restart in place."""
+    try:
+        pid, created, _ = owner.split(":")
+        return int(pid) != os.getpid() and f"{psutil.Process(int(pid)).create_time():.2f}" == created
+    except psutil.AccessDenied:
+        return True
+    except (ValueError, psutil.Error):
+        return False
