@@ -57,7 +57,7 @@ ROWS = {
     "record-static": Row("svc", "… with static files", "/Item/", RECORD),
     "record-behind": Row("svc-behind", "… with static files `after: rest`", "/Item/", RECORD),
     "small": Row("svc", "file of 10 KB", "/small.js", RECORD),
-    "small-br": Row("svc", "… compressed (br, 1.4 KB)", "/small.js", RECORD, "br, gzip"),
+    "small-br": Row("svc", "… compressed (br)", "/small.js", RECORD, "br, gzip"),
     "small-behind": Row("svc-behind", "… `after: rest`", "/small.js", RECORD),
     "nginx-small": Row("nginx", "nginx: file of 10 KB", "/small.js", RECORD),
     "large": Row("svc", "file of 10 MB", "/large.bin", "nginx-large", connections=CONNECTIONS_LARGE),

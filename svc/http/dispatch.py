@@ -154,6 +154,10 @@ class Dispatcher:
                 if type(first) is Response:
                     return self._finished(request, first)
                 if chain.is_needed(request, first, self._handler.knows):  # type: ignore[arg-type]  # mypy does not narrow by `type`, and cast() is a call
+                    if chain.asks_last(request, first):  # type: ignore[arg-type]
+                        last = self._ask_last(chain, request)
+                        if last is not None:
+                            return last
                     return self._run_chain(chain, exchange, first)  # type: ignore[arg-type]
             if request.method == "OPTIONS":
                 preflight = self._cors.preflight(request)
@@ -359,6 +363,15 @@ class Dispatcher:
             self._hold(exchange, response)
             return None
         return self._finished(request, response)
+
+    def _ask_last(self, chain: Chain, request: Request) -> Response | None:
+        """The answer of a plain listener behind the resources; None: the chain is needed. Raises Problem."""
+        who = self._identify(request)
+        if type(who) is Pending:
+            return None
+        request.user = who
+        response = chain.ask_last(request)
+        return None if response is None else self._finished(request, response)
 
     def _receive_for_chain(self, chain: Chain, request: Request) -> Any:
         """A body that some listener may want is collected. So is one that is refused, if a listener may have answered before; else it is refused here.

@@ -138,6 +138,9 @@ class Chain:
         answers = [step.plain.answer for step in self._first if step.plain is not None and step.route.is_open]
         self._first_answers = answers if len(answers) == len(self._first) else None  # None: not all of them are plain, and for all requests
         self.has_first = bool(self._first)
+        # Plain listeners that alone are behind the resources, where no other is in front: `ask_last` asks them in the same way.
+        self._last = [step.plain.answer for step in self.steps[at + 1 :] if step.plain is not None and step.route.is_open]
+        self.has_last = bool(self._last) and len(self._last) == len(self.steps) - at - 1 and self._after_first.is_empty
 
     def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any:
         """How the first step that is asked receives the body of the request while it answers (`BodyReceiver`); None if it does not, or is not a listener."""
@@ -181,6 +184,18 @@ class Chain:
                 if response is not None:
                     return response
         return self._count_of_first
+
+    def asks_last(self, request: Request, position: int) -> bool:
+        """Whether a request that needs the chain from this step on, since no resource answers, is for `ask_last` once its caller is identified."""
+        return self.has_last and position == self._count_of_first and request.method in READS
+
+    def ask_last(self, request: Request) -> Response | None:
+        """The response of a plain listener behind the resources, None if all pass on. Raises Problem."""
+        for answer in self._last:
+            response = answer(request)
+            if response is not None:
+                return response
+        return None
 
     def is_needed(self, request: Request, position: int, knows: Callable[[Request], bool]) -> bool:
         """Whether a listener from the step of this number on may be asked. `knows`: whether a resource answers, so that none behind it is."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import applications, records
+from bench import applications, records, static
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import cpu_table, insert
@@ -69,6 +69,22 @@ def test_every_row_of_the_handlers_has_requests(tmp_path: Path) -> None:
     assert made.keys() - {"mounted"} == applications.ROWS.keys() - {"mounted"}
     for row, make in made.items():
         assert make(3).target == applications.ROWS[row][1] + records.item_id(3)
+
+
+def test_the_ratio_of_a_file_is_that_of_its_round() -> None:
+    lines = static.table({"record": [10.0, 40.0, 20.0], "small": [12.0, 44.0, 24.0], "nginx-large": [1000.0, 1000.0, 1000.0]}).splitlines()[
+        2:
+    ]
+    assert lines == [
+        "| GET of a record, no static files | 20.0 µs | – |  |",
+        "| file of 10 KB | 24.0 µs | 1.20 | GET of a record, no static files |",
+        "| nginx: file of 10 MB | 1,000.0 µs | – |  |",
+    ]
+
+
+def test_every_row_of_files_has_a_server_and_something_to_compare_with() -> None:
+    assert {row.server for row in static.ROWS.values()} == {*static.CONFIGS, "nginx"}
+    assert all(row.base in ("", *static.ROWS) for row in static.ROWS.values())
 
 
 def test_only_measured_sections_are_replaced(tmp_path: Path) -> None:
