@@ -62,15 +62,19 @@ class RunningHandlers:
             if lasted >= self.timeout and not running.is_over and running.task is not None:
                 running.is_over = True
                 logger.error(
-                    "%s has not answered %s for %.0f s and is ended: %s", running.verb.place, running.what, lasted, _position(running.task)
+                    "%s has not answered %s for %.0f s and is ended: %s",
+                    running.verb.place,
+                    running.what,
+                    lasted,
+                    position_of(running.task),
                 )
                 running.task.cancel()
             elif lasted >= LONG and not running.is_reported:
                 running.is_reported = True
-                logger.warning("%s has not answered %s for %.0f s: %s", running.verb.place, running.what, lasted, _position(running.task))
+                logger.warning("%s has not answered %s for %.0f s: %s", running.verb.place, running.what, lasted, position_of(running.task))
 
 
-def _position(task: asyncio.Task[Any] | None) -> str:
+def position_of(task: asyncio.Task[Any] | None) -> str:
     """Where it waits: the innermost place in the application's own code."""
     awaited: Any = None if task is None else task.get_coro()
     innermost = own = None

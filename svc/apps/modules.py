@@ -177,7 +177,10 @@ class ApplicationModules:
         found: TracebackType | None = error.__traceback__
         while found is not None and not found.tb_frame.f_code.co_filename.startswith(f"{self._directory}/"):
             found = found.tb_next
-        return "".join(traceback.format_exception(type(error), error, found or error.__traceback__))
+        shown = traceback.TracebackException(type(error), error, found or error.__traceback__)
+        own = [frame for frame in shown.stack if not frame.filename.startswith("<frozen importlib") and frame.filename != __file__]
+        shown.stack = traceback.StackSummary.from_list(own)  # without the steps of one import inside another
+        return "".join(shown.format())
 
     def _shown(self, filename: str) -> str:
         path = Path(filename)

@@ -40,6 +40,8 @@ class SectionLog:
         """Format and append one entry. The caller has compared the level with `threshold`."""
         logs = self._logs
         name = NAMES[level]
+        if logs.on_entry is not None:
+            logs.on_entry(name, tags, plain_text(messages))
         if self.tag:
             tags = (self.tag, *tags)
         time = timestamp(logs.clock.wall())
@@ -135,6 +137,8 @@ class Logs:
         """Called when a first line waits, perhaps on a helper thread: arrange for `flush()` within a second. None: flush at once."""
         self.on_configured: Callable[[], None] | None = None
         """Called after each `configure`, for code that keeps a threshold of its own."""
+        self.on_entry: Callable[[str, tuple[str, ...], str], None] | None = None
+        """Called with the level, the tags and the text of each entry that is written, on any thread."""
         self.is_json = False
         """`logging.format: json`."""
         self._announced = False

@@ -33,8 +33,15 @@ from svc.store.system import ensure_system
 from svc.store.writing.writer_queue import QueueLimits
 
 
-def open_store(config: Config, *, clock: Clock, loop: asyncio.AbstractEventLoop, executor: Executor) -> Store:
-    """The store with its system database, and the limits of queries. `executor`: threads for large values.
+def open_store(
+    config: Config,
+    *,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    executor: Executor,
+    make_helper: Callable[[], Executor],
+) -> Store:
+    """The store with its system database, and the limits of queries. `executor`: threads for large values. `make_helper`: see `Store`.
 
     Raises Problem, or ConfigError for data of a newer version.
     """
@@ -51,6 +58,7 @@ def open_store(config: Config, *, clock: Clock, loop: asyncio.AbstractEventLoop,
         reclamation=ReclamationSettings(storage.reclamation.threshold, storage.reclamation.interval, storage.reclamation.eviction_factor),
         blob_paths=storage.blob_paths,
         compression=storage.compression,
+        make_helper=make_helper,
         clock=clock,
     )
     store.helper = ThreadHelper(loop, executor)

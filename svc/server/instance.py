@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,11 @@ GC_THRESHOLD = 20_000  # new objects until the collector runs: requests leave no
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 
+def make_threads(name: str, count: int) -> Executor:
+    """So many helper threads."""
+    return ThreadPoolExecutor(count, thread_name_prefix=name)
+
+
 class Server:
     """`run()` serves until a signal or `stop()`, and returns the exit status."""
 
@@ -82,13 +87,17 @@ class Server:
         username: str | None = None,
         password: str | None = None,
         host: tuple[asyncio.AbstractEventLoop, Turns] | None = None,
+        make_executor: Callable[[str, int], Executor] = make_threads,
+        on_log: Callable[[str, tuple[str, ...], str], None] | None = None,
     ) -> None:
         """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed.
         `host`: the loop of another program to run on, with its turns: instead of `run` there are `load`, `begin` and `end` then, and no ports are
-        opened."""
+        opened. `make_executor(name, threads)`: for what would block the loop. `on_log(level, tags, text)`: called with each
+        entry of the log."""
         self.config = config
         self.clock = clock
         self.logs = Logs.from_config(config, clock=clock)
+        self.logs.on_entry = on_log
         self.logger = self.logs.logger
         self._release_logging = capture_logging(self.logs, "" if host is None else "svc")
         self._release_output: Callable[[], None] = lambda: None
@@ -106,16 +115,18 @@ class Server:
         if host is None:
             self.loop, selector = new_loop(clock)
             self._turns = selector
-            self.loop.set_exception_handler(self._on_loop_error)
+            self.loop.set_exception_handler(self.report_loop_error)
             self._release_warnings = self._forgotten.watch()
             self._held_loop = HeldLoop(self.logs, clock, lambda *event: self.analytics.recorder.record(*event))
             self.slow_turns = SlowTurns(selector, clock, code, self._held_loop, self.logger)
         else:
             self.loop, self._turns = host
-        self._executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="helper")
-        self._blob_executor = ThreadPoolExecutor(HELPER_THREADS, thread_name_prefix="blob")  # of their own: no login waits for a disk
+        self._executor = make_executor("helper", HELPER_THREADS)
+        self._blob_executor = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
 
-        self.store = open_store(config, clock=clock, loop=self.loop, executor=self._blob_executor)
+        self.store = open_store(
+            config, clock=clock, loop=self.loop, executor=self._blob_executor, make_helper=lambda: make_executor("writer", 1)
+        )
         create_first_super_user(config, self.store, username, password, on_first_super_user)
         self.directory = UserDirectory(self.store)
         self.verifier = make_verifier(config, self.directory, clock)
@@ -195,7 +206,7 @@ class Server:
             others=self.application_ports.others,
             stop_sockets=self.application_ports.stop,
         )
-        self._periodic = PeriodicWork(
+        self.periodic = PeriodicWork(
             config,
             self.store,
             self.directory,
@@ -418,7 +429,7 @@ class Server:
             )
         self._is_serving = True
         self.application_ports.start()
-        self._periodic.start()
+        self.periodic.start()
         self.mounts.begin()
         self.scheduler.start()
         self.logger.notify(f"svc {__version__} successfully started.")
@@ -548,7 +559,8 @@ class Server:
     def _log_error(self, where: str, error: BaseException | None) -> None:
         self.logger.error(where, error) if error is not None else self.logger.error(where)
 
-    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def report_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """The exception handler of a loop of its own."""
         if self._forgotten.report_task(context):
             return
         error = context.get("exception")

@@ -1,0 +1,251 @@
+"""A server instance for one test: without ports, on a loop and a clock of the test's, over a copy of the prepared root. It leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from svc.api.running import position_of
+from svc.apps import App
+from svc.clock import SYSTEM_CLOCK, FakeClock
+from svc.server import Server
+from svc.testing.held import HeldLoop, end_what_holds, shown_stack
+from svc.testing.loop import OWN_THREADS, CountedThreads, Pool
+from svc.testing.prepared import make_config, make_directory, place_root
+from svc.testing.records import LogEntry, note_entry
+from svc.testing.wire import MemorySocket, WireLoop
+
+MAX_SWEEPS = 600  # of the server in one advance: in a long one its periodic work comes at longer intervals
+PATIENCE = 10.0  # real seconds that something may take
+FAR = 3600.0  # seconds of the clock that something may take
+ENDED = "the application of this test has ended"
+OF_PYTEST = "PYTEST_CURRENT_TEST"  # a variable that it changes itself
+FAREWELL = 1.0  # real seconds for threads to end
+LOADING = 60.0  # real seconds for an application to load: a module may take 30
+
+
+class LoadError(AssertionError):
+    """The application, or an entry of it, could not be loaded."""
+
+
+class NotEnded(AssertionError):
+    """What the test waits for does not come."""
+
+
+class Instance:
+    """`server`: of svc. `logs`: what has been logged since. A directory that is no application raises LoadError, as do faults in it with `check`."""
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, Any], *, check: bool = True, now: float | None = None, patience: float = PATIENCE
+    ) -> None:
+        """`now`: what the clock shows, in seconds since the epoch."""
+        self.directory = directory
+        self.patience = patience
+        self.logs: list[LogEntry] = []
+        self.is_closed = False
+        self.sockets: set[MemorySocket] = set()
+        """Connections that the test has open."""
+        self._held: str | None = None
+        with ExitStack() as undo:
+            undo.callback(_restore_environment, dict(os.environ), list(sys.path))
+            undo.callback(_join_threads, {thread.ident for thread in threading.enumerate()})
+            base = make_directory("svc-test-")
+            undo.callback(shutil.rmtree, base, ignore_errors=True)
+            root = base / "root"
+            place_root(root)
+            config = make_config(root, settings)
+            self.clock = FakeClock(wall=SYSTEM_CLOCK.wall() if now is None else now)
+            self.loop = WireLoop(self.clock)
+            undo.callback(self._close_loop)
+            self.server = Server(
+                config,
+                [directory],
+                clock=self.clock,
+                host=(self.loop, self.loop.turns),
+                make_executor=lambda name, threads: Pool(),
+                on_log=lambda level, tags, text: note_entry(self.logs, directory.name, level, tags, text),
+            )
+            self.loop.set_exception_handler(self.server.report_loop_error)
+            self.loop.periodic = self.server.periodic
+            self.interface = self.server.interface
+            self.interface.threads = CountedThreads(self.loop)
+            undo.callback(self._end)
+            self._run(self.server.load(), patience=max(patience, LOADING))
+            self.server.begin()
+            if check:
+                self.check()
+            self._undo = undo.pop_all()
+
+    @property
+    def app(self) -> App:
+        return self.server.applications[0]
+
+    # --- time passes -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this is called by code that runs on the loop of the instance."""
+        return self.loop.is_running()
+
+    def run(self, awaitable: Any, *, seconds: float = FAR) -> Any:
+        """The result of `awaitable`; what is none is returned as it is. Raises NotEnded."""
+        if not inspect.isawaitable(awaitable):
+            return awaitable
+        if self.is_running:
+            raise RuntimeError("run() is for tests: code that runs on the event loop of the application awaits")
+        try:
+            return self._run(awaitable, seconds=seconds, patience=self.patience)
+        finally:
+            self.settle()
+
+    def _run(self, awaitable: Any, *, seconds: float = FAR, patience: float) -> Any:
+        task = self.loop.create_task(_awaited(awaitable))
+        self.wait_for(task, "what run() was given", seconds=seconds, patience=patience)
+        return task.result()
+
+    def wait_for(self, future: asyncio.Future[Any], what: str, *, seconds: float = FAR, patience: float | None = None) -> None:
+        """Until it is done. Raises NotEnded; a task is cancelled then."""
+        self._turn(future, seconds, waits_outside=True, patience=patience)
+        if not future.done():
+            reason = self._why(what, seconds, self.patience if patience is None else patience)
+            future.cancel()
+            self._turn(None, 0.0)
+            raise NotEnded(reason)
+
+    def settle(self) -> None:
+        """Until nothing more happens by itself while the time stands still."""
+        if not self.is_closed and not self.is_running:
+            self._turn(None, 0.0)
+            if self.loop.turns.is_late:
+                raise NotEnded(self._why("the work of a thread", 0.0, self.patience))
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass, timer by timer."""
+        if seconds < 0:
+            raise ValueError(f"the time cannot go back by {-seconds:g} s")
+        if self.is_running:
+            raise RuntimeError("advance() is for tests: code that runs on the event loop of the application waits with asyncio.sleep()")
+        self.loop.pace = max(1.0, seconds / MAX_SWEEPS)
+        try:
+            self._turn(None, seconds)
+        finally:
+            self.loop.pace = 1.0
+        if not self.loop.turns.is_idle:
+            raise NotEnded(self._why(f"the end of the {seconds:g} s", seconds, self.patience))
+        self.settle()
+
+    def _turn(
+        self, future: asyncio.Future[Any] | None, seconds: float, *, waits_outside: bool = False, patience: float | None = None
+    ) -> None:
+        if self.is_closed:
+            raise RuntimeError(ENDED)
+        if self.is_running:
+            raise RuntimeError("requests of tests cannot be made by code that runs on the event loop of the application")
+        patience = self.patience if patience is None else patience
+        self.interface.make_current()
+        self._held = None
+        turns = self.loop.turns
+        while True:
+            try:
+                with end_what_holds(patience, lambda: turns.polls, partial(self._note_held, patience)):
+                    self.loop.turn_until(future, seconds, waits_outside=waits_outside, patience=patience)
+            except SystemExit as error:
+                self.server.report_loop_error(self.loop, {"message": "a task of an application has called sys.exit()", "exception": error})
+                continue
+            except HeldLoop:
+                pass
+            break
+        if self._held is not None:
+            raise NotEnded(self._held)
+
+    def _note_held(self, seconds: float, frame: FrameType | None) -> None:
+        self._held = f"code has held the event loop for {seconds:g} s, and was ended:\n{shown_stack(frame, self.directory)}"
+        self.loop.stop()
+
+    def _why(self, what: str, seconds: float, patience: float) -> str:
+        turns = self.loop.turns
+        if not turns.is_late:
+            text = f"{what} did not come within {seconds:g} s of the test's clock"
+        elif turns.working:
+            text = f"{what} did not come within {patience:g} s: {turns.working} calls on threads (run_in_thread, to_thread) are under way"
+        else:
+            text = f"{what} did not come within {patience:g} s"
+            if turns.foreign_threads():
+                text += f"; the application has threads of its own: {', '.join(turns.foreign_threads())}"
+            elif turns.is_used_outside():
+                text += "; the application waits for a connection"
+        waiting = [f"{running.verb.place}: {position_of(running.task)}" for running in self.interface.running.open]
+        return "\n".join([text, *waiting])
+
+    # --- what is wrong ---------------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise LoadError for entries that could not be loaded."""
+        apps = self.server.applications
+        faults: list[str] = []
+        for app in apps:
+            for key, status in app.entries.items():
+                if status.status == "error":
+                    faults += [f"{key}: {message}" for message in status.messages]
+                    faults += [f"\n{details.rstrip()}" for details in status.details]
+        if faults:
+            raise LoadError(f"the application in {self.directory} could not be loaded:\n" + "\n".join(faults))
+
+    # --- the end ---------------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Idempotent."""
+        if not self.is_closed:
+            self._undo.close()
+
+    def _end(self) -> None:
+        for sock in list(self.sockets):
+            self.loop.hang_up(sock)
+        self.settle()
+        ending = self.loop.create_task(self.server.end(lambda: asyncio.all_tasks(self.loop) - {ending}))
+        try:
+            self.wait_for(ending, "the end of the application")
+            ending.result()
+        finally:
+            self.is_closed = True
+
+    def _close_loop(self) -> None:
+        loop = self.loop
+        self.is_closed = True
+        if not loop.is_closed():
+            loop.turns.end_turn = lambda: False
+            for work in (loop.shutdown_asyncgens(), loop.shutdown_default_executor()):
+                task = loop.create_task(work)
+                loop.turn_until(task, FAR, waits_outside=True, patience=FAREWELL)
+            loop.close()
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _restore_environment(environment: dict[str, str], path: list[str]) -> None:
+    for name in os.environ.keys() | environment.keys():
+        if name != OF_PYTEST and os.environ.get(name) != environment.get(name):
+            if name in environment:
+                os.environ[name] = environment[name]
+            else:
+                del os.environ[name]
+    sys.path[:] = path
+
+
+def _join_threads(before: set[int | None]) -> None:
+    """Those of the instance that have nothing more to do end now. One that never ends is left: it keeps no process from ending."""
+    for thread in threading.enumerate():
+        if thread.ident not in before and thread.name.startswith(OWN_THREADS):
+            thread.join(FAREWELL)

@@ -1,0 +1,233 @@
+"""The event loop of a test: it runs only while the test waits for something, and its time passes by itself when nothing else can happen.
+
+Before a poll, when nothing is ready:
+
+    work on a thread is under way          wait for it; the time stands still
+    a connection or a thread of the        wait for it while a request or an awaitable is waited for; the time passes as outside
+      application's own is there
+    a timer is due before the horizon      the time passes until then, at once
+    else                                   the loop stops: nothing more happens by itself
+
+The *horizon* is how far the time may pass: not at all for `settle`, by so many seconds for `advance`, and far while an answer is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from svc.api.threads import HelperThreads
+from svc.clock import SYSTEM_CLOCK, FakeClock
+from svc.loop import TurnSelector
+
+T = TypeVar("T")
+
+OUTSIDE_SLICE = 0.02  # seconds of a real wait for what is outside
+OWN_THREADS = ("application", "asyncio_", "helper", "blob")
+"""What the names of the threads begin with whose work is counted."""
+
+
+class Pool(Executor):
+    """Does at once, in the thread of the test, what a server does on its helper threads."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*arguments, **options))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+class ManualSelector(TurnSelector):
+    """`horizon`: monotonic time up to which time passes by itself. `waits_outside`: whether connections and threads of the application are waited for.
+
+    `polls`: how many there were. `working`: calls on threads that are under way. `is_idle`: nothing more happens up to the horizon.
+    """
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self._clock = clock
+        self._sockets_of_loop = 0
+        self._threads_before = {thread.ident for thread in threading.enumerate()}
+        self.horizon = -math.inf
+        self.waits_outside = False
+        self.patience = math.inf  # real seconds
+        self.is_patient = False  # they count from the last passing of time
+        self.deadline = math.inf  # real time at which waiting ends
+        self.polls = 0
+        self.working = 0
+        self.is_idle = False
+        self.is_late = False
+        self.is_polling = False
+        self.is_woken = False  # the end of a turn has given the client something
+        self.on_stop: Callable[[], None] = lambda: None
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        self.polls += 1
+        self.is_woken = False
+        if self.end_turn() or self.is_woken:
+            timeout = 0
+        ready = self._inner.select(0)
+        if SYSTEM_CLOCK.monotonic() >= self.deadline:
+            self.is_late = True
+            self.on_stop()
+        elif not ready and timeout != 0:
+            self.is_polling = True
+            try:
+                ready = self._wait(math.inf if timeout is None else timeout)
+            finally:
+                self.is_polling = False
+        self.turn_started = self._clock.monotonic()
+        if self.begin_turn is not None:
+            self.begin_turn()
+        return ready
+
+    def _wait(self, timeout: float) -> list[Any]:
+        real = SYSTEM_CLOCK.monotonic
+        if self.working:
+            return self._inner.select(OUTSIDE_SLICE)
+        if self.waits_outside and self.is_used_outside():
+            began = real()
+            ready = self._inner.select(min(timeout, OUTSIDE_SLICE))
+            self._clock.advance(min(real() - began, timeout))
+            return ready
+        now = self._clock.monotonic()
+        if now + timeout <= self.horizon:
+            self._clock.advance(timeout)
+            if self.is_patient:
+                self.deadline = real() + self.patience
+        else:
+            if now < self.horizon < math.inf:
+                self._clock.advance(self.horizon - now)
+            self.is_idle = True
+            self.on_stop()
+        return []
+
+    def note_own(self) -> None:
+        """What is registered now is the loop's own."""
+        self._sockets_of_loop = len(self._inner.get_map())
+
+    def is_used_outside(self) -> bool:
+        """Whether the application has connections, or threads that it has started itself."""
+        return len(self._inner.get_map()) > self._sockets_of_loop or bool(self.foreign_threads())
+
+    def foreign_threads(self) -> list[str]:
+        """The names of the threads that have begun since, and whose work is not counted."""
+        if threading.active_count() <= 1:
+            return []
+        return [
+            thread.name
+            for thread in threading.enumerate()
+            if thread.ident not in self._threads_before and not thread.name.startswith(OWN_THREADS)
+        ]
+
+
+class ManualLoop(asyncio.SelectorEventLoop):
+    """A loop with the time of a `FakeClock`. What `periodic` asks for comes `pace` times later."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.turns = ManualSelector(clock)
+        self.periodic: object = None
+        self.pace = 1.0
+        self._fake_time = clock.monotonic
+        super().__init__(self.turns)
+        self.turns.note_own()
+        self.turns.on_stop = self.stop
+
+    def time(self) -> float:
+        return self._fake_time()
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        if self.pace > 1.0 and getattr(callback, "__self__", None) is self.periodic:
+            delay = min(delay * self.pace, max(delay, self.turns.horizon - self._fake_time()))
+        return super().call_later(delay, callback, *args, context=context)
+
+    def run_in_executor(self, executor: Any, function: Any, *arguments: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        future: asyncio.Future[Any] = super().run_in_executor(executor, function, *arguments)
+        if not future.done():
+            self.turns.working += 1
+            future.add_done_callback(self._worked)
+        return future
+
+    def _worked(self, future: Any = None) -> None:
+        self.turns.working -= 1
+
+    def turn_until(self, future: asyncio.Future[Any] | None, seconds: float, *, waits_outside: bool, patience: float) -> None:
+        """Run until `future` is done, or nothing more happens in `seconds` of the clock. `patience`: in real seconds."""
+        turns = self.turns
+        turns.horizon = self._fake_time() + seconds
+        turns.waits_outside = waits_outside
+        turns.patience = patience
+        turns.is_patient = future is None
+        turns.deadline = SYSTEM_CLOCK.monotonic() + patience
+        turns.is_idle = turns.is_late = False
+        if future is not None:
+            if future.done():
+                return
+            future.add_done_callback(self._stop_at)
+        try:
+            with outside_of_loops():
+                self.run_forever()
+        finally:
+            if future is not None:
+                future.remove_done_callback(self._stop_at)
+
+    def _stop_at(self, future: Any) -> None:
+        self.stop()
+
+
+class CountedThreads(HelperThreads):
+    """The threads of `run_in_thread`: the loop knows what is under way."""
+
+    def __init__(self, loop: ManualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        inner = super().submit(function)
+        outer: Future[Any] = Future()
+        self._loop.turns.working += 1
+
+        def on_done(done: Future[Any]) -> None:
+            """The caller hears of it before the count goes down: else the time could pass in between."""
+            if outer.set_running_or_notify_cancel():
+                if done.cancelled():
+                    outer.set_exception(RuntimeError("the application ends"))
+                elif (error := done.exception()) is not None:
+                    outer.set_exception(error)
+                else:
+                    outer.set_result(done.result())
+            try:
+                self._loop.call_soon_threadsafe(self._loop._worked)
+            except RuntimeError:
+                pass  # the loop is closed
+
+        inner.add_done_callback(on_done)
+        outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
+        return outer
+
+
+@contextmanager
+def outside_of_loops() -> Iterator[None]:
+    """Code of the block may run a loop, also inside an `async` test, whose own loop stands still meanwhile."""
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    task = asyncio.current_task(running)
+    if task is not None:
+        asyncio.tasks._leave_task(running, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(running)
+        if task is not None:
+            asyncio.tasks._enter_task(running, task)

@@ -1,0 +1,249 @@
+"""Requests of a test: what is sent, over which connection, and the answer."""
+
+from __future__ import annotations
+
+import json as json_module
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from svc.apps.roles_file import apply_roles, role_of
+from svc.auth.users import User
+from svc.errors import Problem
+from svc.operations.operation_lists import known_entries
+from svc.testing.answer import Answer
+from svc.testing.instance import ENDED, FAR, Instance
+from svc.testing.prepared import SUPER_USER, text_of
+from svc.testing.wire import AnswerReader, MemorySocket
+
+PEER = "127.0.0.1"
+CREDENTIAL_SECONDS = 30.0
+_IN_TARGET: Final = "/?#[]@!$&'()*+,;=:%-._~<>|\\^`{}\""
+_MISSING: Final = object()
+
+Caller = str | Mapping[str, Any] | None
+"""Who makes a request: None is anonymous, a string the name of a user. A mapping is a user who is made for it: {"role": "gardener"} has that role,
+any other mapping is the description of a role as `roles.yaml` has it."""
+
+
+class Wire:
+    """One request on a connection of its own."""
+
+    def __init__(self, instance: Instance, method: str, target: str, on_data: Callable[[bytes], None] | None = None) -> None:
+        self.instance = instance
+        self.reader = AnswerReader(instance.loop, method, on_data)
+        self.sock = MemorySocket(instance.loop)
+        self.sock.client = self.reader
+        if instance.is_closed:
+            raise RuntimeError(ENDED)
+        instance.sockets.add(self.sock)
+        instance.server.application_port.connections.accept(self.sock, PEER)  # type: ignore[arg-type]  # it has the interface of one
+
+    def send(self, data: bytes) -> None:
+        self.instance.loop.deliver(self.sock, data)
+
+    def hang_up(self) -> None:
+        self.instance.sockets.discard(self.sock)
+        if not self.instance.is_closed:
+            self.instance.loop.hang_up(self.sock)
+
+
+class Pending:
+    """A request under way. `await` it in an `async` test, or ask for its `answer()`."""
+
+    def __init__(self, wire: Wire, shown: str) -> None:
+        self._wire = wire
+        self._shown = shown
+        self._answer: Answer | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self._wire.reader.end.done()
+
+    def answer(self, *, seconds: float = FAR) -> Answer:
+        """Wait for it, for so many seconds of the test's clock. Raises NotEnded."""
+        if self._answer is None:
+            self._answer = self._wait(seconds)
+        return self._answer
+
+    def _wait(self, seconds: float) -> Answer:
+        wire = self._wire
+        instance, reader = wire.instance, wire.reader
+        try:
+            instance.wait_for(reader.head, f"the answer to {self._shown}", seconds=seconds)
+            status, fields = reader.head.result()
+            if any(name.lower() == "content-type" and value.startswith("text/event-stream") for name, value in fields):
+                instance.settle()
+                if not reader.end.done():
+                    raise AssertionError(f"the answer to {self._shown} is an event stream, which does not end: follow it with events()")
+            instance.wait_for(reader.end, f"the end of the answer to {self._shown}", seconds=seconds)
+            content = reader.end.result()
+        except ConnectionError as error:
+            raise AssertionError(f"{self._shown}: {error}") from None
+        finally:
+            wire.hang_up()
+            instance.settle()
+        return Answer(self._shown, status, fields, content, reader.early)
+
+    def __await__(self) -> Any:
+        return self.answer()
+        yield
+
+    def cancel(self) -> None:
+        """The client goes away."""
+        self._wire.hang_up()
+        self._wire.instance.settle()
+
+
+class Callers:
+    """The users that requests are made by, and their credentials."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._made: dict[str, str] = {}  # text of a description -> name of the user
+
+    def authorization(self, caller: Caller) -> str | None:
+        """The value of `Authorization`; it is verified already. Raises LookupError for a user who is not there, ValueError for a description that is none."""
+        if caller is None:
+            return None
+        name = caller if isinstance(caller, str) else self._user_of(caller)
+        server = self._instance.server
+        user = server.directory.get_user(name)
+        if user is None:
+            raise LookupError(f"there is no user {name!r}: add one with operation('add_user', ...), or describe a role in a dict")
+        value = f"Basic {b64encode(f'{name}:'.encode()).decode()}"
+        if user.active:
+            self._verify(value, user)
+        return value
+
+    def _verify(self, value: str, user: User) -> None:
+        verifier = self._instance.server.verifier
+        verifier.remember(verifier.digest(value), user, None, CREDENTIAL_SECONDS)
+
+    def _user_of(self, description: Mapping[str, Any]) -> str:
+        text = text_of(description)
+        name = self._made.get(text)
+        if name is None:
+            name = f"test_user_{len(self._made) + 1}"
+            server = self._instance.server
+            role = description.get("role") if len(description) == 1 else None
+            if not isinstance(role, str):
+                made, role = role_of(name, dict(description)), name
+                faults = [made.fault] if made.fault else apply_roles([made], server.store, known_entries())
+                if faults:
+                    raise ValueError(f"the description of a role is not valid: {'; '.join(faults)}")
+            fields = {"operation": "add_user", "username": name, "password": name, "role": role, "active": True}
+            try:
+                self._instance.run(server.operations.perform(fields))
+            except Problem as problem:
+                raise LookupError(f"there is no user with the role {role!r}: {problem.message}") from None
+            self._made[text] = name
+        return name
+
+
+class Requests:
+    """Makes requests as one user. Each is sent over a connection of its own through the whole server, and answered as on the network."""
+
+    def __init__(self, instance: Instance, callers: Callers, user: Caller = SUPER_USER) -> None:
+        self._instance = instance
+        self._callers = callers
+        self._user = user
+
+    def as_user(self, user: Caller) -> Requests:
+        """The same application for another user: see `request`."""
+        return Requests(self._instance, self._callers, user)
+
+    # --- verbs -----------------------------------------------------------------------------------------------------------------------
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.request("GET", path, **options)
+
+    def head(self, path: str, **options: Any) -> Answer:
+        return self.request("HEAD", path, **options)
+
+    def post(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+        return self.request("POST", path, json, **options)
+
+    def put(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+        return self.request("PUT", path, json, **options)
+
+    def patch(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+        return self.request("PATCH", path, json, **options)
+
+    def delete(self, path: str, **options: Any) -> Answer:
+        return self.request("DELETE", path, **options)
+
+    def query(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+        return self.request("QUERY", path, json, **options)
+
+    def options(self, path: str, **options: Any) -> Answer:
+        return self.request("OPTIONS", path, **options)
+
+    def request(self, method: str, path: str, json: Any = _MISSING, *, seconds: float = FAR, **options: Any) -> Answer:
+        """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form. `headers`: a dict.
+        `user`: None is an anonymous caller, a name that of a user, a dict one with a role (`Caller`); default: the super user."""
+        return self.send(method, path, json, **options).answer(seconds=seconds)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        json: Any = _MISSING,
+        *,
+        data: Any = None,
+        headers: Mapping[str, str] | None = None,
+        user: Any = _MISSING,
+    ) -> Pending:
+        """Begin a request: several may be under way. See `request`."""
+        wire = self._wire(method, path, json, data, headers, user)
+        return Pending(wire, f"{method} {path}")
+
+    def _wire(
+        self,
+        method: str,
+        path: str,
+        json: Any = _MISSING,
+        data: Any = None,
+        headers: Mapping[str, str] | None = None,
+        user: Any = _MISSING,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> Wire:
+        if not path.startswith("/"):
+            raise ValueError(f"a path begins with /: {path!r}")
+        fields = {"Host": "localhost"}
+        body = b""
+        if json is not _MISSING:
+            if data is not None:
+                raise TypeError("give json or data, not both")
+            body = json_module.dumps(json).encode()
+            fields["Content-Type"] = "application/json"
+        elif isinstance(data, Mapping):
+            body = urlencode(data, doseq=True).encode()
+            fields["Content-Type"] = "application/x-www-form-urlencoded"
+        elif data is not None:
+            body = data.encode() if isinstance(data, str) else bytes(data)
+        given = dict(headers or {})
+        names = {name.lower() for name in given}
+        if user is _MISSING:
+            user = None if "authorization" in names else self._user
+        elif user is not None and "authorization" in names:
+            raise TypeError("give a user, or the header Authorization, not both")
+        authorization = self._callers.authorization(user)
+        if authorization is not None:
+            fields["Authorization"] = authorization
+        if body or method in ("POST", "PUT", "PATCH", "QUERY"):
+            fields["Content-Length"] = str(len(body))
+        fields = {name: value for name, value in fields.items() if name.lower() not in names} | given
+        wire = Wire(self._instance, method, path, on_data)
+        wire.send(_head(method, path, fields) + body)
+        return wire
+
+
+def _head(method: str, path: str, fields: Mapping[str, str]) -> bytes:
+    """Raises ValueError for what cannot be sent."""
+    lines = [f"{method} {quote(path, safe=_IN_TARGET)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    for line in lines:
+        if "\r" in line or "\n" in line or "\0" in line:
+            raise ValueError(f"a header cannot have a line break: {line!r}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
