@@ -19,7 +19,9 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     tests = sum(len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE)) for _, text in files)
     command = [sys.executable, "-m", "pytest", "-W", "error", "-q", "-p", "no:schemathesis"]
-    first = subprocess.run([*command, "tests/test_shop.py"], cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False)
+    first = subprocess.run(
+        [*command, "tests/test_shop.py"], cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False
+    )
     assert "2 passed" in first.stdout, first.stdout + first.stderr
     done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False)
     assert f"{tests} passed" in done.stdout and not done.returncode, done.stdout + done.stderr

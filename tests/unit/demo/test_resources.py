@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from svc.demo.data import APP
-from tests.support.application import Application, user_named
-from tests.support.node import Node
+from svc.testing import Application
 
 AIRLINES = {"UA": "United Air Lines Inc.", "HA": "Hawaiian Airlines Inc."}
 FLIGHT = {"number": 1, "scheduled": "2013-02-09T12:00:00Z", "destinationCode": "HNL", "cancelled": False, "distance": 4983}
@@ -23,42 +21,40 @@ FLIGHTS: dict[str, dict[str, Any]] = {
 ONE, OTHER, WITHOUT, ELSEWHERE = FLIGHTS
 
 
+GUEST: dict[str, Any] = {}
+"""A user who may do nothing by the role."""
+
+
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Application]:
-    node = Node(tmp_path, APP)
-    assert node.app.status == "healthy", node.app.entries
-    app = Application(node)
+def demo(svc_app_factory: Callable[..., Application]) -> Application:
+    app = svc_app_factory(APP)
     for code, name in AIRLINES.items():
-        assert app.ask("PUT", f"/Airline/{code}", {"name": name})[0] == 204
-    assert app.ask("PUT", "/Airport/JFK", {"name": "John F Kennedy Intl"})[0] == 204
+        assert app.put(f"/Airline/{code}", {"name": name}).status == 204
+    assert app.put("/Airport/JFK", {"name": "John F Kennedy Intl"}).status == 204
     for key, flight in FLIGHTS.items():
-        assert app.ask("PUT", f"/Flight/{key}", {**FLIGHT, **flight})[0] == 204
-    yield app
-    assert not app.errors
-    node.close()
+        assert app.put(f"/Flight/{key}", {**FLIGHT, **flight}).status == 204
+    return app
 
 
 def tail_numbers(demo: Application) -> list[Any]:
-    return [demo.ask("GET", f"/Flight/{key}")[1].get("tailNumber") for key in FLIGHTS]
+    return [demo.get(f"/Flight/{key}").json.get("tailNumber") for key in FLIGHTS]
 
 
 def test_a_value_is_added_to_the_answer_and_not_stored(demo: Application) -> None:
-    assert demo.ask("GET", f"/Journey/{ONE}")[1]["milesPerHour"] == 467
-    assert demo.ask("GET", f"/Journey/{ONE}?select(milesPerHour,airline{{name}})") == (
-        200,
-        {"milesPerHour": 467, "airline": {"name": "Hawaiian Airlines Inc."}},
-    )
-    assert "milesPerHour" not in demo.ask("GET", f"/Journey/{WITHOUT}")[1]
-    assert "milesPerHour" not in demo.ask("GET", f"/Flight/{ONE}")[1]
-    assert demo.ask("GET", "/Journey/nothing")[0] == 404
+    assert demo.get(f"/Journey/{ONE}").json["milesPerHour"] == 467
+    selected = demo.get(f"/Journey/{ONE}?select(milesPerHour,airline{{name}})")
+    assert selected.json == {"milesPerHour": 467, "airline": {"name": "Hawaiian Airlines Inc."}}
+    assert "milesPerHour" not in demo.get(f"/Journey/{WITHOUT}").json
+    assert "milesPerHour" not in demo.get(f"/Flight/{ONE}").json
+    assert demo.get("/Journey/nothing").status == 404
 
 
 def test_two_flights_swap_their_aircraft(demo: Application) -> None:
-    assert demo.ask("POST", f"/Journey/{ONE}", {"swapWith": OTHER}) == (200, {ONE: "N2", OTHER: "N1"})
+    assert demo.post(f"/Journey/{ONE}", {"swapWith": OTHER}).json == {ONE: "N2", OTHER: "N1"}
     assert tail_numbers(demo) == ["N2", "N1", None, "N4"]
-    assert demo.ask("POST", f"/Journey/{ONE}", {"swapWith": WITHOUT}) == (200, {ONE: None, WITHOUT: "N2"})
+    assert demo.post(f"/Journey/{ONE}", {"swapWith": WITHOUT}).json == {ONE: None, WITHOUT: "N2"}
     assert tail_numbers(demo) == [None, "N1", "N2", "N4"]
-    assert demo.ask("POST", f"/Journey/{OTHER}", {"swapWith": OTHER})[0] == 200
+    assert demo.post(f"/Journey/{OTHER}", {"swapWith": OTHER}).status == 200
     assert tail_numbers(demo) == [None, "N1", "N2", "N4"]
 
 
@@ -76,31 +72,25 @@ def test_two_flights_swap_their_aircraft(demo: Application) -> None:
     ],
 )
 def test_a_swap_that_is_refused_changes_nothing(demo: Application, address: str, data: Any, status: int) -> None:
-    assert demo.ask("POST", f"/Journey/{address}", data)[0] == status
+    assert demo.post(f"/Journey/{address}", data).status == status
     assert tail_numbers(demo) == ["N1", "N2", None, "N4"]
 
 
 def test_a_swap_needs_the_right_to_change_flights(demo: Application) -> None:
-    demo.node.as_user(user_named("guest"))
-    assert demo.ask("POST", f"/Journey/{ONE}", {"swapWith": OTHER})[0] == 403
+    assert demo.post(f"/Journey/{ONE}", {"swapWith": OTHER}, user=GUEST).status == 403
 
 
 def test_punctuality_is_computed_from_three_tables(demo: Application) -> None:
-    assert demo.ask("GET", "/Punctuality/JFK") == (
-        200,
-        {
-            "airport": "John F Kennedy Intl",
-            "airlines": [
-                {"airline": "United Air Lines Inc.", "flights": 2, "medianDelay": 2},
-                {"airline": "Hawaiian Airlines Inc.", "flights": 1, "medianDelay": 30},
-            ],
-        },
-    )
-    assert [demo.ask("GET", f"/Punctuality/{name}")[0] for name in ("XXX", "")] == [404, 404]
+    assert demo.get("/Punctuality/JFK").json == {
+        "airport": "John F Kennedy Intl",
+        "airlines": [
+            {"airline": "United Air Lines Inc.", "flights": 2, "medianDelay": 2},
+            {"airline": "Hawaiian Airlines Inc.", "flights": 1, "medianDelay": 30},
+        ],
+    }
+    assert [demo.get(f"/Punctuality/{name}").status for name in ("XXX", "")] == [404, 404]
 
 
 def test_punctuality_is_shown_to_every_user_and_to_nobody_else(demo: Application) -> None:
-    demo.node.as_user(user_named("guest"))
-    assert demo.ask("GET", "/Punctuality/JFK")[0] == 200
-    demo.node.as_user(None)
-    assert demo.ask("GET", "/Punctuality/JFK")[0] == 401
+    assert demo.get("/Punctuality/JFK", user=GUEST).status == 200
+    assert demo.get("/Punctuality/JFK", user=None).status == 401
