@@ -263,7 +263,7 @@ class CallState:
     new_location: str | None = None  # of a record that was created: the answer is 201 with `Location`
     created_resource: bool = False
     loaded_from_source: bool | None = None  # of a caching table: whether the source was asked
-    cache_result: str | None = None  # of a request to a caching table, for its metrics: "cache-hit" or "cache-miss"
+    metric_type: str | None = None  # of the metrics of the request: "cache-hit" or "cache-miss" of a caching table, "framework-route"
     response: Any = None  # Response whose status and header fields apply to plain data
     if_version: float | None = None  # the version that the next write expects
     authorize: bool = False  # calls of code are checked as those of a protocol

@@ -22,6 +22,9 @@ OPERATION_METHOD = "operation"
 _METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE", OPERATION_METHOD))
 UNKNOWN_METHOD = "unknown"
 
+FRAMEWORK_ROUTE = "framework-route"
+"""The type of all metrics of a request that a framework route of an application has answered (spec: analytics §3)."""
+
 _log = logging.getLogger("svc.analytics")
 
 Fields = Callable[[], Mapping[str, Any] | None]
@@ -90,6 +93,7 @@ class Recorder:
         self._numbers: dict[Key, list[float]] = {}
         self._flags: dict[Key, YesNo] = {}
         self._requests: dict[tuple[str, str], RequestGroup] = {}
+        self._routes: dict[tuple[str, str], RequestGroup] = {}  # of framework routes
         self._fields: dict[Key, Fields] = {}  # of this period
         self._gauges: dict[Key, Fields] = {}
         self._held: set[Key] = set()  # someone has a handle
@@ -129,10 +133,14 @@ class Recorder:
     def request_done(
         self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
     ) -> None:
-        """One HTTP request: `duration`, `success`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it. `type`: of the duration."""
-        group = self._requests.get((path, method))
+        """One HTTP request: `duration`, `success`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it. `type`: of the duration,
+        or FRAMEWORK_ROUTE."""
+        groups = self._requests
+        if type == FRAMEWORK_ROUTE:
+            groups, type = self._routes, None
+        group = groups.get((path, method))
         if group is None:
-            group = self._new_request_group(path, method)
+            group = self._new_request_group(groups, path, method)
             if group is None:
                 return
         if type is None:
@@ -169,7 +177,10 @@ class Recorder:
         """Return the recorded period and reset; None if nothing was recorded. Gauges alone do not count."""
         numbers: dict[Key, list[float]] = {}
         flags: dict[Key, tuple[int, int]] = {}
-        self._take_requests(numbers, flags)
+        requests, self._requests, routes, self._routes = self._requests, {}, self._routes, {}
+        # `transfer` is the one metric of a request that has a type: analytics §3.
+        self._take_requests(requests, numbers, flags, None, "operation")
+        self._take_requests(routes, numbers, flags, FRAMEWORK_ROUTE, FRAMEWORK_ROUTE)
         idle: list[Key] = []
         for key, values in self._numbers.items():
             if values:
@@ -199,36 +210,44 @@ class Recorder:
             return None
         return Period(numbers, flags, [*fields.items(), *self._gauges.items()])
 
-    def _take_requests(self, numbers: dict[Key, list[float]], flags: dict[Key, tuple[int, int]]) -> None:
-        requests, self._requests = self._requests, {}
+    def _take_requests(
+        self,
+        requests: Mapping[tuple[str, str], RequestGroup],
+        numbers: dict[Key, list[float]],
+        flags: dict[Key, tuple[int, int]],
+        kind: str | None,
+        kind_of_transfer: str,
+    ) -> None:
+        """`kind`: type of the metrics."""
         for (address, method), group in requests.items():
             path = address or None
             count = len(group.durations)
             if count:
-                numbers["duration", path, method, None] = group.durations
+                numbers["duration", path, method, kind] = group.durations
             for type, durations in (group.of_caches or {}).items():
                 numbers["duration", path, method, type] = durations
                 count += len(durations)
-            flags["success", path, method, None] = (group.successes, count)
+            flags["success", path, method, kind] = (group.successes, count)
             if group.sizes:
-                numbers["bytes-sent", path, method, None] = group.sizes
-                # The one metric of a request that has a type: analytics §3.
-                numbers["transfer", path, method, "operation"] = group.transfers
+                numbers["bytes-sent", path, method, kind] = group.sizes
+                numbers["transfer", path, method, kind_of_transfer] = group.transfers
 
-    def _new_request_group(self, path: str, method: str) -> RequestGroup | None:
+    def _new_request_group(self, groups: dict[tuple[str, str], RequestGroup], path: str, method: str) -> RequestGroup | None:
         if method not in _METHODS:
             method = UNKNOWN_METHOD
-            known = self._requests.get((path, method))
+            known = groups.get((path, method))
             if known is not None:
                 return known
         if self._is_full():
             return None
-        group = self._requests[path, method] = RequestGroup()
+        group = groups[path, method] = RequestGroup()
         return group
 
     def _is_full(self) -> bool:
         """Whether there is no room for another group; then the event counts as dropped."""
-        groups = len(self._numbers) + len(self._flags) + len(self._fields) + _METRICS_OF_A_REQUEST * len(self._requests)
+        groups = (
+            len(self._numbers) + len(self._flags) + len(self._fields) + _METRICS_OF_A_REQUEST * (len(self._requests) + len(self._routes))
+        )
         if groups < MAX_GROUPS:
             return False
         self._dropped += 1

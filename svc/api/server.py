@@ -20,6 +20,7 @@ from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.http.listener_order import Placed
+from svc.http.listeners import REST
 from svc.http.routes import Route, make_route
 from svc.messages import Request
 from svc.store.values.conversion import is_encodable
@@ -73,6 +74,9 @@ class Mounts(Protocol):
 
     def add(self, app: Callable[..., Awaitable[None]], path: str) -> Any:
         """Its `http` and `websocket` are listeners. `path`: whole, as requests have it."""
+
+    def add_routes(self, path: str, is_resource: Callable[[str], bool]) -> Any:
+        """The same for a `mounted.MountedRoutes`."""
 
     def remove(self, mounted: Any) -> None:
         """End it; no new requests come."""
@@ -247,17 +251,35 @@ class Server:
         """Serve an ASGI 3 application at `path` and below, HTTP and WebSockets (spec: asgi §1). Returns as `http`."""
         found = read_options("mount", options, named)
         self._check(app, "mount")
-        mounts = self._parts.mounts
-        if mounts is None:
-            raise RuntimeError("applications cannot be mounted here")
-        route = make_route(found.host, path, base=self._mount, app=self._application)
-        mounted = mounts.add(app, "/".join(("", *route.segments)))
+        mounts = self._mounts()
+        mounted = mounts.add(app, self._whole_path(path, found.host))
         there = replace(found, url_path=path)
+        return self._register_mounted(mounted, there, there)
+
+    def mount_routes(self, path: str, is_resource: Callable[[str], bool]) -> Any:
+        """A `mounted.MountedRoutes` at `path`, which is asked when no resource has the address. `is_resource`: whether one serves WebSockets at a
+        path.
+
+        Raises RuntimeError, ValueError.
+        """
+        mounted = self._mounts().add_routes(self._whole_path(path, None), is_resource)
+        self._register_mounted(mounted, ListenerOptions(after=REST, url_path=path), ListenerOptions(url_path=path))
+        return mounted
+
+    def _mounts(self) -> Mounts:
+        if self._parts.mounts is None:
+            raise RuntimeError("applications cannot be mounted here")
+        return self._parts.mounts
+
+    def _whole_path(self, path: str, host: str | None) -> str:
+        return "/".join(("", *make_route(host, path, base=self._mount, app=self._application).segments))
+
+    def _register_mounted(self, mounted: Any, http: ListenerOptions, ws: ListenerOptions) -> list[Any]:
         try:
-            self._register(WS, mounted.websocket, there)
-            ports = self._register(HTTP, mounted.http, there)
+            self._register(WS, mounted.websocket, ws)
+            ports = self._register(HTTP, mounted.http, http)
         except BaseException:
-            mounts.remove(mounted)
+            self._mounts().remove(mounted)
             raise
         self._mounted.append(mounted)
         return ports

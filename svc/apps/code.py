@@ -59,32 +59,26 @@ class CodeVersion:
 
     def load(self, path: Path) -> ModuleType:
         """Run a module of the application, once. Raises ModuleFault; then nothing is left of what the module has registered."""
-        with self._together(), self.loading():
+        with self.together(), self.loading():
             return self.modules.load(path)
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
-        """What the code of the block sets on tables waits for `activate`; tasks that it starts belong to this version. The block must not wait."""
+    def loading(self, tasks: set[asyncio.Task[Any]] | None = None) -> Iterator[None]:
+        """What the code of the block sets on tables waits for `activate`; tasks that it starts belong to this version, or are added to `tasks`. The block
+        must not wait."""
         token = LOADING.set(self.settings)
         loop = self._interface.loop
         factory = loop.get_task_factory()
-        loop.set_task_factory(partial(self._make_task, factory))
+        loop.set_task_factory(partial(_make_task, self._tasks if tasks is None else tasks, factory))
         try:
             yield
         finally:
             loop.set_task_factory(factory)
             LOADING.reset(token)
 
-    def _make_task(
-        self, factory: Any, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
-    ) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = (factory or _plain_task)(loop, coroutine, **options)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     @contextmanager
-    def _together(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
+        """What the code of the block registers, and sets on tables, is taken back if it raises. The block must not wait."""
         settings, resources = len(self.settings), len(self._registrations)
         try:
             if self.server is None:
@@ -135,3 +129,12 @@ class CodeVersion:
 
 def _plain_task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
     return asyncio.Task(coroutine, loop=loop, **options)
+
+
+def _make_task(
+    tasks: set[asyncio.Task[Any]], factory: Any, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+) -> asyncio.Task[Any]:
+    task: asyncio.Task[Any] = (factory or _plain_task)(loop, coroutine, **options)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task

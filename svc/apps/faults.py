@@ -46,11 +46,16 @@ def class_addresses(text: str, directory: str) -> list[str]:
     return [directory + match[1] for match in _CLASS.finditer(text)]
 
 
-def fault_registrations(addresses: Iterable[str], application: str, status: EntryStatus, owner: object) -> list[Registration]:
-    """`status`: of the entry that has failed."""
+def reason_of(application: str, status: EntryStatus) -> str:
+    """The answer at the addresses of an entry that has failed."""
     reason = "; ".join(status.messages)
     shown = reason if len(reason) <= MAX_SHOWN else f"{reason[:MAX_SHOWN]}..."
-    fault = f"The application '{application}' could not be loaded: {shown}"
+    return f"The application '{application}' could not be loaded: {shown}"
+
+
+def fault_registrations(addresses: Iterable[str], application: str, status: EntryStatus, owner: object) -> list[Registration]:
+    """`status`: of the entry that has failed."""
+    fault = reason_of(application, status)
     found: list[Registration] = []
     for address in dict.fromkeys(addresses):
         try:

@@ -10,6 +10,7 @@ from svc.apps.entry import Loader
 from svc.apps.env_entry import load_env
 from svc.apps.resources_entry import load_resources
 from svc.apps.roles_entry import load_roles
+from svc.apps.routes_entry import load_routes
 from svc.apps.scheduler_entry import load_scheduler
 from svc.apps.schema_entry import load_schema
 from svc.apps.static_entry import load_static
@@ -35,6 +36,7 @@ KINDS: Mapping[str, Kind] = {
     "resources": Kind(load_resources, CODE, is_code=True),
     "scheduler": Kind(load_scheduler, CODE, is_code=True),
     "static": Kind(load_static, FILES),
+    "frameworkRoutes": Kind(load_routes, CODE, is_code=True),
 }
 
 READ_BY_SERVER = frozenset(("rest", "login"))

@@ -85,10 +85,19 @@ class ApplicationModules:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit: an application must not end the server
-            raise ModuleFault(self._where(error), self.traceback_of(error)) from error
+            raise self.fault_of(error) from error
         if module not in self.loaded:
             self.loaded.append(module)
         return module
+
+    @property
+    def interface_module(self) -> ModuleType:
+        """The module `svc` as the application sees it."""
+        return self._svc
+
+    def fault_of(self, error: BaseException) -> ModuleFault:
+        """What the code of the application has raised, with its place there."""
+        return ModuleFault(self._where(error), self.traceback_of(error))
 
     def forget(self) -> None:
         """Let go of the modules."""

@@ -335,7 +335,7 @@ class Dispatcher:
             exchange.status < 400,
             exchange.body_bytes,
             (now - answered) * 1000.0,
-            *(() if state is None or state.cache_result is None else (state.cache_result,)),
+            *(() if state is None or state.metric_type is None else (state.metric_type,)),
         )
         if self._access is not None:
             protocol = f"{request.scheme.upper()}/{request.http_version}"

@@ -14,7 +14,7 @@ from svc.errors import ServerError
 from svc.messages import Abort, Request, Response
 from svc.mounted.http_call import HttpCall
 from svc.mounted.lifespan import Lifespan, LifespanState
-from svc.mounted.messages import AsgiApplication
+from svc.mounted.messages import AsgiApplication, Scope
 from svc.mounted.request_body import RequestBody, body_of_request
 from svc.mounted.scope import http_scope, websocket_scope
 from svc.mounted.websocket_call import WebSocketCall
@@ -67,6 +67,10 @@ class MountedApplication:
         answer = await chain_completion
         if answer is not None:
             raise Abort(answer)  # of a listener before it
+        await self.serve_websocket(ws, request)
+
+    async def serve_websocket(self, ws: WebSocket, request: Request) -> None:
+        """Raises Abort with the answer that refuses the handshake."""
         await self._lifespan.wait()
         self._check()
         scope = websocket_scope(request, self.path, self._lifespan.values, offered_protocols(request))
@@ -82,6 +86,20 @@ class MountedApplication:
         call = HttpCall(self, http_scope(request, self.path, self._lifespan.values), request, body)
         call.start()
         return call.response()
+
+    async def respond(self, request: Request) -> tuple[Response, Scope]:
+        """The answer, and the scope as the application has left it. A body that is coming can be taken once."""
+        await self._lifespan.wait()
+        self._check()
+        request.handler_path = self.path[1:]
+        body, request.upload = request.upload, None
+        if body is not None and not isinstance(body, RequestBody):
+            request.content = await body.bytes()
+            body = None
+        scope = http_scope(request, self.path, self._lifespan.values)
+        call = HttpCall(self, scope, request, body)
+        call.start()
+        return await call.response(), scope
 
     async def _serve_upload(self, request: Request, upload: Any) -> Response:
         """The body has gone into a file, for the resource that has the same address."""
@@ -104,6 +122,11 @@ class MountedApplication:
     def start(self) -> None:
         """Begin its lifespan. It goes on when the loop runs; requests wait for it."""
         self._lifespan.start()
+
+    async def started(self) -> str:
+        """Wait until the start is over. Returns why it has failed, "" if it has not."""
+        await self._lifespan.wait()
+        return self._lifespan.reason if self._lifespan.state is LifespanState.FAILED else ""
 
     async def stop(self, seconds: float = END_SECONDS) -> None:
         """End it: calls that are under way get `seconds` altogether, and then its lifespan as long again."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from svc.mounted.application import MountedApplication
 from svc.mounted.lifespan import Log
 from svc.mounted.messages import AsgiApplication
+from svc.mounted.routes import MountedRoutes
 
 
 class Mounts:
     def __init__(self, loop: asyncio.AbstractEventLoop, log: Log) -> None:
         self._loop = loop
         self._log = log
-        self._mounted: set[MountedApplication] = set()
+        self._mounted: set[MountedApplication | MountedRoutes] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_running = False
 
@@ -25,8 +27,17 @@ class Mounts:
             mounted.start()
         return mounted
 
-    def remove(self, mounted: MountedApplication) -> None:
-        """No new requests come to it: end it, in the background."""
+    def add_routes(self, path: str, is_resource: Callable[[str], bool]) -> MountedRoutes:
+        """Applications at one path, that are asked when no resource is there. `is_resource`: whether one serves WebSockets at
+        a path. Raises ValueError."""
+        mounted = MountedRoutes(path, is_resource, lambda app: MountedApplication(app, path, loop=self._loop, log=self._log))
+        self._mounted.add(mounted)
+        return mounted
+
+    def remove(self, mounted: MountedApplication | MountedRoutes) -> None:
+        """No new requests come to it: end it, in the background, unless `close` has."""
+        if mounted not in self._mounted:
+            return
         self._mounted.discard(mounted)
         task = self._loop.create_task(mounted.stop())
         self._ending.add(task)

@@ -24,6 +24,7 @@ from svc.connection import Connections, Timeouts
 from svc.content.registry import ContentTypes
 from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
+from svc.mounted import Mounts
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
@@ -78,6 +79,20 @@ async def _no_operations(body: Any, user: User | None, authorize: bool) -> Any:
     raise AssertionError("a node of the tests has no operations")
 
 
+class MountLog:
+    """The log of mounted applications: what they do wrong is an error of the node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def error(self, *messages: object) -> None:
+        error = messages[-1] if isinstance(messages[-1], BaseException) else None
+        self._node.errors.append((str(messages[0]), error))
+
+    def info(self, *messages: object) -> None:
+        pass
+
+
 class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
@@ -113,6 +128,7 @@ class Node:
             rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
         listeners = PortListeners(self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(self.store))
+        self.mounts = Mounts(self._loop, MountLog(self))
         self.server = Server(
             ServerParts(
                 ports=NodePorts(listeners),
@@ -127,6 +143,7 @@ class Node:
                 content_types=self.types,
                 executor=self._executor,
                 current_request=current_request,
+                mounts=self.mounts,
             )
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth
@@ -148,6 +165,7 @@ class Node:
         self.reports: list[tuple[str, str]] = []
         self.applications = Applications(runtime)
         self.app = self.run(self.applications.add(app))
+        self.mounts.begin()
         self.connections = Connections(
             FakeLoop(self._loop),  # type: ignore[arg-type]
             self.dispatcher,
@@ -204,6 +222,7 @@ class Node:
 
     def close(self) -> None:
         self.connections.close_all()
+        self.run(self.mounts.close())
         self.settle()
         self.check_that_nothing_is_left()
         self.realtime.close()

@@ -58,7 +58,7 @@ class _HitState(CallState):
     """Of a request that was answered from the table."""
 
     loaded_from_source = False
-    cache_result = "cache-hit"
+    metric_type = "cache-hit"
 
 
 class TableCache:
@@ -304,7 +304,7 @@ class TableCache:
         state.loaded_from_source = is_loaded
         if type(target) is RequestTarget and state.owner is not self.table:
             return  # it is not this table that was asked for
-        state.cache_result = "cache-miss" if is_loaded else "cache-hit"
+        state.metric_type = "cache-miss" if is_loaded else "cache-hit"
         if is_loaded:
             context.response_headers.append("Server-Timing", f"cache-resolve;dur={milliseconds:.2f}, miss")
         elif raw is not None:

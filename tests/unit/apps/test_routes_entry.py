@@ -1,0 +1,193 @@
+"""svc.apps.routes_entry: ASGI applications of an application beside its resources."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from svc.apps import routes_entry
+from svc.auth.users import User
+from tests.support.application import Application, application
+
+PLAIN = """
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    path = scope["path"][len(scope["root_path"]):]
+    status = 200 if path == "/NAME" else 404
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": b"NAME " + path.encode()})
+"""
+REGISTERING = """
+def register(router, svc):
+    @router.get("/things/{key}")
+    async def thing(key: str):
+        found = await svc.tables.Plain.get(key)
+        return {"stock": found.stock if found else None}
+"""
+ROOT = {
+    "config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\nresources: {files: resources.py}\nframeworkRoutes: {files: 'routes/**', urlPath: /}\n"
+}
+
+
+def plain(name: str) -> str:
+    return PLAIN.replace("NAME", name)
+
+
+def reload(app: Application, name: str, text: str) -> None:
+    (app.node.app.directory / name).write_text(dedent(text))
+    app.node.run(app.node.applications.change("app", [name], reloads_code=True))
+
+
+def text(app: Application, target: str, method: str = "GET") -> tuple[int, bytes]:
+    status, _, body = app.wire.ask(method, target)
+    return status, body
+
+
+def messages(app: Application) -> list[str]:
+    return app.node.app.entries["frameworkRoutes"].messages
+
+
+def test_several_modules_are_asked_one_after_the_other(tmp_path: Path) -> None:
+    files = {"routes/a.py": plain("a"), "routes/b.py": plain("b"), "routes/things.py": REGISTERING, "routes/_shared.py": "1 / 0"}
+    with application(tmp_path, "class Own(Resource):\n    path = '/app/a'\n    def get(self, query=None): return 1\n", files=files) as app:
+        assert app.ask("PUT", "/Plain/1", {"stock": 3})[0] == 204
+        assert text(app, "/app/b") == (200, b"b /b")
+        assert app.ask("GET", "/app/things/1") == (200, {"stock": 3})
+        assert app.ask("GET", "/app/a") == (200, 1), "a resource comes first"
+        assert text(app, "/app/nothing") == (404, b"a /nothing"), "the first says that nothing is there"
+        assert app.ask("GET", "/elsewhere")[0] == 404
+        assert app.ask("GET", "/app/docs")[0] == 404
+
+
+def test_the_whole_address_space_gives_way_to_resources_and_goes_on_to_other_listeners(tmp_path: Path) -> None:
+    files = {**ROOT, "routes/a.py": plain("a"), "routes/inner/b.py": plain("b"), "routes/readme.txt": "no module"}
+    code = "server.http(lambda request, next: {'last': 1} if request.pathname == '/last' else next(request))\n"
+    with application(tmp_path, code, files=files) as app:
+        assert text(app, "/a") == (200, b"a /a")
+        assert text(app, "/inner/b") == (200, b"b /b")
+        assert app.ask("PUT", "/Plain/1", {"stock": 3})[0] == 204
+        assert app.ask("GET", "/Plain/1")[1] == {"id": "1", "stock": 3}
+        assert app.ask("GET", "/last") == (200, {"last": 1})
+        assert text(app, "/nothing") == (404, b"a /nothing")
+        assert app.ask("FROBNICATE", "/nothing")[0] in (404, 501)
+
+
+def test_metrics_have_the_template_of_the_route(tmp_path: Path) -> None:
+    with application(tmp_path, "", files={"routes/a.py": plain("a"), "routes/things.py": REGISTERING}) as app:
+        app.ask("GET", "/app/things/1")
+        app.ask("GET", "/app/things/2")
+        app.ask("GET", "/app/a")
+        app.ask("GET", "/app/nothing")
+        app.ask("GET", "/Plain/1")
+        period = app.node.recorder.close()
+        assert period is not None
+        found = {(each["metric"], each.get("path"), each.get("method"), each.get("type")): each["count"] for each in period.iter_entries()}
+        assert found["duration", "app/things/{key}", "GET", "framework-route"] == 2
+        assert found["success", "app/things/{key}", "GET", "framework-route"] == 2
+        assert found["bytes-sent", "app/things/{key}", "GET", "framework-route"] == 2
+        assert found["transfer", "app/things/{key}", "GET", "framework-route"] == 2
+        assert found["duration", "app", "GET", "framework-route"] == 2
+        assert found["duration", "Plain", "GET", None] == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nothing_of_this_name", "routes/bad.py: routes/bad.py:1: ModuleNotFoundError"),
+        ("def x(:", "routes/bad.py:1: SyntaxError"),
+        ("x = 1", "offers neither `app`, an ASGI application, nor `register(router, svc)`"),
+        ("app = register = print", "offers both"),
+        ("def app(environ, start_response): pass", "no ASGI 3 application, which is called with (scope, receive, send), but function"),
+        ("app = 5", "no ASGI 3 application"),
+        ("class app:\n    def __init__(self, scope): pass", "no ASGI 3 application"),
+        ("register = 5", "`register` is no function, but int"),
+        ("def register(router, svc):\n    svc.server.http(print)\n    1 / 0", "routes/bad.py:3: ZeroDivisionError"),
+        ("async def register(router, svc):\n    raise SystemExit", "SystemExit"),
+        ("def register(router): pass", "TypeError"),
+        (
+            "async def app(scope, receive, send):\n    await receive()\n    await send({'type': 'lifespan.startup.failed', 'message': 'no disk'})",
+            "has not started: no disk",
+        ),
+    ],
+)
+def test_a_module_that_fails_is_reported_and_the_others_are_served(tmp_path: Path, code: str, said: str) -> None:
+    files = {"routes/a.py": plain("a"), "routes/bad.py": code}
+    with application(tmp_path, "", files=files, healthy=False) as app:
+        assert any(said in message for message in messages(app)), messages(app)
+        assert text(app, "/app/a") == (200, b"a /a")
+        status, body = app.ask("GET", "/app/bad")
+        assert status == 500 and said.split(":")[-1].strip() in body["detail"], body
+        assert app.ask("GET", "/elsewhere")[0] == 404
+        app.errors.clear()
+        reload(app, "routes/bad.py", plain("bad"))
+        assert app.node.app.status == "healthy"
+        assert text(app, "/app/bad") == (200, b"bad /bad")
+        reload(app, "routes/bad.py", code)
+        assert app.node.app.status == "error"
+        assert text(app, "/app/bad") == (200, b"bad /bad"), "the version before goes on"
+
+
+def test_a_start_that_never_ends_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_entry, "LOAD_SECONDS", 0.05)
+    code = "import asyncio\nasync def app(scope, receive, send):\n    await asyncio.Event().wait()\n"
+    with application(tmp_path, "", files={"routes/a.py": code}, healthy=False) as app:
+        assert "has not started within 0.05 s" in messages(app)[0]
+        assert app.ask("GET", "/app/x")[0] == 500
+
+
+def test_without_a_library_register_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fastapi", "starlette.applications"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with application(tmp_path, "", files={"routes/a.py": REGISTERING}, healthy=False) as app:
+        assert "pip install 'svc[routes]'" in messages(app)[0]
+
+
+def test_lifespans_end_with_their_version(tmp_path: Path) -> None:
+    code = """
+    events = []
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            for what in ("startup", "shutdown"):
+                await receive()
+                events.append(what)
+                await send({"type": f"lifespan.{what}.complete"})
+            return
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body"})
+    """
+    with application(tmp_path, "import routes.a\nevents = routes.a.events", files={"routes/a.py": code}) as app:
+        former: Any = app.module.events
+        assert former == ["startup"]
+        reload(app, "routes/a.py", code + "\n    more = 1")
+        app.node.settle()
+        assert former == ["startup", "shutdown"]
+        assert app.ask("GET", "/app/")[0] == 200
+
+
+def test_users_are_identified_and_large_bodies_come_whole(tmp_path: Path) -> None:
+    code = """
+    def register(router, svc):
+        from fastapi import Request
+        @router.post("/length")
+        async def length(request: Request):
+            return {"length": len(await request.body()), "user": request.scope["svc.user"].username}
+    """
+    with application(tmp_path, "", files={"routes/a.py": code, "routes/b.py": plain("b")}) as app:
+        app.node.as_user(User("jane"))
+        status, _, body = app.wire.ask("POST", "/app/length", b"x" * 600_000)
+        assert (status, body) == (200, b'{"length":600000,"user":"jane"}')
+
+
+def test_a_configuration_that_is_wrong_is_said(tmp_path: Path) -> None:
+    files = {"config.yaml": "frameworkRoutes: {files: '../x/*.py'}"}
+    with application(tmp_path, "", files=files, healthy=False) as app:
+        assert "leads out of the application" in messages(app)[0]
