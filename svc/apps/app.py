@@ -9,24 +9,31 @@ with the reason. Later, nothing of a version with a failing entry takes effect: 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from svc.apps import resources_entry, schema_entry
 from svc.apps.code import CodeVersion
-from svc.apps.config_file import ALIASES, CONFIG_FILE, DEFAULT_CONFIG, options_of, read_config
+from svc.apps.config_file import CONFIG_FILE, DEFAULT_CONFIG, options_of, read_config
 from svc.apps.entry import EntryContext, LoadedEntry, Runtime
 from svc.apps.faults import class_addresses, fault_registrations, schema_addresses
 from svc.apps.files import FileSet
-from svc.apps.kinds import KINDS, READ_BY_SERVER, Kind
+from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
+from svc.apps.plugins import PluginEntry
+from svc.apps.requirements import unmet_requirements
 from svc.apps.resources_entry import ResourcesEntry
 from svc.apps.schema_entry import SchemaEntry
 from svc.apps.status import ERROR, LOADING, EntryStatus, worst
+from svc.http.routes import make_route
 from svc.store.schema import TableDefinition
 
 CONFIG = "config"
+PACKAGES = "packages"
+"""The keys of statuses that are no entries': of config.yaml itself, and of the packages that the application needs."""
+
+RESTART_WANTED = "asks for a restart of the service"
 
 Known = Mapping[str, Mapping[str, TableDefinition]]
 
@@ -81,6 +88,20 @@ class App:
     def has_config_file(self) -> bool:
         return self.config is not DEFAULT_CONFIG
 
+    def loaded(self, key: str) -> LoadedEntry | None:
+        """The entry that is in effect."""
+        return self._loaded.get(key)
+
+    def keys_of_plugin(self, name: str) -> list[str]:
+        """Of the entries that another application, which is a plugin, handles."""
+        return [key for key, entry in self._loaded.items() if isinstance(entry, PluginEntry) and entry.plugin == name]
+
+    def ask_for_restart(self, key: str) -> None:
+        status = self.entries.get(key)
+        if status is not None and RESTART_WANTED not in status.messages:
+            status.warn(RESTART_WANTED)
+            self._runtime.report(self.name, "warn", f"{key}: {RESTART_WANTED}")
+
     def known_definitions(self) -> Known:
         """Of the tables of the other applications."""
         return self.known
@@ -91,6 +112,12 @@ class App:
         """Load all entries, or those of `keys`, and switch to them. Returns False if the version before goes on, or nothing could be loaded."""
         former_config = self.config
         status = EntryStatus(checked_ms=self._now_ms())
+        try:
+            make_route(self.host, self.url_path, app=self.name)
+        except (TypeError, ValueError) as error:
+            status.fail(f"the entry '{self.name}' in the configuration of the service: {_in_configuration(error)}")
+            self._refuse_config(status)
+            return False
         try:
             config = read_config(self.directory)
         except (OSError, ValueError) as error:
@@ -126,23 +153,33 @@ class App:
         for key, entry in loaded.items():
             await self._start_entry(entry, statuses[key])
         self._warn_of_unknown(config, statuses)
+        if code is not None and keys is None:
+            await self._warn_of_packages(statuses)
         for key, each in statuses.items():
             self._take_status(key, each)
         return True
 
     def _kinds(self, config: Mapping[str, Any]) -> Iterable[tuple[str, Kind]]:
         for key, entry in config.items():
-            kind = KINDS.get(ALIASES.get(key, key))
-            if entry and kind is not None:
+            kind = kind_of(key, entry)
+            if kind is not None:
                 yield key, kind
 
     def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
         if CONFIG in statuses:
             schema_entry.warn_of_rest(schema_entry.rest_options(config), statuses[CONFIG])
         for key, entry in config.items():
-            if entry and key not in statuses and ALIASES.get(key, key) not in (*KINDS, *READ_BY_SERVER) and config is not DEFAULT_CONFIG:
+            is_unknown = entry and key not in statuses and key not in READ_BY_SERVER and kind_of(key, entry) is None
+            if is_unknown and config is not DEFAULT_CONFIG:
                 statuses[key] = EntryStatus()
-                statuses[key].warn(f"'{key}' is not available in this version of svc and was skipped")
+                statuses[key].warn(remark_on_unknown(key))
+
+    async def _warn_of_packages(self, statuses: dict[str, EntryStatus]) -> None:
+        messages: list[str] = await self._runtime.in_thread(unmet_requirements, self.directory)
+        if messages:
+            statuses[PACKAGES] = EntryStatus()
+            for message in messages:
+                statuses[PACKAGES].warn(message)
 
     def _make_code(self, config: Mapping[str, Any]) -> CodeVersion | None:
         interface = self._runtime.interface
@@ -152,6 +189,9 @@ class App:
 
     async def _load_entry(self, key: str, kind: Kind, status: EntryStatus, code: CodeVersion | None) -> LoadedEntry | None:
         context = EntryContext(self, key, options_of(self.config[key]), status, self._runtime, code if kind.is_code else None)
+        if is_built_in(key) and "package" in context.options:
+            status.fail(f"'{key}' is built in: an entry that a plugin handles needs another name")
+            return None
         try:
             return await kind.load(context)
         except Exception as error:  # a defect of ours: the rest of the application starts
@@ -183,6 +223,8 @@ class App:
         """`keys`: of the entries that are replaced; None: all."""
         registry = self._runtime.resources
         removed = registry.owned_by(self)
+        for entry in loaded.values():
+            entry.prepare_switch()
         for key in [key for key in self._loaded if keys is None or key in keys]:
             former = self._loaded.pop(key)
             removed += registry.owned_by(former)
@@ -198,9 +240,9 @@ class App:
             registrations, faults = code.activate()
             added += registrations
             for fault in faults:
-                entry = next((each for each in loaded.values() if each.context.code is code), None)
-                if entry is not None:
-                    entry.context.status.fail(f"{type(fault).__name__}: {fault}", _traceback(fault))
+                owner = next((each for each in loaded.values() if each.context.code is code), None)
+                if owner is not None:
+                    owner.context.status.fail(f"{type(fault).__name__}: {fault}", _traceback(fault))
         self._loaded.update(loaded)
         self.is_serving = True
         if keys is None:
@@ -245,6 +287,8 @@ class App:
             if reloads_code:
                 await self.load()
             return [] if reloads_code else list(names)
+        if CONFIG_FILE in names and await self._change_options():
+            names = [name for name in names if name != CONFIG_FILE]
         if CONFIG_FILE in names or any(entry.context.key == "loadEnv" and _concerns(entry, names) for entry in self._loaded.values()):
             if reloads_code:
                 await self.load()
@@ -252,6 +296,7 @@ class App:
             return list(names)
         keys: set[str] = set()
         modules = [name for name in names if name.endswith(".py")]
+        waiting: list[str] = []
         has_code = self.code is not None
         for key, entry in list(self._loaded.items()):
             own = [name for name in names if entry.contains(name)]
@@ -259,6 +304,8 @@ class App:
                 own = [name for name in own if not name.endswith(".py")]
             if own and not await self._change_entry(key, entry, own):
                 keys.add(key)
+                if entry.context.code is not None:
+                    waiting += own
         code_keys = [key for key, kind in self._kinds(self.config) if kind.is_code]
         if reloads_code and (modules or "graphqlSchema" in keys):
             keys.update(code_keys)
@@ -266,18 +313,44 @@ class App:
             keys.difference_update(code_keys)
         if keys or not self.is_serving:
             await self.load(keys if self.is_serving else None)
-        return modules if has_code and not reloads_code else []
+        return [*modules, *waiting] if has_code and not reloads_code else []
 
     async def _change_entry(self, key: str, entry: LoadedEntry, names: Sequence[str]) -> bool:
+        done: bool = await self._guarded(key, entry, entry.change(names))
+        return done
+
+    async def _guarded(self, key: str, entry: LoadedEntry, changing: Awaitable[Any]) -> Any:
+        """What it returns; True if it raises, which goes to the status."""
         status = entry.context.status
         status.begin()
         try:
-            done = await entry.change(names)
+            done = await changing
         except Exception as error:
             status.fail(f"{type(error).__name__}: {error}", _traceback(error))
             done = True
         self._take_status(key, status)
         return done
+
+    async def _change_options(self) -> bool:
+        """config.yaml has changed. Returns whether that needs no more: all entries whose options differ have taken them over."""
+        try:
+            config = read_config(self.directory)
+        except (OSError, ValueError):
+            return False
+        if not self.is_serving or config is DEFAULT_CONFIG or not self.has_config_file:
+            return False
+        keys = [key for key in {**self.config, **config} if self.config.get(key) != config.get(key)]
+        for key in keys:
+            entry = self._loaded.get(key)
+            if entry is None or not isinstance(config.get(key), Mapping) or not entry.takes_options(options_of(config[key])):
+                return False
+        self.config = config
+        if self.code is not None:
+            self.code.modules.use_config(config)
+        for key in keys:
+            entry = self._loaded[key]
+            await self._guarded(key, entry, entry.change_options(options_of(config[key]), config))
+        return True
 
     # --- statuses --------------------------------------------------------------------------------------------------------------------
 
@@ -301,6 +374,10 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name} {self.status}>"
+
+
+def _in_configuration(error: Exception) -> str:
+    return str(error).replace("url_path", "urlPath")
 
 
 def _concerns(entry: LoadedEntry, names: Iterable[str]) -> bool:

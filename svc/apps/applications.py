@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from svc.apps.app import App
+from svc.apps.code import CodeVersion
 from svc.apps.entry import Runtime
 from svc.apps.env_entry import load_first
 from svc.apps.status import EntryStatus
@@ -25,10 +26,17 @@ class Applications(Sequence[App]):
         self._apps: list[App] = []
         self._others: list[TableDefinition] = []
         self._lock = asyncio.Lock()
+        self._directories: dict[str, Path] = {}  # of all applications, loaded or not yet
+        self._reloading: set[asyncio.Task[App]] = set()
+        self.reloads_code = False
+        """Whether an application that asks for a restart is loaded once more. Set by `svc dev`."""
+        runtime.directory_of = self._directory_of
+        runtime.request_restart = self._request_restart
 
     async def load_all(self, components_root: Path | None, extra: Sequence[Path] = ()) -> None:
         """Load the applications below `components_root`, by name, then those in `extra`, which come before one of the same name there."""
         given = {name_of(directory) for directory in extra}
+        self._directories = {name_of(directory): directory for directory in (*component_directories(components_root), *extra)}
         for directory in (*component_directories(components_root), *extra):
             if directory in extra or directory.name not in given:
                 await load_first(name_of(directory), directory, self.runtime)
@@ -49,12 +57,29 @@ class Applications(Sequence[App]):
         name = name or name_of(directory)
         app = self.get(name)
         if app is None:
-            mount = self.runtime.components.get(name)
-            options = mount if isinstance(mount, dict) else {}
-            app = App(name, directory, runtime=self.runtime, url_path=options.get("urlPath"), host=options.get("host"))
+            app = App(name, directory, runtime=self.runtime)
             self._apps.append(app)
-        app.directory = directory
+        mount = self.runtime.components.get(name)
+        options = mount if isinstance(mount, Mapping) else {}
+        app.url_path, app.host = options.get("urlPath"), options.get("host")
+        app.directory = self._directories[name] = directory
         return await self._load(app)
+
+    def _directory_of(self, name: str) -> Path | None:
+        app = self.get(name)
+        return self._directories.get(name) if app is None else app.directory
+
+    def _request_restart(self, name: str, key: str) -> None:
+        """An entry asks to be loaded once more."""
+        app = self.get(name)
+        if app is None:
+            return
+        if self.reloads_code:
+            task = self.runtime.loop.create_task(self._load(app))
+            self._reloading.add(task)
+            task.add_done_callback(self._reloading.discard)
+        else:
+            app.ask_for_restart(key)
 
     async def reload(self, name: str, keys: Sequence[str] | None = None) -> App:
         """Load an application, or some entries of it, once more, and switch. Raises KeyError for one that is not there."""
@@ -65,10 +90,23 @@ class Applications(Sequence[App]):
 
     async def _load(self, app: App, keys: Sequence[str] | None = None) -> App:
         async with self._lock:
+            code = app.code
             app.known = self._definitions_beside(app)
             await self._guarded(app, app.load(keys))
             self.on_loaded(app)
+            await self._reload_users(app, code)
         return app
+
+    async def _reload_users(self, plugin: App, code: CodeVersion | None) -> None:
+        """Load the code of the applications once more that have a plugin of this one, if its code is not that from before any more."""
+        if code is None or plugin.code is code:
+            return
+        for app in self:
+            keys = app.keys_of_plugin(plugin.name)
+            if keys and app is not plugin:
+                app.known = self._definitions_beside(app)
+                await self._guarded(app, app.load(keys))
+                self.on_loaded(app)
 
     async def _guarded(self, app: App, loading: Awaitable[Any]) -> Any:
         """The service never fails because of an application: what nothing else has caught is its status."""
@@ -84,9 +122,11 @@ class Applications(Sequence[App]):
         if app is None:
             return []
         async with self._lock:
+            code = app.code
             app.known = self._definitions_beside(app)
             waiting: list[str] | None = await self._guarded(app, app.change(names, reloads_code=reloads_code))
             self.on_loaded(app)
+            await self._reload_users(app, code)
         return waiting or []
 
     async def remove(self, name: str) -> None:
@@ -95,6 +135,7 @@ class Applications(Sequence[App]):
         if app is not None:
             async with self._lock:
                 self._apps.remove(app)
+                self._directories.pop(name, None)
                 app.withdraw()
                 self.on_loaded(app)
 

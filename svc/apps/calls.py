@@ -8,73 +8,83 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from svc.apps.load_limit import LOAD_SECONDS, LoadTimeout, load_limit
-from svc.apps.modules import ModuleFault
 
 Guard = Callable[[], AbstractContextManager[None]]
 
 
-async def call(guard: Guard, function: Callable[..., Any], *arguments: Any, seconds: float = LOAD_SECONDS) -> Any:
-    """What a function of an application returns, awaited if it is to be. `guard`: entered around each step.
+async def call(
+    guard: Guard,
+    function: Callable[..., Any],
+    *arguments: Any,
+    seconds: float = LOAD_SECONDS,
+    tasks: set[asyncio.Task[Any]] | None = None,
+) -> Any:
+    """What a function of an application returns, awaited if it is to be. `guard`: entered around each step. `tasks`: gets what is left alone.
 
-    Raises what it raises; LoadTimeout after `seconds`. Nothing but the cancellation of the running task is a BaseException then: SystemExit and the
-    like become a RuntimeError.
+    Raises what it raises, as an Exception, or LoadTimeout after `seconds`: then it is cancelled, and left alone if it goes on nevertheless.
     """
     try:
         with load_limit(seconds), guard():
             result = function(*arguments)
-        if not inspect.isawaitable(result):
-            return result
-        running = _Stepped(result, guard, seconds)
-        timeout = asyncio.timeout(seconds)
-        try:
-            async with timeout:
-                return await running
-        except TimeoutError:
-            if timeout.expired():
-                raise LoadTimeout(f"it has not ended within {seconds:g} s") from None
-            raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("it was cancelled") from error
+    except (SystemExit, GeneratorExit, asyncio.CancelledError) as error:
+        raise RuntimeError(f"it has raised {type(error).__name__}") from error
+    if not inspect.isawaitable(result):
+        return result
+    task = asyncio.get_running_loop().create_task(_run(result, guard, seconds))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.add_done_callback(_look_at)
+        task.cancel()
+        if tasks is not None:
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.sleep(0)
+        raise LoadTimeout(f"it has not ended within {seconds:g} s")
+    if task.cancelled():
+        raise RuntimeError("it was cancelled")
+    return task.result()
+
+
+async def _run(awaitable: Awaitable[Any], guard: Guard, seconds: float) -> Any:
+    try:
+        return await _Stepped(awaitable, guard, seconds)
     except (SystemExit, GeneratorExit) as error:
         raise RuntimeError(f"it has raised {type(error).__name__}") from error
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """What was left alone is over: its exception is of no interest any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Stepped:
     """An awaitable, run step by step."""
 
     def __init__(self, awaitable: Any, guard: Guard, seconds: float) -> None:
-        self._awaitable = awaitable
+        self._steps: Any = awaitable if isinstance(awaitable, Coroutine) else awaitable.__await__()
         self._guard = guard
         self._seconds = seconds
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        steps: Any = self._awaitable if isinstance(self._awaitable, Coroutine) else self._awaitable.__await__()
-        send, value = steps.send if hasattr(steps, "send") else (lambda _: next(steps)), None
-        error: BaseException | None = None
+        steps, error = self._steps, None
         while True:
             try:
                 with load_limit(self._seconds), self._guard():
-                    waiting = send(value) if error is None else steps.throw(error)
+                    waiting = steps.send(None) if error is None else steps.throw(error)
             except StopIteration as end:
                 return end.value
             error = None
             try:
-                value = yield waiting
+                yield waiting
             except BaseException as raised:  # thrown into the task: a cancellation
                 error = raised
-
-
-def described(fault: BaseException, modules: Any) -> ModuleFault:
-    """`fault` with its place in the application. `modules`: an ApplicationModules."""
-    if isinstance(fault, ModuleFault):
-        return fault
-    found: ModuleFault = modules.fault_of(fault)
-    return found

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svc.apps.files import FileSet
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 class Runtime:
     """What the applications of an instance work with. `interface`: None where no Python code is loaded. `operations`: each operation and group ->
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
-    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `scheduler`: None where no jobs
-    run."""
+    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `directory_of`: of another
+    application, by its name. `scheduler`: None where no jobs run. `request_restart(application, key)`: an entry asks to be loaded once more."""
 
     store: Store
     resources: Resources
@@ -53,6 +54,8 @@ class Runtime:
     scheduler: Scheduler | None = None
     file_cache: FileCache | None = None
     """Contents of the static files of all applications, once there is an entry of such."""
+    directory_of: Callable[[str], Path | None] = lambda name: None
+    request_restart: Callable[[str, str], None] = lambda application, key: None
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""
@@ -103,6 +106,9 @@ class LoadedEntry:
         if self.server is not None:
             self.server.activate()
 
+    def prepare_switch(self) -> None:
+        """The switch to its version begins: nothing has been withdrawn yet. Must not raise."""
+
     async def start(self) -> None:
         """Do what may wait, once the entry is in effect. Faults go to `context.status`."""
 
@@ -114,6 +120,13 @@ class LoadedEntry:
     async def change(self, names: Sequence[str]) -> bool:
         """Files of the entry have been added, changed or removed: paths below the application with slashes. Returns False if it has to be loaded again."""
         return False
+
+    def takes_options(self, options: Mapping[str, Any]) -> bool:
+        """Whether `change_options` can take over these."""
+        return False
+
+    async def change_options(self, options: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Its options in config.yaml have changed. `config`: all of that."""
 
     def contains(self, name: str) -> bool:
         """Whether the file of this name is one of the entry's."""

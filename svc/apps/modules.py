@@ -95,6 +95,10 @@ class ApplicationModules:
         """The module `svc` as the application sees it."""
         return self._svc
 
+    def use_config(self, config: Mapping[str, Any]) -> None:
+        """What the modules see as `config` from now on."""
+        self._interface.app_configs[self.package] = config
+
     def fault_of(self, error: BaseException) -> ModuleFault:
         """What the code of the application has raised, with its place there."""
         return ModuleFault(self._where(error), self.traceback_of(error))

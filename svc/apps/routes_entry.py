@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from svc.apps.calls import call, described
+from svc.apps.calls import call
 from svc.apps.code import CodeVersion
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
@@ -99,7 +99,7 @@ async def _register(code: CodeVersion, module: ModuleType, register: Any, router
         await call(lambda: _guard(code), register, router, code.modules.interface_module)
     except (Exception, LoadTimeout) as error:
         router.routes[:] = routes
-        raise described(error, code.modules) from error
+        raise code.modules.fault_of(error) from error
 
 
 @contextmanager
