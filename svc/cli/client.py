@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,14 +134,24 @@ class Client:
     def __init__(self, target: ServerAddress, authorization: str | None = None) -> None:
         self.target = target
         self.authorization = authorization
+        self.accept = _ACCEPT
 
     def send(self, body: Mapping[str, Any], authorization: str | None = None) -> Answer:
         """POST an operation. `authorization`: instead of the client's; empty for none. Raises Unreachable."""
-        headers = {"Content-Type": _CONTENT_TYPE, "Accept": _ACCEPT, "Connection": "close", "User-Agent": "svc-cli"}
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        return self._request("POST", self.target.path, content, self._headers(_CONTENT_TYPE, authorization))
+
+    def send_upload(self, pieces: Iterable[bytes], size: int, content_type: str, authorization: str | None = None) -> Answer:
+        """POST an operation whose body is long. `size`: bytes of all pieces. Raises Unreachable."""
+        headers = {**self._headers(content_type, authorization), "Content-Length": str(size)}
+        return self._request("POST", self.target.path, pieces, headers)
+
+    def _headers(self, content_type: str, authorization: str | None) -> dict[str, str]:
+        headers = {"Content-Type": content_type, "Accept": self.accept, "Connection": "close", "User-Agent": "svc-cli"}
         chosen = self.authorization if authorization is None else authorization
         if chosen:
             headers["Authorization"] = chosen
-        return self._request("POST", self.target.path, json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogateescape"), headers)
+        return headers
 
     def is_listening(self) -> bool:
         """Whether the server accepts connections."""
@@ -163,12 +173,16 @@ class Client:
             return False
         return answer.status == 200
 
-    def _request(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Answer:
+    def _request(self, method: str, path: str, content: bytes | Iterable[bytes] | None, headers: dict[str, str]) -> Answer:
         connection = self._connection()
         try:
             connection.connect()
             connection.sock.settimeout(ANSWER_SECONDS)
-            connection.request(method, path, content, headers)
+            try:
+                connection.request(method, path, content, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                if isinstance(content, bytes | None):
+                    raise  # else it may have answered before it has taken all of it
             return Answer(connection.getresponse(), connection)
         except (OSError, http.client.HTTPException) as error:
             connection.close()

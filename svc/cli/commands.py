@@ -112,6 +112,28 @@ COMMANDS = (
         choices=("check", "show"),
     ),
     Command(
+        "deploy",
+        "svc deploy [DIR] [NAME=VALUE ...]",
+        "Pack the application in DIR, send it to the server of this root or to target=URL, and let it serve.",
+        _of("svc.cli.deploying", "deploy"),
+        "DIR is the current directory unless given, and names the project unless project=NAME does. restart=false leaves the running version until the\n"
+        "next restart, restart=rolling renews one instance after the other. package=REFERENCE lets the server fetch the application instead, for example\n"
+        "package=acme/shop#v2 or package=pypi:shop. Other names are the fields of deploy_component: svc help deploy_component.\n\n"
+        "svc deploy . target=https://db.example project=shop\n\n"
+        ".git, .venv, __pycache__, node_modules and .packages are not sent: what requirements.txt or pyproject.toml names is installed there.\n"
+        "If anything fails, the version before goes on serving, and the exit status is 1.",
+        flags=("insecure", "json"),
+    ),
+    Command(
+        "package",
+        "svc package NAME|DIR [out=FILE]",
+        "Pack an application of the server, or a directory, into NAME.tar.gz.",
+        _of("svc.cli.deploying", "package"),
+        "A name that is no directory here is an application of the server of this root, or of target=URL.\n"
+        "skip_symlinks=true leaves out symbolic links; skip_packages=false packs node_modules and .packages, too.",
+        flags=("insecure",),
+    ),
+    Command(
         "login",
         "svc login [URL]",
         "Keep tokens for another server, so that operations with target=URL need no password.",

@@ -152,7 +152,7 @@ def get_deployment(call: Call) -> Any:
     if record is None:
         raise _unknown(deployment_id)
     accept = None if call.request is None else call.request.block.get("accept")
-    if accept is not None and accept.lower().startswith("text/event-stream"):
+    if call.node.types.prefers_events(accept):
         fields = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache, no-transform")]
         return Response(_events(call, deployment_id), pairs=fields)
     return record
@@ -363,6 +363,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         example={"deployment_id": _EXAMPLE_ID},
         example_answer=_EXAMPLE_RECORD,
+        has_events=True,
     ),
     Operation(
         name="get_deployment_payload",

@@ -164,7 +164,7 @@ class OperationsEndpoint:
         if request.refresh_token is not None and (row is None or row.name != "refresh_operation_token"):
             raise Problem("invalid token", 401)
         preferences = self._responses.preferences(request)
-        if preferences.writer is None:
+        if preferences.writer is None and not (preferences.events and row is not None and row.has_events):
             raise NotAcceptable(preferences.refusal)  # before any work is done
         call = self._operations.prepare(body, user_of(request), request)
         if call.operation.logged and self._logger.is_enabled("info"):

@@ -41,7 +41,8 @@ Handler = Callable[[Any], Any]
 class Operation:
     """`summary`: one line. `notes`: Markdown for the reference. `returns`: what a 200 body is, one line. `example`: a body without `operation`;
     `example_answer` what it is answered with. `missing_status`: of a database or table that does not exist. `starts_job`: the work goes on after
-    the answer. `logged`: an info line tells of each call. `closes`: the connection ends after the answer."""
+    the answer. `logged`: an info line tells of each call. `closes`: the connection ends after the answer. `has_events`: the answer may be
+    a stream of events."""
 
     name: str
     category: str
@@ -58,6 +59,7 @@ class Operation:
     starts_job: bool = False
     logged: bool = True
     closes: bool = False
+    has_events: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.apps import App
+from svc.apps.env_entry import load_first
 from svc.clock import SYSTEM_CLOCK
 from svc.config import Config
 from svc.deploying.trying import MEMORY, REQUEST, RESULT, TrialRequest
@@ -53,7 +54,12 @@ def load(request: TrialRequest, root: Path) -> App:
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
     server.applications.know(request.others)
-    return loop.run_until_complete(server.applications.add(request.directory, request.project))
+    return loop.run_until_complete(_load(server, request))
+
+
+async def _load(server: Server, request: TrialRequest) -> App:
+    await load_first(request.project, request.directory, server.applications.runtime)
+    return await server.applications.add(request.directory, request.project)
 
 
 if __name__ == "__main__":
