@@ -57,10 +57,14 @@ async def load_first(name: str, directory: Path, runtime: Runtime) -> None:
             await load_env(EntryContext(app, key, options_of(entry), EntryStatus(), runtime))
 
 
+WITHOUT_VARIABLES = frozenset(("rest", "login"))
+"""Entries that run no code, and may stand in front."""
+
+
 async def load_env(context: EntryContext) -> LoadedEntry | None:
     status = context.status
-    if next(iter(context.app.config), None) != context.key:
-        status.warn(f"{context.key} must be the first entry of config.yaml; entries before it may be loaded without its variables")
+    if next((key for key in context.app.config if key not in WITHOUT_VARIABLES), None) != context.key:
+        status.warn(f"{context.key} must be the first entry of config.yaml, so that all others are loaded with its variables")
     override = context.options.get("override", False)
     if not isinstance(override, bool):
         status.fail("override must be true or false")
