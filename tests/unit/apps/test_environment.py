@@ -108,7 +108,7 @@ def test_a_reload_takes_back_what_is_gone_and_a_broken_version_changes_nothing(t
 
 
 def test_it_stands_first_or_a_warning_says_so(tmp_path: Path) -> None:
-    config = "rest: true\nloadEnv: {files: a.env}\nresources: {files: resources.py}\n"
+    config = "roles: {files: roles.yaml}\nloadEnv: {files: a.env}\nresources: {files: resources.py}\n"
     with application(tmp_path, CODE, "", healthy=False, files={"a.env": "TEST_ENV_A=1\n", "config.yaml": config}) as app:
         status = app.node.app.entries["loadEnv"]
         assert status.status == "warning" and "must be the first entry" in status.messages[0]
