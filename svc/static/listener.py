@@ -29,7 +29,7 @@ from svc.static.conditions import is_unchanged, range_applies
 from svc.static.content_types import content_type_of, is_compressible
 from svc.static.file_cache import FileCache
 from svc.static.lookup import FileSet, Found, Lookup
-from svc.static.opening import OpenFile, Version, look, version_of
+from svc.static.opening import OpenFile, Version, look, read_all, version_of
 from svc.static.options import StaticOptions
 from svc.static.ranges import MultipartRanges, Ranges, parse_ranges
 
@@ -151,7 +151,7 @@ class StaticFiles(PlainListener):
         if file.version.size > SMALL:
             return Content(file.version, open=file)
         try:
-            data = os.pread(file.descriptor, SMALL + 1, 0)
+            data = read_all(file.descriptor, SMALL + 1)
             after = version_of(os.fstat(file.descriptor))
         finally:
             file.release()
@@ -201,7 +201,7 @@ class StaticFiles(PlainListener):
             data = content.small
             if data is None:
                 assert content.open is not None
-                data = os.pread(content.open.descriptor, version.size, 0)
+                data = read_all(content.open.descriptor, version.size)
             small = coding.compress(data)
             coded = Content(version._replace(size=len(small)), small)
             if len(data) == version.size:
@@ -249,19 +249,14 @@ class StaticFiles(PlainListener):
         pairs.append(("Content-Length", str(size)))
         return Response(body, status, pairs=pairs)
 
-    @staticmethod
-    def _fields(content_type: str, chosen: Representation) -> HeaderPairs:
+    def _fields(self, content_type: str, chosen: Representation) -> HeaderPairs:
         """The fields of the whole, `Content-Type` first; a new list."""
         coding = "" if chosen.coding is None else chosen.coding.name
         made = chosen.content.fields.get(coding)
         if made is None:
-            made = [
-                ("Content-Type", content_type),
-                ("ETag", f'"{chosen.tag}"'),
-                ("Last-Modified", http_date(chosen.modified)),
-                CACHE_CONTROL,
-                NOSNIFF,
-            ]
+            made = [("Content-Type", content_type), ("ETag", f'"{chosen.tag}"'), CACHE_CONTROL, NOSNIFF]
+            if 0 <= chosen.modified <= self._now():  # a date that is still to come must not be sent (RFC 9110 §8.8.2.1)
+                made.append(("Last-Modified", http_date(chosen.modified)))
             if coding:
                 made.append(("Content-Encoding", coding))
             if is_compressible(content_type):

@@ -100,6 +100,14 @@ def _check(error: OSError) -> None:
         raise error
 
 
+def read_all(descriptor: int, most: int) -> bytes:
+    """The first bytes of a file, all that there are up to `most`; some file systems give them in pieces."""
+    data = os.pread(descriptor, most, 0)
+    while len(data) < most and (piece := os.pread(descriptor, most - len(data), len(data))):
+        data += piece
+    return data
+
+
 class OpenFile:
     """An open file with its users. `version`: as it was when it was opened."""
 

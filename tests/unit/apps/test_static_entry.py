@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support.http2 import Client
+from tests.support.leaks import open_files
 from tests.support.node import Node
 
 SCHEMA = "type Product @table @export { id: ID @primaryKey }"
@@ -199,6 +201,23 @@ def test_listeners_around_the_files(nodes: Nodes, static: Any) -> None:
         status, fields, found = node.connect().ask("GET", target)
         assert (status, found, fields["x-signed"]) == (200, body, "yes")
         assert fields["content-length"] == str(len(body))
+
+
+REPLACING = """
+from svc import server
+
+async def replace(request, next):
+    await next(request)
+    return {"replaced": True}
+
+server.http(replace, run_first=True)
+"""
+
+
+def test_an_answer_that_a_listener_replaces_closes_its_file(nodes: Nodes) -> None:
+    nodes.load("shop", {"web/large.bin": "b" * 200_000, "resources.py": REPLACING}, {"files": "web/**"})
+    assert nodes.get("/large.bin") == (200, b'{"replaced":true}')
+    assert not [target for target in open_files(os.getpid()) if "large.bin" in target]
 
 
 def test_a_websocket_passes_the_files(nodes: Nodes) -> None:

@@ -19,6 +19,7 @@ from svc.messages import HeaderBlock, Request, Response
 from svc.mounted import MountedApplication
 from tests.support.hosted import HostedNode
 from tests.support.mounted import RecordingLog
+from tests.support.static_files import Site
 
 JSON = {"content-type": "application/json"}
 LEFT = {"type": "http.disconnect"}
@@ -55,6 +56,22 @@ def test_a_record(hosted: HostedNode) -> None:
     unchanged = hosted.ask("GET", "/Product/1", fields={"if-none-match": read.fields["etag"]})
     assert (unchanged.status, unchanged.body) == (304, b"") and unchanged.is_complete
     assert not hosted.node.errors
+
+
+def test_a_static_file(hosted: HostedNode, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 4000
+    site = Site(tmp_path / "shop", {"web/large.bin": content})
+    hosted.node.server.http(site.listener, before="authentication")
+    answer = hosted.ask("GET", "/large.bin")
+    assert (answer.status, answer.body) == (200, content) and answer.is_complete
+    part = hosted.ask("GET", "/large.bin", fields={"range": "bytes=5-900000"})
+    assert (part.status, part.body) == (206, content[5:900_001])
+    assert hosted.ask("HEAD", "/large.bin").fields["content-length"] == str(len(content))
+    left = hosted.ask("GET", "/large.bin", is_stuck=True)
+    assert len(site.cache.open_files) == 1
+    left.tell(LEFT)
+    left.release()
+    assert len(site.cache.open_files) == 0
 
 
 def test_a_body_that_is_too_long(hosted: HostedNode) -> None:

@@ -187,6 +187,17 @@ def test_an_older_neighbour_is_not_sent(neighbours: Site) -> None:
     assert neighbours.get("/app.js", accept_encoding="br")[2] == b"NEW"
 
 
+def test_a_large_neighbour_is_sent_from_its_file(tmp_path: Path) -> None:
+    site = Site(tmp_path, {"web/app.js": LONG, "web/app.js.br": LARGE})
+    assert is_file(site.ask("/app.js", accept_encoding="br"))
+    assert site.get("/app.js", accept_encoding="br")[2] == LARGE
+    assert site.get("/app.js", "HEAD", accept_encoding="br")[1]["content-length"] == str(len(LARGE))
+    assert site.get("/app.js", accept_encoding="br", range="bytes=3-8,90000-90005")[0] == 206
+    assert site.get("/app.js", accept_encoding="br", if_none_match="*")[0] == 304
+    (tmp_path / "web" / "app.js.br").unlink()
+    assert brotli.decompress(site.get("/app.js", accept_encoding="br")[2]) == LONG
+
+
 def test_a_neighbour_that_is_not_of_the_set_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     site = Site(tmp_path / "app", {"web/app.js": SHORT, "web/app.js.br": b"BR", "web/a.js": SHORT}, {"files": "web/*.js"})
@@ -286,6 +297,47 @@ def test_a_file_with_the_time_of_the_one_it_replaces(site: Site) -> None:
     assert site.get("/short.txt")[2] == SHORT[::-1]
 
 
+@pytest.mark.parametrize("at", [6e9, -1.0, -1e11, 2e11])
+def test_a_date_that_cannot_be_is_not_sent(site: Site, at: float) -> None:
+    path = site.write("web/odd.txt", SHORT)
+    try:
+        os.utime(path, (at, at))
+    except OSError:
+        pytest.skip("a date that this file system does not have")
+    status, fields, body = site.get("/odd.txt")
+    assert (status, body) == (200, SHORT)
+    assert "last-modified" not in fields
+    assert site.get("/odd.txt", if_none_match=fields["etag"])[0] == 304
+    assert site.get("/odd.txt", if_modified_since="Mon, 29 Dec 2025 09:20:00 GMT")[0] == (200 if at > 0 else 304)
+
+
+def test_a_file_system_that_gives_files_in_pieces(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: whole(descriptor, min(size, 1000), offset))
+    for target, content in CONTENTS.items():
+        assert site.get(target)[2] == content
+        coded = site.get(target, accept_encoding="gzip")
+        assert "content-encoding" not in coded[1] or gzip.decompress(coded[2]) == content
+
+
+def test_what_is_read_of_a_file_that_is_being_written_is_not_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pread
+    path = site.directory / "web" / "short.txt"
+
+    def grow(descriptor: int, size: int, offset: int) -> bytes:
+        found = whole(descriptor, size, offset)
+        with path.open("ab") as file:
+            file.write(b"+")
+        return found
+
+    monkeypatch.setattr(os, "pread", grow)
+    status, fields, body = site.get("/short.txt")
+    assert status == 200 and body.startswith(SHORT)
+    assert fields["etag"].endswith(f'-{len(body):x}"')
+    monkeypatch.setattr(os, "pread", whole)
+    assert site.get("/short.txt")[2] == path.read_bytes()
+
+
 def test_removed_and_new_files_count_at_once(site: Site) -> None:
     assert site.get("/short.txt")[0] == 200
     (site.directory / "web" / "short.txt").unlink()
@@ -333,6 +385,13 @@ def test_a_file_for_what_is_not_found(tmp_path: Path) -> None:
         assert site.get("/a.txt")[2] == b"a"
         assert brotli.decompress(site.get("/none", accept_encoding="br")[2]) == TEXT[:3000]
         assert site.get("/none", "HEAD")[0] == 404
+
+
+def test_a_large_file_for_what_is_not_found(tmp_path: Path) -> None:
+    site = Site(tmp_path, {"web/404.html": LONG}, {"fallthrough": False, "notFound": "404.html"})
+    status, fields, body = site.get("/none")
+    assert (status, body, fields["content-length"]) == (404, LONG, str(len(LONG)))
+    assert gzip.decompress(site.get("/none", accept_encoding="gzip")[2]) == LONG
 
 
 def test_a_page_for_all_addresses(tmp_path: Path) -> None:
