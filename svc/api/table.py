@@ -86,6 +86,13 @@ class Table(TableAdministration, Resource):
     expiration_ms = ClassProperty(lambda cls: cls._table.expiry.duration_ms)
     is_caching = ClassProperty(lambda cls: cls._table.is_caching)
 
+    # Names for annotations, `product: tables.Product.Record`: the stubs that `svc types` writes say what is in them (spec: applications §11).
+    Record = ClassProperty(lambda cls: Record)
+    Data = ClassProperty(lambda cls: dict)
+    Changes = ClassProperty(lambda cls: dict)
+    Query = ClassProperty(lambda cls: dict)
+    Condition = ClassProperty(lambda cls: dict)
+
     # --- sources -------------------------------------------------------------------------------------------------------------------------
 
     @classmethod

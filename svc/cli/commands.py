@@ -57,6 +57,24 @@ COMMANDS = (
         flags=("https",),
     ),
     Command(
+        "new",
+        "svc new NAME",
+        "Make a small working application in the directory NAME, with a test.",
+        _of("svc.cli.developing", "new"),
+        "NAME: letters, digits, - and _. Nothing that is there already is changed.",
+    ),
+    Command(
+        "types",
+        "svc types [--typescript] [DIR]",
+        "Write the types of an application's tables, for mypy, pyright and editors, or for TypeScript.",
+        _of("svc.cli.developing", "types"),
+        "DIR: the application, by default this directory. Its schema files are read; no server is needed.\n"
+        "Without an option: stubs in DIR/typings/svc, which pyright and editors find by themselves; mypy: mypy_path = typings.\n"
+        "--typescript: types and a client of its addresses, without dependencies, in DIR/svc-client.ts or out=FILE.\n\n"
+        "Files that are right already are left alone. Faults in the schema: exit status 1, and nothing is written.",
+        flags=("typescript",),
+    ),
+    Command(
         "demo",
         "svc demo [OPTIONS]",
         "Fill a fresh directory with example tables and serve them; svc demo --help lists the options.",

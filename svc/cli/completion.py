@@ -23,7 +23,7 @@ HOW = {
     "fish": "svc completion fish > ~/.config/fish/completions/svc.fish",
 }
 
-DIRECTORIES = frozenset({"run", "dev", "start", "check"})
+DIRECTORIES = frozenset({"run", "dev", "start", "check", "types"})
 """Commands whose argument is a directory."""
 
 _SWITCHES = frozenset({"json", "wait", "rejectUnauthorized"})

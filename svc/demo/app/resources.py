@@ -45,8 +45,8 @@ class Punctuality(Resource):
         async for flight in airport.departures:  # all flights that are related to the airport
             if flight.departureDelay is not None:
                 minutes.setdefault(flight.airlineCode, []).append(flight.departureDelay)
-        airlines = [
-            {"airline": (await tables.Airline.get(code)).name, "flights": len(delays), "medianDelay": round(median(delays))}
-            for code, delays in minutes.items()
-        ]
-        return {"airport": airport.name, "airlines": sorted(airlines, key=lambda airline: airline["medianDelay"])}
+        airlines = []
+        for code, delays in sorted(minutes.items(), key=lambda item: median(item[1])):
+            airline = await tables.Airline.get(code)
+            airlines.append({"airline": airline.name if airline else code, "flights": len(delays), "medianDelay": round(median(delays))})
+        return {"airport": airport.name, "airlines": airlines}

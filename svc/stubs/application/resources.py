@@ -1,0 +1,41 @@
+"""The code of this application. `svc dev .` serves it, and takes changes over when a file is saved."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from svc import ClientError, RequestTarget, Resource, tables
+
+
+class Task(tables.Task):
+    """/Task/: the table with a rule and an action. It stands in front of the table, which is not exported."""
+
+    def validate(self, record: Mapping[str, Any], partial: bool = False) -> None:
+        super().validate(record, partial)
+        title = record.get("title")
+        if isinstance(title, str) and not title.strip():
+            raise ClientError("a task needs a title", 422)
+
+    @classmethod
+    async def post(cls, target: RequestTarget, data: Any) -> Any:
+        """POST /Task/<id>: the task is done. POST /Task/: a new one."""
+        if target.id is None:
+            return await super().post(target, data)
+        task = await cls.update(target.id)
+        if not task.does_exist():
+            raise ClientError(f"there is no task {target.id}", 404)
+        task.done = True
+        return {"id": task.get_id(), "done": task.done}
+
+
+class Progress(Resource):
+    """/Progress: how much of each list is done."""
+
+    def allow_read(self, user: Any, target: RequestTarget) -> bool:
+        return user is not None
+
+    async def get(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        async for task in tables.Task.search({"sort": {"attribute": "listName"}}):
+            counts = found.setdefault(task.listName or "other", {"open": 0, "done": 0})
+            counts["done" if task.done else "open"] += 1
+        return found

@@ -1,0 +1,7 @@
+"""x"""
+
+from svc.stubs.schema import ApplicationSchema
+
+
+def typescript(schema: ApplicationSchema) -> str:
+    return ""

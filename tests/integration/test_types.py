@@ -1,0 +1,97 @@
+"""mypy and pyright about applications with the types that `svc types` writes.
+
+pyright is that of `basedpyright`, a distribution of it with the program that runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import svc
+from svc.stubs import write_application, write_stubs
+
+HERE = Path(__file__).parent
+TYPED = HERE / "typed"
+LIMIT = 300  # seconds
+SETTINGS = """
+[tool.mypy]
+strict = true
+mypy_path = "typings"
+
+[tool.pyright]
+typeCheckingMode = "strict"
+"""
+
+Faults = dict[str, set[int]]
+
+
+def mypy(directory: Path, *files: str) -> Faults:
+    """File -> lines that mypy --strict has something to say about."""
+    done = subprocess.run([sys.executable, "-m", "mypy", *files], cwd=directory, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode in (0, 1), done.stderr
+    return _by_file((found[1], int(found[2])) for found in re.finditer(r"^(.+?):(\d+): error", done.stdout, re.MULTILINE))
+
+
+def pyright(directory: Path, *files: str) -> Faults:
+    """File -> lines that pyright has errors in."""
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", *files]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = [each for each in json.loads(done.stdout)["generalDiagnostics"] if each["severity"] == "error"]
+    return _by_file((Path(each["file"]).relative_to(directory.resolve()).as_posix(), each["range"]["start"]["line"] + 1) for each in found)
+
+
+def _by_file(faults: object) -> Faults:
+    found: Faults = {}
+    for name, line in faults:  # type: ignore[attr-defined]
+        found.setdefault(name, set()).add(line)
+    return found
+
+
+CHECKERS = [mypy, pyright]
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("typed")
+    for name in ("schema.graphql", "right.py", "wrong.py"):
+        shutil.copy(TYPED / name, directory)
+    (directory / "pyproject.toml").write_text(SETTINGS)
+    write_stubs(directory)
+    return directory
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("check", CHECKERS)
+def test_right_code_is_right_and_each_fault_is_found(typed: Path, check: object) -> None:
+    marked = {number for number, line in enumerate((typed / "wrong.py").read_text().splitlines(), 1) if "# wrong" in line}
+    files = ["right.py", "wrong.py", *sorted(path.relative_to(typed).as_posix() for path in (typed / "typings").rglob("*.pyi"))]
+    found = check(typed, *files)  # type: ignore[operator]
+    assert found.keys() <= {"wrong.py"}, found
+    assert found["wrong.py"] == marked
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("check", CHECKERS)
+def test_a_new_application_has_no_faults(tmp_path: Path, check: object) -> None:
+    write_application(tmp_path / "app", "app")
+    assert check(tmp_path / "app") == {}  # type: ignore[operator]
+    resources = tmp_path / "app" / "resources.py"
+    resources.write_text(resources.read_text().replace("task.listName", "task.listNmae"))
+    assert len(check(tmp_path / "app")["resources.py"]) == 1  # type: ignore[operator]
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("check", CHECKERS)
+def test_the_application_of_the_demo_has_no_faults(tmp_path: Path, check: object) -> None:
+    shutil.copytree(Path(svc.__file__).parent / "demo" / "app", tmp_path / "app")
+    (tmp_path / "app" / "pyproject.toml").write_text(SETTINGS.replace('"strict"', '"standard"'))
+    write_stubs(tmp_path / "app")
+    assert check(tmp_path / "app", "resources.py") == {}  # type: ignore[operator]
