@@ -6,6 +6,9 @@ import keyword
 import re
 from collections.abc import Iterable
 
+PYTHON = frozenset(keyword.kwlist)
+"""Words of Python that are no names."""
+
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -22,13 +25,13 @@ class Names:
     """Gives out names of types, each once."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        """`taken`: names that mean something else in the generated text."""
+        """`taken`: names that mean something else in the generated text, those of the language among them."""
         self._taken = set(taken)
 
     def make(self, wanted: str) -> str:
         """`wanted`, or what is most like it and still free.
 
-        >>> names = Names(["Seat"])
+        >>> names = Names(["Seat", "None"])
         >>> names.make("Seat"), names.make("Seat"), names.make("my-type"), names.make("_x"), names.make("None")
         ('Seat_2', 'Seat_3', 'my_type', 'X_x', 'None_2')
         """
@@ -36,7 +39,7 @@ class Names:
         if not name or name[0] == "_" or name[0].isdigit():
             name = f"X{name}"
         found, number = name, 1
-        while found in self._taken or keyword.iskeyword(found):
+        while found in self._taken:
             number += 1
             found = f"{name}_{number}"
         self._taken.add(found)

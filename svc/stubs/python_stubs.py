@@ -20,7 +20,7 @@ from svc.api.interface import Databases, Tables
 from svc.api.records import Record
 from svc.api.table import Table
 from svc.store.schema import DEFAULT_DATABASE, Attribute, Structure, TableDefinition
-from svc.stubs.names import Names, capitalized, is_plain
+from svc.stubs.names import PYTHON, Names, capitalized, is_plain
 from svc.stubs.python_types import COMPARED, NUMBERS, PythonTypes, Structures, optional
 from svc.stubs.schema import ApplicationSchema
 
@@ -76,7 +76,7 @@ _SUFFIXES = (
 class _Writer:
     def __init__(self, schema: ApplicationSchema) -> None:
         self._schema = schema
-        taken = {"tables", "databases"}
+        taken = {"tables", "databases", *PYTHON}
         for definition in schema.definitions:
             taken.add(definition.name)
             taken.update(attribute.name for attribute in definition.attributes)

@@ -95,3 +95,25 @@ def test_the_application_of_the_demo_has_no_faults(tmp_path: Path, check: object
     (tmp_path / "app" / "pyproject.toml").write_text(SETTINGS.replace('"strict"', '"standard"'))
     write_stubs(tmp_path / "app")
     assert check(tmp_path / "app", "resources.py") == {}  # type: ignore[operator]
+
+
+def python_of_applications() -> tuple[str, str]:
+    """(schema, code) of docs/applications.md, all of its parts together."""
+    text = (Path(__file__).parents[2] / "docs" / "applications.md").read_text("utf-8")
+    parts: dict[str, str] = {}
+    for name, more, part in re.findall(r"^\*\*shop/([\w.]+)\*\*(, at its end)?\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        parts[name] = parts.get(name, "") + "\n\n" + part if more else part
+    return parts["schema.graphql"], parts["resources.py"]
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("check", CHECKERS)
+def test_the_code_of_the_page_on_applications_has_no_faults(tmp_path: Path, check: object) -> None:
+    """It says of no argument what it is, so mypy is not as strict."""
+    schema, code = python_of_applications()
+    (tmp_path / "schema.graphql").write_text(schema)
+    (tmp_path / "resources.py").write_text(code)
+    settings = SETTINGS.replace('"strict"', '"standard"').replace("strict = true", "check_untyped_defs = true")
+    (tmp_path / "pyproject.toml").write_text(settings)
+    write_stubs(tmp_path)
+    assert check(tmp_path, "resources.py") == {}  # type: ignore[operator]
