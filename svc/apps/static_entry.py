@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.faults import reason_of
 from svc.apps.files import FileSet
-from svc.static import FileCache, StaticFiles, StaticOptions, read_options
+from svc.http.listeners import AUTHENTICATION
+from svc.static import FaultyFiles, FileCache, StaticFiles, StaticOptions, read_options
 
 DEFAULT_FILES = "web/**"
 LISTENER = "static"
@@ -19,13 +21,11 @@ class StaticEntry(LoadedEntry):
     def __init__(self, context: EntryContext, files: FileSet, options: StaticOptions) -> None:
         super().__init__(context, files)
         server = self.server = context.make_server()
-        http = server.config.get("http") or {}
         runtime = context.runtime
         if runtime.file_cache is None:
             runtime.file_cache = FileCache(clock=runtime.clock)
-        self._static = StaticFiles(
-            files, options, runtime.file_cache, compression_threshold=http.get("compressionThreshold", COMPRESSION_THRESHOLD)
-        )
+        threshold = (server.config.get("http") or {}).get("compressionThreshold", COMPRESSION_THRESHOLD)
+        self._static = StaticFiles(files, options, runtime.file_cache, compression_threshold=threshold)
         server.http(self._static, name=LISTENER, before=options.before, after=options.after)
 
     def withdraw(self) -> None:
@@ -36,15 +36,30 @@ class StaticEntry(LoadedEntry):
         return True
 
 
+class FaultyEntry(LoadedEntry):
+    """Its options are wrong: its files answer with the reason."""
+
+    def __init__(self, context: EntryContext, files: FileSet) -> None:
+        super().__init__(context, files)
+        server = self.server = context.make_server()
+        server.http(FaultyFiles(files, reason_of(context.app.name, context.status)), name=LISTENER, before=AUTHENTICATION)
+
+
 async def load_static(context: EntryContext) -> LoadedEntry | None:
     if context.runtime.interface is None:
         return None
     try:
         files = context.files(DEFAULT_FILES)
-        options = read_options(context.options)
+        if files.only == "directories":
+            raise ValueError("files: static serves files, so only cannot be directories")
     except ValueError as error:
         context.status.fail(str(error))
         return None
+    try:
+        options = read_options(context.options)
+    except ValueError as error:
+        context.status.fail(str(error))
+        return FaultyEntry(context, files)
     if options.unused:
         context.status.warn(options.unused)
     return StaticEntry(context, files, options)

@@ -18,7 +18,7 @@ from functools import partial
 from urllib.parse import quote
 
 from svc.connection.file_range import FileRange
-from svc.errors import ClientError, NotAcceptable, NotFound
+from svc.errors import ClientError, NotAcceptable, NotFound, ServerError
 from svc.http.compression import MAX_AT_ONCE, choice_of
 from svc.http.conditional import coded_tag, http_date
 from svc.http.encoders import BR, GZIP, ZSTD, Coding, CompressedBody
@@ -78,6 +78,19 @@ class Representation:
     streams: bool = False
 
 
+class FaultyFiles(PlainListener):
+    """The files of an entry whose options are wrong: the address of each answers 500 with the reason."""
+
+    def __init__(self, files: FileSet, reason: str) -> None:
+        self._lookup = Lookup(files, StaticOptions())
+        self._reason = reason
+
+    def answer(self, request: Request) -> Response | None:
+        if self._lookup.may_find(request.pathname) and self._lookup.find(request.pathname) is not None:
+            raise ServerError(self._reason)
+        return None
+
+
 class StaticFiles(PlainListener):
     """The files of one entry. Thread: the loop's."""
 
@@ -110,15 +123,15 @@ class StaticFiles(PlainListener):
                 if content is not None:
                     return self._respond(request, hot.found, hot.content_type, content)
         elif not self._lookup.may_find(address):
-            return None if self._options.fallthrough else self._missing(request)
+            return self._nothing(request)
         found = self._lookup.find(address)
         if found is None:
-            return None if self._options.fallthrough else self._missing(request)
+            return self._nothing(request)
         if found.moves:
             return _moved(request)
         content = self._load(found.name, found.version)
         if content is None:  # removed, or not to be served
-            return None if self._options.fallthrough else self._missing(request)
+            return self._nothing(request)
         content_type = content_type_of(found.name)
         if found.is_first and content.small is not None and len(address) <= ADDRESS_LENGTH and "%" not in address:
             if len(self._hot) >= ADDRESSES:
@@ -126,9 +139,11 @@ class StaticFiles(PlainListener):
             self._hot[address] = Hot(found, content_type)
         return self._respond(request, found, content_type, content)
 
-    def _missing(self, request: Request) -> Response:
-        """The answer where there is no file. Raises NotFound."""
+    def _nothing(self, request: Request) -> Response | None:
+        """The answer where there is no file, None: it passes on. Raises NotFound."""
         options = self._options
+        if options.fallthrough or not self._lookup.is_below(request.pathname):
+            return None
         if options.not_found:
             for found in self._lookup.named(options.not_found):
                 content = self._load(found.name)

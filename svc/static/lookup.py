@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from svc.static.opening import Version, look, version_of
 from svc.static.options import StaticOptions
@@ -78,6 +78,11 @@ class Lookup:
             return "/" if len(address) == len(prefix) - 1 and prefix.startswith(address) and address else None
         below = address[len(prefix) :]
         return below if _BELOW.fullmatch(below) else None
+
+    def is_below(self, address: str) -> bool:
+        """Whether an address is one of the entry's, if only by its prefix."""
+        prefix = self._prefix
+        return address.startswith(prefix) or unquote(address).startswith(prefix) or address == prefix[:-1]
 
     def may_find(self, address: str) -> bool:
         """False: nothing is there. For nearly all requests that are for others, at the cost of one look at the disk."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-AUTHENTICATION = "authentication"
+from svc.http.listeners import AUTHENTICATION
+
 _KNOWN = ("files", "urlPath", "index", "extensions", "fallthrough", "notFound", "before", "after")
 _NOT_FOUND_KEYS = ("file", "statusCode")
 EXTENSIONS_MAX = 16  # each is a look at the disk for a request that finds nothing

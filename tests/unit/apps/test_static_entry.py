@@ -110,10 +110,9 @@ def test_an_application_that_is_mounted(nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     ("static", "says"),
     [
-        ({"files": "web/**", "indexes": True}, "static has no option 'indexes'"),
         ({"files": "../web"}, "leads out of the application"),
         ({"files": "web/**", "urlPath": "../x"}, "urlPath must not contain"),
-        ({"files": "web/**", "extensions": [1]}, "extensions is a list"),
+        ({"files": {"source": "web/**", "only": "directories"}}, "only cannot be directories"),
     ],
 )
 def test_what_is_wrong_with_an_entry_is_its_status(nodes: Nodes, static: Any, says: str) -> None:
@@ -122,6 +121,25 @@ def test_what_is_wrong_with_an_entry_is_its_status(nodes: Nodes, static: Any, sa
     assert status == "error" and says in message
     assert nodes.get("/a.txt")[0] == 404
     assert nodes.get("/Product/")[0] == 200, "the rest of the application serves"
+
+
+@pytest.mark.parametrize(
+    ("static", "says"),
+    [
+        ({"files": "web/**", "indexes": True}, "static has no option 'indexes'"),
+        ({"files": "web/**", "extensions": [1]}, "extensions is a list"),
+    ],
+)
+def test_files_of_an_entry_with_wrong_options_answer_with_the_reason(nodes: Nodes, static: Any, says: str) -> None:
+    node = nodes.load("shop", {"web/a.txt": "a", "schema.graphql": SCHEMA}, static)
+    assert nodes.entry("shop")[0] == "error"
+    status, body = nodes.get("/a.txt")
+    assert status == 500 and f"The application 'shop' could not be loaded: {says}" in body.decode()
+    assert nodes.get("/b.txt")[0] == 404
+    assert nodes.get("/Product/")[0] == 200
+    nodes.write("shop", {}, {"files": "web/**"})
+    node.run(node.applications.change("shop", ["config.yaml"], reloads_code=True))
+    assert nodes.get("/a.txt") == (200, b"a")
 
 
 def test_an_option_without_effect_is_a_warning(nodes: Nodes) -> None:

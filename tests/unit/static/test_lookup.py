@@ -90,7 +90,6 @@ def test_found(site: Site, target: str, body: str) -> None:
         "/deep/",
         "/x%2Fy",
         "",
-        "*",
         "/" + "a" * 5000,
         "/" + "a/" * 5000,
         "/" + "%61" * 3000,
@@ -124,6 +123,14 @@ def test_an_address_below_a_prefix(tmp_path: Path) -> None:
     assert site.get("/stati%63/about.html")[2] == b"about"
     for target in ("/about.html", "/staticabout.html", "/", "/stat", "/statica"):
         assert site.get(target)[0] == 0
+
+
+def test_without_fallthrough_only_addresses_below_the_prefix_are_not_found(tmp_path: Path) -> None:
+    site = Site(tmp_path, FILES, {"urlPath": "static", "fallthrough": False})
+    for target in ("/static/none", "/static/../x", "/static/%ff", "/static", "/st%61tic/none", "/static/", "/static/.env"):
+        assert site.get(target)[0] == 404, target
+    for target in ("/none", "/", "/statics", "/%ff", "/about.html", "", "/other/static/none"):
+        assert site.get(target)[0] == 0, target
 
 
 def test_a_prefix_may_begin_with_a_dot(tmp_path: Path) -> None:
