@@ -69,6 +69,7 @@ class World:
             self.runs.append((name, run.job_name, run.scheduled_at.timestamp(), run.catch_up))
             return handler(run) if handler is not None else None
 
+        self.schedulers[name].remove(app)  # as the switch from one version of an application to the next does
         self.schedulers[name].set(app, [(spec, note) for spec in specs(*jobs)])
 
     def kill(self, name: str) -> None:
