@@ -47,14 +47,16 @@ class World:
         self.store.end_turn()
         return False
 
-    def instance(self, name: str, *jobs: dict[str, Any], handler: Handler | None = None, app: str = "shop") -> Scheduler:
-        """Start one; with jobs of an application, which note their runs, or call `handler`."""
+    def instance(
+        self, name: str, *jobs: dict[str, Any], handler: Handler | None = None, app: str = "shop", real: bool = False
+    ) -> Scheduler:
+        """Start one; with jobs of an application, which note their runs, or call `handler`. `real`: it has the name of this process."""
         scheduler = Scheduler(
             self.store,
             self.clock,
             self.loop,
-            owner=name,
-            is_alive=self.alive.__contains__,
+            owner="" if real else name,
+            is_alive=None if real else self.alive.__contains__,
             report=lambda *line: self.reports.append(line),
         )
         self.schedulers[name] = scheduler
