@@ -33,6 +33,7 @@ from svc.store.values.conversion import printable
 from svc.store.values.records import decode
 
 DEFAULT_FILE = "roles.yaml"
+MAX_SIZE = 1 << 20  # bytes
 
 _NAME = re.compile(r"[\w\-]{1,250}", re.ASCII)
 _FLAGS = ("super_user", "cluster_user", "structure_user", "operations")
@@ -55,8 +56,12 @@ class FileRole:
 
 def read_roles(path: Path) -> list[FileRole]:
     """The roles in a file, in its order. Raises OSError, UnicodeDecodeError, or ValueError for anything but a mapping of roles."""
+    with path.open("rb") as file:
+        raw = file.read(MAX_SIZE + 1)
+    if len(raw) > MAX_SIZE:
+        raise ValueError(f"is larger than {MAX_SIZE} bytes")
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded = yaml.safe_load(raw.decode("utf-8"))
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(str(error) or "nested too deeply") from None
     if loaded is None:
