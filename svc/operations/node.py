@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from svc.logs import Logs
     from svc.operations.status_board import StatusBoard
     from svc.resources import Resources
+    from svc.scheduler import Scheduler
     from svc.store import Store
 
 
 @dataclass(slots=True)
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
-    listeners. `apps`: live list of the loaded applications. `instance`: number of this one."""
+    listeners. `apps`: live list of the loaded applications. `instance`: number of this one. `scheduler`: of the jobs of
+    applications."""
 
     store: Store
     config: Config
@@ -51,6 +53,7 @@ class Node:
     apps: Sequence[App] = ()
     restart: Callable[[bool], None] = lambda in_place: None
     instance: int = 0
+    scheduler: Scheduler | None = None
     jobs: Jobs = field(init=False)
     machine: Machine = field(init=False)
     searches: SearchCache = field(init=False)

@@ -22,6 +22,7 @@ MODULES = (
     "configuration",
     "system",
     "status",
+    "scheduled_jobs",
     "log_reading",
     "backups",
     "certificates",

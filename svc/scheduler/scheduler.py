@@ -144,6 +144,29 @@ class Scheduler:
         if busy:
             await asyncio.wait(busy, timeout=LOOK)
 
+    def jobs(self) -> list[dict[str, Any]]:
+        """What is known of each job, by application and name; the last run as the newest record has it."""
+        found = []
+        for (application, name), job in sorted(self._jobs.items()):
+            state = self._tables.read(application, name) or JobState(application, name, job.spec.schedule.text, job.since_ms)
+            found.append(
+                {
+                    "application": application,
+                    "job": name,
+                    "schedule": job.spec.schedule.text,
+                    "handler": job.spec.handler,
+                    "next": job.next_ms,
+                    "status": state.status,
+                    "scheduled_at": state.claimed,
+                    "started": state.started,
+                    "ended": state.ended,
+                    "duration": state.duration,
+                    "error": state.error,
+                    "number": state.number,
+                }
+            )
+        return found
+
     @property
     def next_time(self) -> float | None:
         """When the next job is due, in seconds since the epoch; None if there is none."""

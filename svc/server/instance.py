@@ -324,6 +324,7 @@ class Server:
             analytics=self.analytics,
             apps=self.applications,
             restart=self.restart,
+            scheduler=self.scheduler,
         )
         self.node.jobs.records.recover()
         origins = operations_origins(self.config, self.logger)
