@@ -160,7 +160,7 @@ class StaticFiles(PlainListener):
             kept: Content | None = self._cache.get(key, version)
             if kept is not None:
                 return kept
-        file = self._cache.open_files.open(self._directory, name, self._lookup.allows)
+        file = self._cache.open_files.open(self._directory, name, self._lookup.allows, SMALL)
         if file is None:
             return None
         if file.version.size > SMALL:

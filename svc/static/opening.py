@@ -139,8 +139,8 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, directory: str, name: str, allows: Callable[[str], bool]) -> OpenFile | None:
-        """As `open_beneath`. The caller releases it. Raises Overloaded, OSError."""
+    def open(self, directory: str, name: str, allows: Callable[[str], bool], brief: int = -1) -> OpenFile | None:
+        """As `open_beneath`. The caller releases it: at once if it has at most `brief` bytes. Raises Overloaded, OSError."""
         descriptor = open_beneath(directory, name, allows)
         if descriptor is None:
             return None
@@ -149,7 +149,7 @@ class OpenFiles:
         if found is not None:
             os.close(descriptor)
             return found.share()
-        if len(self._open) >= self._most():
+        if version.size > brief and len(self._open) >= self._most():
             os.close(descriptor)
             raise Overloaded("Too many files are being sent")
         made = self._open[version] = OpenFile(self, descriptor, version)

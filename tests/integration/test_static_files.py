@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -174,6 +175,37 @@ def test_a_file_that_is_replaced_is_sent_to_its_end_as_it_was(site: Site) -> Non
     assert found == b"a" * LARGE
     path.unlink()
     assert httpx.get(f"{site.url}/replaced.bin").status_code == 404
+
+
+def test_a_file_that_is_replaced_all_the_time_is_always_one_of_its_versions(site: Site) -> None:
+    sizes = [10, 3000, 3000, 70_000, 300_000]
+    path, draft = site.web / "moving.txt", site.web / ".draft"
+    path.write_bytes(b"0" * 10)
+    is_over = threading.Event()
+
+    def read(number: int) -> dict[str, bytes]:
+        tags: dict[str, bytes] = {}
+        with httpx.Client(base_url=site.url, timeout=LIMIT, **PROTOCOLS["http2" if number % 2 else "http1"]) as client:
+            while not is_over.is_set():
+                answer = client.get("/moving.txt", headers={"Accept-Encoding": ("identity", "gzip", "br")[number % 3]})
+                body = answer.content
+                assert answer.status_code == 200 and body and body == body[:1] * len(body)
+                assert tags.setdefault(answer.headers["etag"], body) == body
+                assert client.get("/moving.txt", headers={"If-None-Match": answer.headers["etag"]}).status_code in (200, 304)
+        return tags
+
+    with ThreadPoolExecutor(4) as threads:
+        readers = [threads.submit(read, number) for number in range(4)]
+        for version in range(150):
+            draft.write_bytes(str(version % 10).encode() * sizes[version % len(sizes)])
+            os.utime(draft, (version, version))  # the clock of a file system may stand still between two of them
+            draft.rename(path)
+            if all(reader.running() for reader in readers):
+                httpx.head(f"{site.url}/moving.txt")
+        is_over.set()
+        assert all(reader.result() for reader in readers)
+    path.unlink()
+    site.wait_until_closed("moving")
 
 
 def test_pipelined_requests(site: Site) -> None:

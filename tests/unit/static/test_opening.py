@@ -69,6 +69,9 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     kept = [files.open(str(tmp_path), name, everything) for name in "aab"]
     with pytest.raises(Overloaded):
         files.open(str(tmp_path), "c", everything)
+    brief = files.open(str(tmp_path), "c", everything, 1)
+    assert brief is not None, "one that is closed again at once"
+    brief.release()
     assert opened(tmp_path) == 2
     for file in kept:
         assert file is not None
