@@ -288,11 +288,6 @@ class Deployments:
         if not await in_thread(directory.is_dir):
             await applications.remove(project)
             return None
-        app = applications.get(project)
-        if app is not None:
-            mount = applications.runtime.components.get(project)
-            options = mount if isinstance(mount, dict) else {}
-            app.url_path, app.host = options.get("urlPath"), options.get("host")
         return await applications.add(directory)
 
     async def clean(self) -> None:
