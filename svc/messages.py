@@ -264,6 +264,7 @@ class CallState:
     created_resource: bool = False
     loaded_from_source: bool | None = None  # of a caching table: whether the source was asked
     metric_type: str | None = None  # of the metrics of the request: "cache-hit" or "cache-miss" of a caching table, "framework-route"
+    rows: int | None = None  # that the answer has, so far; None: it is no list
     response: Any = None  # Response whose status and header fields apply to plain data
     if_version: float | None = None  # the version that the next write expects
     authorize: bool = False  # calls of code are checked as those of a protocol

@@ -66,6 +66,8 @@ class App:
         self.code: CodeVersion | None = None
         self.is_serving = False
         """Whether a version of it is in effect."""
+        self.loads = 0
+        """How often all of it has been loaded."""
         self.served_directory = directory
         """Of the version in effect, links resolved: `directory` may be a link, which leads to another one after a deployment."""
         self._given_runtime = runtime
@@ -246,6 +248,7 @@ class App:
         self._loaded.update(loaded)
         self.is_serving = True
         if keys is None:
+            self.loads += 1
             self.served_directory = self.directory.resolve()
         for entry in loaded.values():
             entry.activate()
@@ -314,6 +317,10 @@ class App:
         if keys or not self.is_serving:
             await self.load(keys if self.is_serving else None)
         return [*modules, *waiting] if has_code and not reloads_code else []
+
+    def contains(self, name: str) -> bool:
+        """Whether the file of this name, a path below the application, is one of any of its entries."""
+        return any(entry.contains(name) for entry in self._loaded.values())
 
     async def _change_entry(self, key: str, entry: LoadedEntry, names: Sequence[str]) -> bool:
         done: bool = await self._guarded(key, entry, entry.change(names))

@@ -129,6 +129,11 @@ class Applications(Sequence[App]):
             await self._reload_users(app, code)
         return waiting or []
 
+    async def settle(self) -> None:
+        """Wait for the load that has begun, if one has."""
+        async with self._lock:
+            pass
+
     async def remove(self, name: str) -> None:
         """The application goes. Its tables and data stay."""
         app = self.get(name)

@@ -10,13 +10,11 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.util
-import py_compile
 import re
 import sys
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import chain
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import svc
 from svc.api.resource import Resource
 from svc.api.served import serve
+from svc.apps.compiled import compile_file, is_checked_by_hash
 from svc.apps.load_limit import load_limit
 from svc.resources import Registration, make_registration
 
@@ -221,10 +220,7 @@ class _InterfaceModule(ModuleType):
 
 
 class _Loader(SourceFileLoader):
-    """Puts the globals of the interface into a module before it runs, and lets its classes know whose they are.
-
-    Compiled files are checked by the hash of their source: by its time and size, a change of the same second could be overlooked.
-    """
+    """Puts the globals of the interface into a module before it runs, and lets its classes know whose they are."""
 
     def __init__(self, name: str, path: str, names: Mapping[str, Any], interface: Interface) -> None:
         super().__init__(name, path)
@@ -232,10 +228,8 @@ class _Loader(SourceFileLoader):
         self._interface = interface
 
     def get_code(self, fullname: str) -> CodeType | None:
-        compiled = importlib.util.cache_from_source(self.path)
-        if not sys.dont_write_bytecode and not _is_checked_by_hash(compiled):
-            with suppress(OSError, py_compile.PyCompileError, ValueError):
-                py_compile.compile(self.path, compiled, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+        if not is_checked_by_hash(self.path):
+            compile_file(self.path)
         return super().get_code(fullname)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -245,16 +239,6 @@ class _Loader(SourceFileLoader):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Resource) and value.__module__ == module.__name__ and value._interface is None:
                 value._interface = self._interface
-
-
-def _is_checked_by_hash(compiled: str) -> bool:
-    """Whether a compiled file is there, and says that its source is to be hashed (PEP 552)."""
-    try:
-        with open(compiled, "rb") as file:
-            head = file.read(8)
-    except OSError:
-        return False
-    return len(head) == 8 and head[4:] == b"\3\0\0\0"
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):

@@ -15,6 +15,7 @@ from svc.root.secrets import erase_secrets, without_secrets
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from svc.cli.dev_screen import DevScreen
     from svc.config import Config
     from svc.config.document import Document
     from svc.root.administrator import Terminal
@@ -76,10 +77,13 @@ def serve(
             _log_notes(config)
             from svc.server import Server
 
+            screen = _screen(config) if dev else None
             server = Server(
                 config,
                 apps,
-                on_ready=lambda ready: on_ready() if on_ready is not None else _print_ready(config, ready, https),
+                reloads_code=dev,
+                screen=screen,
+                on_ready=lambda ready: on_ready() if on_ready is not None else _print_ready(config, ready, https, screen),
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
@@ -111,8 +115,17 @@ def run_server(server: Server) -> int:
         return FAILED
 
 
-def _print_ready(config: Config, server: Server, https: bool) -> None:
+def _screen(config: Config) -> DevScreen | None:
+    """What shows the work of `svc dev`; None if the log is printed for a program."""
+    from svc.cli.dev_screen import DevScreen
+
+    return None if config.logging.format == "json" else DevScreen()
+
+
+def _print_ready(config: Config, server: Server, https: bool, screen: DevScreen | None) -> None:
     """On a terminal, print that the server runs; everything else is in the log."""
+    if screen is not None:
+        screen.started(server)
     secure = config.http.secure_port if server.application_port.is_secure_open else None
     if sys.stderr.isatty() and not config.logging.std_streams:
         ports = [f"port {config.http.port}"] if config.http.port is not None else []

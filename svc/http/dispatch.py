@@ -105,8 +105,11 @@ class Dispatcher:
         access: RequestLog | None = None,
         recorded_method: str = "",
         upgrades: Upgrades | None = None,
+        on_sent: Callable[[Exchange, float], None] | None = None,
     ) -> None:
-        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3)."""
+        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3). `on_sent`: called with each exchange that is over, and
+        the time."""
+        self._on_sent = on_sent
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
@@ -340,6 +343,8 @@ class Dispatcher:
         if self._access is not None:
             protocol = f"{request.scheme.upper()}/{request.http_version}"
             self._access.write(request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs)
+        if self._on_sent is not None:
+            self._on_sent(exchange, now)
 
     def cancelled(self, exchange: Exchange) -> None:
         """The answer is not needed any more. Applied writes still commit: they may be part of the turn already."""

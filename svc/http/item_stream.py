@@ -13,6 +13,7 @@ from typing import Any
 from svc.content.content_type import RowWriter
 from svc.errors import NotAcceptable, Problem
 from svc.http.row_stream import failure_text
+from svc.messages import CallState
 
 BATCH = 64  # items that are encoded together
 SLICE = 0.002  # seconds of work until what there is is sent
@@ -22,9 +23,15 @@ MOST_GATHERED = 100_000  # items of a type that begins with their number
 
 
 async def item_stream(
-    items: AsyncIterator[Any], rows: RowWriter, now: Callable[[], float], report: Callable[[BaseException], None], where: str
+    items: AsyncIterator[Any],
+    rows: RowWriter,
+    now: Callable[[], float],
+    report: Callable[[BaseException], None],
+    where: str,
+    state: CallState,
 ) -> AsyncIterator[bytes]:
-    """The chunks of the document. `report` logs a defect of the code that makes the items; `where`: the request, for that."""
+    """The chunks of the document. `report` logs a defect of the code that makes the items; `where`: the request, for that. `state`: its `rows` are
+    counted."""
     waiting: list[Any] = []
     try:
         first = rows.begin()
@@ -36,12 +43,14 @@ async def item_stream(
                 waiting.append(item)
                 if len(waiting) >= BATCH or now() >= deadline:
                     chunk = rows.values(waiting)
+                    state.rows = (state.rows or 0) + len(waiting)
                     waiting = []
                     yield chunk
                     if now() >= deadline:
                         await asyncio.sleep(0)  # others have their turn, also beside code that never waits
                         deadline = now() + SLICE
             last = rows.values(waiting) if waiting else b""
+            state.rows = (state.rows or 0) + len(waiting)
             yield last + rows.end()
         except Exception as error:
             if not isinstance(error, Problem):

@@ -102,7 +102,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
             where = f"{request.method} {request.target[:200]}"
             if request.handler is not None:
                 where += f", answered by {request.handler.place}"
-            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report, where)
+            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report, where, request.state)
         return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
 
     async def _gathered_items(self, request: Request, writer: ContentType, streamed: StreamedItems, pairs: HeaderPairs) -> Any:
@@ -119,6 +119,8 @@ class ResponseBuilder(RecordResponses, RowResponses):
         return self._respond(request, writer, writer.encode(created.value), 201, pairs)
 
     def _data(self, request: Request, writer: ContentType, value: Any) -> Any:
+        if type(value) is list:
+            request.state.rows = len(value)
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
         version = request.last_modified
         if version is not None and version < inf:

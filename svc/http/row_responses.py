@@ -71,13 +71,15 @@ class RowResponses(ResponseParts):
             if not execution.done:
                 execution.keep()
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
-            stream = RowStream(execution, writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count), self._report)
+            row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count)
+            stream = RowStream(execution, row_writer, self._report, request.state)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
         began = self._now()
         if aggregate is not None and aggregate.kind == "count":
             body = writer.encode(execution.found[0])
         else:
             found = execution.found
+            request.state.rows = len(found)
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
         if (

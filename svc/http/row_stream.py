@@ -18,7 +18,7 @@ from typing import Any
 from svc.content.content_type import ContentType, RowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
-from svc.messages import Request
+from svc.messages import CallState, Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
 from svc.resources import PlannedQuery
@@ -304,10 +304,13 @@ def too_heavy() -> QueryTooLarge:
 class RowStream:
     """The chunks of one document: the rows that `execution` has found, then the rest. `b""`: nothing found in this slice."""
 
-    __slots__ = ("_begun", "_execution", "_pieces", "_report", "_writer")
+    __slots__ = ("_begun", "_execution", "_pieces", "_report", "_state", "_writer")
 
-    def __init__(self, execution: QueryExecution, writer: RowWriter, report: Callable[[BaseException], None]) -> None:
-        """`report` logs a defect met while streaming."""
+    def __init__(
+        self, execution: QueryExecution, writer: RowWriter, report: Callable[[BaseException], None], state: CallState | None = None
+    ) -> None:
+        """`report` logs a defect met while streaming. `state`: its `rows` are counted."""
+        self._state = state
         self._execution = execution
         self._writer = writer
         self._report = report
@@ -350,6 +353,8 @@ class RowStream:
             return failure + writer.end()
 
     def _write(self, batch: list[Any]) -> bytes:
+        if self._state is not None:
+            self._state.rows = (self._state.rows or 0) + len(batch)
         if not self._execution.joins or not self._execution.run.has_weights:
             return self._execution.write(self._writer, batch)
         self._pieces = self._execution.write_pieces(self._writer, batch)

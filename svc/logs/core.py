@@ -5,7 +5,8 @@ a SectionLog, a thread name and tags. Configuring again changes the SectionLogs 
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -50,13 +51,13 @@ class SectionLog:
             line = json_entry(time, thread, logs.instance, name, tags, plain_text(messages))
             if self.file is not None:
                 self.file.append(line)
-            if self.streams:
+            if self.streams and not logs.is_quiet:
                 logs.print_line(level, line)
         else:
             text = message_text(messages)
             if self.file is not None:
                 self.file.append(f"{time} {prefix(thread, logs.instance, name, tags)}{text}")
-            if self.streams:
+            if self.streams and not logs.is_quiet:
                 logs.write_stream(level, time, thread, tags, text)
         if level >= FATAL:
             logs.flush()
@@ -141,6 +142,10 @@ class Logs:
         """Called with the level, the tags and the text of each entry that is written, on any thread."""
         self.is_json = False
         """`logging.format: json`."""
+        self.screen: Callable[[int, str, tuple[str, ...], str], None] | None = None
+        """Shows what would be printed as text: level, thread, tags, message. None: it is printed as it is in the file."""
+        self.is_quiet = False
+        """Nothing is printed: what is logged is shown in another way."""
         self._announced = False
         self._logs: dict[str, SectionLog] = {}
         self._files: dict[Path, LogFile] = {}
@@ -237,6 +242,9 @@ class Logs:
 
     def write_stream(self, level: int, time: str, thread: str, tags: tuple[str, ...], text: str) -> None:
         """Print an entry: errors to standard error, the rest to standard output; with the time unless it is a terminal."""
+        if self.screen is not None:
+            self.screen(level, thread, tags, text)
+            return
         stream = self._stream(level)
         try:
             terminal = stream is not None and stream.isatty()
@@ -244,6 +252,15 @@ class Logs:
             return
         line = prefix(thread, self.instance, NAMES[level], tags, color=terminal and self._colors) + text
         self.print_line(level, line if terminal else f"{time} {line}")
+
+    @contextmanager
+    def to_files(self) -> Iterator[None]:
+        """What is logged in the block is not printed."""
+        before, self.is_quiet = self.is_quiet, True
+        try:
+            yield
+        finally:
+            self.is_quiet = before
 
     def print_line(self, level: int, line: str) -> None:
         """Print a formatted entry. A stream that cannot be written is ignored: the file still has the entry."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from svc.store import Store
 
 
+async def _nothing_to_reload() -> list[str]:
+    return []
+
+
 @dataclass(slots=True)
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
-    listeners. `apps`: live list of the loaded applications. `instance`: number of this one. `scheduler`: of the jobs of
-    applications."""
+    listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
+    `instance`: number of this one. `scheduler`: of the jobs of applications."""
 
     store: Store
     config: Config
@@ -52,6 +56,7 @@ class Node:
     analytics: Analytics | None = None
     apps: Sequence[App] = ()
     restart: Callable[[bool], None] = lambda in_place: None
+    reload: Callable[[], Awaitable[list[str]]] = _nothing_to_reload
     instance: int = 0
     scheduler: Scheduler | None = None
     jobs: Jobs = field(init=False)

@@ -111,7 +111,8 @@ OPERATIONS: tuple[Operation, ...] = (
         returns="`systemStatus`, `componentStatus`, `restartRequired`; with `id` that one record.",
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
-            "then `restartReasons` names the changed settings. `heldLoop`, once there is something to tell: how often code has kept "
+            "then `restartReasons` names the changed settings, and the files of each application. "
+            "`heldLoop`, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
             "application, where, how often and for how long. With an `id` that is not set: 404."
         ),

@@ -1,18 +1,19 @@
-"""The statuses of the node, which do not survive a restart, and the settings that wait for one (spec: operations §9)."""
+"""The statuses of the node, which do not survive a restart, and what waits for one (spec: operations §9)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from svc.clock import Clock
 from svc.operations.held_loop import HeldLoop
 
+MAX_FILES = 10  # of one application that are named
 IDS = ("primary", "maintenance", "availability")
 
 
 class StatusBoard:
-    """The statuses that operators have set since this node started, and the settings that take effect at its next restart."""
+    """The statuses that operators have set since this node started, and what takes effect at its next restart."""
 
     def __init__(self, clock: Clock, held_loop: HeldLoop | None = None) -> None:
         """`held_loop`: what has held the loop, of an instance that looks for it."""
@@ -20,7 +21,7 @@ class StatusBoard:
         self._clock = clock
         self._records: dict[str, dict[str, Any]] = {}
         self._settings: tuple[str, ...] = ()
-        self._components: set[str] = set()
+        self._components: dict[str, list[str]] = {}  # name -> the files that wait, as far as they are known
         self.started_ms = int(clock.wall() * 1000)
 
     def set(self, id_: str, status: str) -> dict[str, Any]:
@@ -57,17 +58,31 @@ class StatusBoard:
 
     def component_changed(self, name: str) -> None:
         """An application has another version than the one that is loaded."""
-        self._components.add(name)
+        self._components.setdefault(name, [])
 
     def component_loaded(self, name: str) -> None:
         """The version that is there is loaded."""
-        self._components.discard(name)
+        self._components.pop(name, None)
+
+    def files_changed(self, name: str, files: Sequence[str]) -> None:
+        """Store what of an application is not in effect: all its files of that kind, or "added", "removed" or "deployed"."""
+        self._components[name] = list(files)
 
     @property
     def restart_reasons(self) -> list[str]:
         """The settings that take effect at the next restart, and the applications that were changed."""
-        return [*self._settings, *(f"component {name}" for name in sorted(self._components))]
+        return [*self._settings, *(_component(name, files) for name, files in sorted(self._components.items()))]
 
     @property
     def restart_required(self) -> bool:
         return bool(self._settings or self._components)
+
+
+def _component(name: str, files: Sequence[str]) -> str:
+    """
+    >>> _component("shop", ["a.py", "b.py"]), _component("blog", [])
+    ('component shop: a.py, b.py', 'component blog')
+    """
+    left_out = len(files) - MAX_FILES
+    named = ", ".join(files[:MAX_FILES]) + (f" and {left_out} more" if left_out > 0 else "")
+    return f"component {name}: {named}" if named else f"component {name}"

@@ -12,6 +12,7 @@ from svc.analytics.collector import load_fields
 from svc.loop import then
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
+from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_information import PARTS
@@ -124,8 +125,11 @@ def restart_service(call: Call) -> Any:
 
 
 def _start(call: Call, service: str) -> Any:
-    async def work(job: Job) -> None:
-        await job.restart(lambda: call.node.restart(True), f"Restarted {service}")
+    async def work(job: Job) -> str:
+        failed = await call.node.reload()
+        if failed:
+            raise JobFailed("; ".join(failed))
+        return f"Restarted {service}"
 
     return then(call.node.jobs.start(call, work), lambda answer: {**answer, "message": f"Restarting {service}"})
 
@@ -174,7 +178,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="restart_service",
         category="system",
-        summary="Load applications and open ports again.",
+        summary="Load all applications again, in place.",
         permission=SUPER_USER,
         handler=restart_service,
         fields=(
@@ -182,6 +186,11 @@ OPERATIONS: tuple[Operation, ...] = (
             REPLICATED,
         ),
         returns="`message` and `job_id`.",
+        notes=(
+            "No connection is closed, and requests under way end with the version they began with. Applications that were added below `componentsRoot` are"
+            " loaded, those that were removed are withdrawn. The job ends with `ERROR` and the reasons if one cannot be loaded: its version before goes on."
+            " Settings take effect at a `restart` only."
+        ),
         example={"service": "http_workers"},
         example_answer={"message": "Restarting http_workers", "job_id": "0b1f7e0c-5d43-4a0e-9a4e-2f7b0a3d6c11"},
         starts_job=True,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
-from pathlib import Path
+from contextlib import nullcontext
 
 from svc.api.interface import Interface
 from svc.apps import App, Applications, Runtime
@@ -16,7 +15,7 @@ from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import Clock
 from svc.config import Config
-from svc.logs import Logger, Logs
+from svc.logs import Logs
 from svc.operations.operation_lists import known_entries
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
@@ -132,7 +131,8 @@ def make_applications(
     """The applications of an instance, none of them loaded yet, and what runs their jobs. Their faults are logged."""
 
     def report(application: str, level: str, text: str) -> None:
-        logs.get_logger(application, section=application).log(level, text)
+        with logs.to_files() if logs.screen is not None else nullcontext():  # a screen is told of each load as a whole
+            logs.get_logger(application, section=application).log(level, text)
 
     scheduler = Scheduler(store, store.clock, interface.loop, report=report)
     runtime = Runtime(
@@ -150,11 +150,3 @@ def make_applications(
         scheduler=scheduler,
     )
     return Applications(runtime, on_loaded=on_loaded), scheduler
-
-
-async def load_applications(applications: Applications, config: Config, extra: Sequence[Path], logger: Logger) -> None:
-    """Load those in `componentsRoot`, then `extra`."""
-    if os.environ.get("SVC_SAFE_MODE"):
-        logger.warn("SVC_SAFE_MODE is set: no application is loaded")
-    else:
-        await applications.load_all(config.components_root, extra)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from svc.api.interface import Interface
 from svc.api.listener_scopes import ListenerScopes, current_request
 from svc.api.server import Server as ApplicationServer
 from svc.api.server import ServerParts
+from svc.apps import App
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
 from svc.auth.identify import Identifier
@@ -47,7 +50,6 @@ from svc.server.application_ports import ApplicationPorts
 from svc.server.building import (
     application_origins,
     create_first_super_user,
-    load_applications,
     make_applications,
     make_verifier,
     open_store,
@@ -57,6 +59,8 @@ from svc.server.http_date import HttpDate
 from svc.server.interfaces import make_application_dispatcher, make_operations_dispatcher, make_rest, make_websockets, rest_options
 from svc.server.periodic import PeriodicWork
 from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow
+from svc.server.reloading import Reload, Reloader
+from svc.server.screen import Screen
 from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 from svc.server.slow_turns import SlowTurns
@@ -89,16 +93,26 @@ class Server:
         host: tuple[asyncio.AbstractEventLoop, Turns] | None = None,
         make_executor: Callable[[str, int], Executor] = make_threads,
         on_log: Callable[[str, tuple[str, ...], str], None] | None = None,
+        reloads_code: bool = False,
+        watches: bool = True,
+        screen: Screen | None = None,
     ) -> None:
         """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed.
         `host`: the loop of another program to run on, with its turns: instead of `run` there are `load`, `begin` and `end` then, and no ports are
         opened. `make_executor(name, threads)`: for what would block the loop. `on_log(level, tags, text)`: called with each
-        entry of the log."""
+        entry of the log. `reloads_code`: changed Python code takes effect at once, as under `svc dev`. `watches`: changed files are noticed.
+        `screen`: shows what happens, and what would be printed of the log."""
         self.config = config
         self.clock = clock
         self.logs = Logs.from_config(config, clock=clock)
         self.logs.on_entry = on_log
         self.logger = self.logs.logger
+        self._screen = screen
+        self._reloads_code = reloads_code
+        self._watches = watches
+        self._reloading: asyncio.Task[list[str]] | None = None
+        if screen is not None:
+            self.logs.screen = screen.entry
         self._release_logging = capture_logging(self.logs, "" if host is None else "svc")
         self._release_output: Callable[[], None] = lambda: None
         code = ApplicationCode()
@@ -194,9 +208,10 @@ class Server:
             self.logs,
             self.interface,
             self._executor,
-            lambda app: self._configure_applications(),
+            self._on_application_loaded,
         )
         self.operations_port = self._make_operations_port(certificates, date)
+        self.reloader = self._make_reloader()
         self._shutdown = Shutdown(
             self.application_port,
             self.operations_port,
@@ -274,6 +289,21 @@ class Server:
             executor=self._executor,
             logs=self.logs,
             log_error=self._log_error,
+            on_sent=None if self._screen is None else self._screen.request,
+        )
+
+    def _make_reloader(self) -> Reloader:
+        return Reloader(
+            self.applications,
+            components_root=self.config.components_root,
+            reloads_code=self._reloads_code,
+            clock=self.clock,
+            loop=self.loop,
+            executor=self._executor,
+            warn=self.logger.warn,
+            on_reload=self._on_reload,
+            on_waiting=self._on_waiting_files,
+            on_current=self.node.status.component_loaded,
         )
 
     def _make_application_server(self) -> ApplicationServer:
@@ -298,6 +328,23 @@ class Server:
                 mounts=self.mounts,
             )
         )
+
+    def _on_application_loaded(self, app: App) -> None:
+        self._configure_applications()
+        self.reloader.on_loaded(app)
+
+    def _on_reload(self, reload: Reload) -> None:
+        """Its faults have been logged."""
+        with self.logs.to_files() if self._screen is not None else nullcontext():
+            if not reload.faults:
+                self.logs.get_logger(reload.app.name, section=reload.app.name).info(reload.text)
+        if self._screen is not None:
+            self._screen.reloaded(reload)
+
+    def _on_waiting_files(self, application: str, names: Sequence[str], new: Sequence[str]) -> None:
+        self.node.status.files_changed(application, names)
+        text = f"{', '.join(new)}: changed, which takes effect at a restart (svc restart, or the operation restart_service)"
+        self.logs.get_logger(application, section=application).warn(text)
 
     def _configure_applications(self) -> None:
         """What the ports of applications have of the configurations of these."""
@@ -325,6 +372,7 @@ class Server:
             apps=self.applications,
             restart=self.restart,
             scheduler=self.scheduler,
+            reload=self.reload,
         )
         self.node.jobs.records.recover()
         origins = operations_origins(self.config, self.logger)
@@ -367,7 +415,16 @@ class Server:
     async def load(self) -> None:
         """Load the applications; before requests come."""
         await self.node.deployments.recover()
-        await load_applications(self.applications, self.config, self._directories, self.logger)
+        if os.environ.get("SVC_SAFE_MODE"):
+            self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+            return
+        self.applications.reloads_code = self._reloads_code
+        if self._watches:
+            await self.reloader.open(self._directories)
+        began = self.clock.monotonic()
+        await self.applications.load_all(self.config.components_root, self._directories)
+        if self._screen is not None:
+            self._screen.loaded(list(self.applications), self.clock.monotonic() - began)
 
     def listen(self) -> None:
         """Open every port or raise OSError with none open."""
@@ -488,8 +545,18 @@ class Server:
         self._shutdown.stop()
 
     def restart(self, in_place: bool = False) -> None:
-        """Stop as `stop` does, once the answers under way are sent, with `restart_wanted` set."""
-        self._shutdown.restart()
+        """Stop as `stop` does, once the answers under way are sent, with `restart_wanted` set. `in_place`: load the applications again instead."""
+        if in_place:
+            self._reloading = self.loop.create_task(self.reload())
+        else:
+            self._shutdown.restart()
+
+    async def reload(self) -> list[str]:
+        """Load all applications again. Returns what failed, a sentence each."""
+        if os.environ.get("SVC_SAFE_MODE"):
+            return []
+        self.logger.notify("Loading all applications again.")
+        return await self.reloader.reload_all()
 
     def _close(self) -> None:
         """The end of `run`."""
@@ -505,6 +572,7 @@ class Server:
 
     async def _end_parts(self, tasks: Callable[[], Set[asyncio.Task[Any]]]) -> None:
         self._shutdown.is_closing = True
+        await self.reloader.close()
         if self.slow_turns is not None:
             self.slow_turns.stop()
         ports = self._all_ports()
@@ -558,7 +626,10 @@ class Server:
         self.analytics.recorder.record(at_once, "socket-routed")
 
     def _log_error(self, where: str, error: BaseException | None) -> None:
-        self.logger.error(where, error) if error is not None else self.logger.error(where)
+        with self.logs.to_files() if self._screen is not None and error is not None else nullcontext():
+            self.logger.error(where, error) if error is not None else self.logger.error(where)
+        if self._screen is not None and error is not None:
+            self._screen.defect(where, error)
 
     def report_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """The exception handler of a loop of its own."""

@@ -14,6 +14,7 @@ from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.clock import Clock
 from svc.config import Config
+from svc.connection.exchange import Exchange
 from svc.content.registry import ContentTypes
 from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
@@ -75,8 +76,10 @@ def make_application_dispatcher(
     executor: Executor,
     logs: Logs,
     log_error: LogError,
+    on_sent: Callable[[Exchange, float], None] | None = None,
 ) -> tuple[Dispatcher, UpgradeListeners]:
-    """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners."""
+    """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners. `on_sent`:
+    called with each exchange that is over, and the time."""
     upgrades = UpgradeListeners(WsListeners(sockets))
     if resources is not None:
         upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
@@ -91,6 +94,7 @@ def make_application_dispatcher(
         log_error,
         AccessLog.from_config(config, logs),
         upgrades=upgrades,
+        on_sent=on_sent,
     )
     return dispatcher, upgrades
 

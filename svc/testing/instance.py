@@ -73,6 +73,7 @@ class Instance:
                 clock=self.clock,
                 host=(self.loop, self.loop.turns),
                 make_executor=lambda name, threads: Pool(),
+                watches=False,
                 on_log=lambda level, tags, text: note_entry(self.logs, directory.name, level, tags, text),
             )
             self.loop.set_exception_handler(self.server.report_loop_error)

@@ -52,6 +52,27 @@ def test_the_reasons_for_a_restart_are_the_changed_settings() -> None:
     assert not board.restart_required
 
 
+def test_files_of_applications_wait_for_a_restart_as_well() -> None:
+    board = StatusBoard(FakeClock())
+    board.settings_changed(["http.port"])
+    board.component_changed("shop")
+    board.files_changed("shop", ["resources.py", "helpers.py"])
+    board.files_changed("blog", [f"m{number:02}.py" for number in range(12)])
+    board.component_changed("news")
+    board.component_changed("shop")
+    assert board.restart_required
+    blog = ", ".join(f"m{number:02}.py" for number in range(10))
+    assert board.restart_reasons == [
+        "http.port",
+        f"component blog: {blog} and 2 more",
+        "component news",
+        "component shop: resources.py, helpers.py",
+    ]
+    for name in ("blog", "news", "shop"):
+        board.component_loaded(name)
+    assert board.restart_reasons == ["http.port"]
+
+
 def test_a_text_is_set_read_and_cleared(node: OperationsNode) -> None:
     record = node.run("set_status", status="busy")
     assert record["id"] == "primary"

@@ -13,6 +13,7 @@ import pytest
 from svc.clock import SYSTEM_CLOCK, FakeClock
 from svc.content.json_type import encode_json
 from svc.errors import Problem
+from svc.operations.job import Job
 from svc.operations.system import ALL_PARTS, RESTARTING
 from svc.operations.system_information import CACHE_SECONDS, PARTS, Machine, shown_arguments
 from svc.store.schema import Attribute, TableDefinition
@@ -181,25 +182,49 @@ def test_a_restart_renews_the_process(node: OperationsNode) -> None:
 
 
 @pytest.mark.parametrize("service", ["svc", "http", "http_workers", "custom_functions", "custom functions"])
-def test_a_service_is_restarted_in_place_by_a_job(node: OperationsNode, service: str) -> None:
-    calls: list[bool] = []
-    node.node.restart = calls.append
+@pytest.mark.parametrize("failed", [[], ["shop: resources.py:1: SyntaxError: invalid syntax", "blog: config.yaml: must be a mapping"]])
+def test_a_service_is_restarted_in_place_by_a_job(node: OperationsNode, service: str, failed: list[str]) -> None:
+    calls: list[list[str]] = []
+
+    async def reload() -> list[str]:
+        calls.append(failed)
+        return failed
+
+    node.node.reload = reload
     answer = node.run("restart_service", service=service)
     assert answer["message"] == f"Restarting {service}"
 
     def job() -> Any:
         return node.run("get_job", id=answer["job_id"])[0]
 
+    while job()["status"] in ("CREATED", "IN_PROGRESS"):
+        pass
+    assert calls == [failed]
+    expected = ("ERROR", "; ".join(failed)) if failed else ("COMPLETE", f"Restarted {service}")
+    assert (job()["status"], job()["message"]) == expected
+
+
+def test_a_job_that_restarts_the_process_ends_when_the_next_one_answers(node: OperationsNode) -> None:
+    calls: list[str] = []
+
+    async def work(job: Job) -> None:
+        await job.restart(lambda: calls.append("restart"), "Restarted")
+
+    call = node.operations.prepare({"operation": "restart_service", "service": "http"}, None, authorized=False)
+    answer = node.wait(lambda: node.node.jobs.start(call, work))
+
+    def job() -> Any:
+        return node.run("get_job", id=answer["job_id"])[0]
+
     while not calls:
         job()
-    assert calls == [True]
     assert job()["status"] == "IN_PROGRESS"
     node.wait(node.node.jobs.stop)  # the end of this process
     node.node.jobs.records.recover()  # the beginning of the next one, which does not answer yet
     assert job()["status"] == "IN_PROGRESS"
     node.node.jobs.records.end_restarts()
     done = job()
-    assert (done["status"], done["message"]) == ("COMPLETE", f"Restarted {service}")
+    assert (done["status"], done["message"]) == ("COMPLETE", "Restarted")
     assert done["end_datetime"] >= done["start_datetime"] and "after_restart" not in done
     node.node.jobs.records.end_restarts()
     assert job() == done

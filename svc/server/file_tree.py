@@ -1,0 +1,177 @@
+"""The files of one application as they were when they were last looked at, and what has changed since (spec: configuration §9.2).
+
+What is told by the operating system is only where to look: whether a file has changed is decided by its time, size and number. So an event that comes
+twice, or for a file that was only read, changes nothing, and one that is lost is made up for by the next look at everything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from svc.apps.files import IGNORED
+
+MAX_FILES = 200_000  # of one application; more are not looked at
+MAX_DIRECTORIES = 20_000
+
+Mark = tuple[int, int, int]
+"""Time of the last change in ns, size in bytes, number of the file."""
+
+_TEMPORARY = re.compile(
+    r"~$"  # emacs, vim, gedit: the version before
+    r"|\.sw[a-z]$|^4913$"  # vim
+    r"|^\.#|^#.*#$|^flycheck_"  # emacs
+    r"|___jb_\w+___$"  # JetBrains
+    r"|^\.goutputstream-|^\.DS_Store$|^\.nfs[0-9a-f]+$"
+    r"|\.py[cod]$|\.tmp$|\.crswap$"
+)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is an editor's or the interpreter's own, for the time of its work.
+
+    >>> [name for name in ("resources.py", "resources.py~", ".resources.py.swp", ".env", "4913", ".#a.graphql") if is_temporary(name)]
+    ['resources.py~', '.resources.py.swp', '4913', '.#a.graphql']
+    """
+    return _TEMPORARY.search(name) is not None
+
+
+class FileTree:
+    """`files`: path below `root` with slashes -> its mark. `directories`: path, "" for the root itself -> its number; all that are to be watched.
+
+    All methods read the disk: for a helper thread. Names that are no text are left out, and so are links to directories, as in `files` of an entry.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files: dict[str, Mark] = {}
+        self.directories: dict[str, int] = {}
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a directory of this name."""
+        return "" in self.directories
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has more files or directories than are looked at."""
+        return len(self.files) >= MAX_FILES or len(self.directories) >= MAX_DIRECTORIES
+
+    def look(self) -> list[str]:
+        """Look at everything. Returns the files that have been added, changed or removed, by name."""
+        before = self.files
+        self.files, self.directories = {}, {}
+        self._add_directory("")
+        return sorted(name for name in before.keys() | self.files.keys() if before.get(name) != self.files.get(name))
+
+    def look_at(self, names: Iterable[str]) -> list[str]:
+        """Look at these files and directories; a directory stands for all in it."""
+        changed: set[str] = set()
+        for name in names:
+            if not name:
+                return self.look()
+            if self._is_ignored(name):
+                continue
+            mark = _mark_of(self.root / name)
+            if mark is None and _is_link(self.root / name):  # to a directory, or to nothing: what leads through it has changed
+                mark_of_directory = name.rpartition("/")[0]
+                changed.update(self._look_again(mark_of_directory))
+            elif mark is None:
+                changed.update(self._look_again(name))
+            else:
+                changed.update(self._forget_below(name))
+                if self.files.get(name) != mark:
+                    self.files[name] = mark
+                    changed.add(name)
+        return sorted(changed)
+
+    def is_unfinished(self, name: str) -> bool:
+        """Whether a changed file is as one is while it is being saved: empty, or not there."""
+        mark = self.files.get(name)
+        return mark is None or mark[1] == 0
+
+    def paths(self) -> list[str]:
+        """The directories to be watched."""
+        return [str(self.root / name) if name else str(self.root) for name in self.directories]
+
+    def _look_again(self, name: str) -> set[str]:
+        """Forget what is known of a directory or file, and look."""
+        before = {each: mark for each, mark in self.files.items() if _is_below(each, name)}
+        self._forget_below(name)
+        for each in before:
+            self.files.pop(each, None)
+        self._add_directory(name)
+        after = {each: mark for each, mark in self.files.items() if _is_below(each, name)}
+        return {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
+
+    def _forget_below(self, name: str) -> list[str]:
+        """A directory is none any more. Returns the files that were in it."""
+        if name not in self.directories:
+            return []
+        for each in [each for each in self.directories if each == name or _is_below(each, name)]:
+            del self.directories[each]
+        gone = [each for each in self.files if each != name and _is_below(each, name)]
+        for each in gone:
+            del self.files[each]
+        return gone
+
+    def _add_directory(self, name: str) -> None:
+        waiting = [name]
+        while waiting and not self.is_cut:
+            here = waiting.pop()
+            path = self.root / here if here else self.root
+            try:
+                number = path.stat().st_ino
+                entries = list(os.scandir(path))
+            except OSError:  # it has gone, or is no directory, or may not be read
+                continue
+            self.directories[here] = number
+            waiting += self._add_entries(here, entries)
+
+    def _add_entries(self, here: str, entries: Iterable[os.DirEntry[str]]) -> Iterator[str]:
+        """Add the files of a directory. Returns the directories in it."""
+        for entry in entries:
+            name = f"{here}/{entry.name}" if here else entry.name
+            if entry.name in IGNORED or is_temporary(entry.name) or not _is_text(entry.name):
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    yield name
+                    continue
+                status = entry.stat()
+            except OSError:  # gone meanwhile; a link to nothing, or to itself
+                continue
+            if stat.S_ISREG(status.st_mode) and len(self.files) < MAX_FILES:
+                self.files[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+
+    @staticmethod
+    def _is_ignored(name: str) -> bool:
+        parts = name.split("/")
+        return any(part in IGNORED for part in parts) or is_temporary(parts[-1]) or not _is_text(name)
+
+
+def _mark_of(path: Path) -> Mark | None:
+    """None: there is no such file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False
+
+
+def _is_below(name: str, directory: str) -> bool:
+    return not directory or name == directory or name.startswith(f"{directory}/")
+
+
+def _is_text(name: str) -> bool:
+    return "\n" not in name and not any("\ud800" <= character <= "\udfff" for character in name)

@@ -1,0 +1,439 @@
+"""Changed files of applications take effect (spec: configuration §9.2).
+
+    the watching thread -> paths -> (quiet) -> which files have changed -> Applications.change, one application after the other
+
+Files are saved in many ways: written at once, cut to nothing and written, written beside and moved over; a version control system changes hundreds. So it
+is waited until nothing has happened for a moment, and a little longer while a changed file is empty or not there. What changes while an application is
+loaded leads to one more load. The files of a load that failed count as changed until one succeeds, for nothing of it is in effect.
+
+Under `svc dev` everything is reloaded. Else Python code, settings of applications, and which applications there are, wait for a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from svc.apps import App, Applications
+from svc.apps.applications import component_directories, name_of
+from svc.apps.compiled import compile_file
+from svc.apps.config_file import CONFIG_FILE
+from svc.apps.status import ERROR, EntryStatus
+from svc.clock import Clock
+from svc.server.file_tree import FileTree
+from svc.server.remote_drives import remote_drive
+from svc.server.watching import FileWatcher
+
+MOST_NAMES = 1000  # that are kept of one application
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds. `quiet`: without a change until it is acted on; `most`: as long as changes go on at most; `unfinished`: for a file that is being saved."""
+
+    quiet: float = 0.02
+    most: float = 1.0
+    unfinished: float = 0.25
+
+
+DEVELOPMENT = Patience()
+SERVICE = Patience(quiet=0.2, most=5.0, unfinished=1.0)
+DEVELOPMENT_PAUSE = 0.01
+SERVICE_PAUSE = 0.05
+
+
+@dataclass(frozen=True)
+class Reload:
+    """One application that has been loaded, or not. `names`: of the files that changed. `seconds`: it took. `faults`: entry -> how it went, of those that
+    failed. `warnings`: of the others. `kind`: "reloaded", "added" or "removed"."""
+
+    app: App
+    names: Sequence[str]
+    seconds: float
+    faults: Mapping[str, EntryStatus] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    kind: str = "reloaded"
+
+    @property
+    def text(self) -> str:
+        """`reloaded in 84 ms: resources.py`"""
+        names = f": {', '.join(self.names[:SHOWN_NAMES])}" if self.names else ""
+        more = len(self.names) - SHOWN_NAMES
+        return f"{self.kind} in {self.seconds * 1000:.0f} ms{names}" + (f" and {more} more files" if more > 0 else "")
+
+
+@dataclass
+class _Waiting:
+    """What of an application waits for a restart: as long as this version of it is the one that serves."""
+
+    version: int
+    names: dict[str, None] = field(default_factory=dict)
+
+
+class Reloader:
+    """Watches the applications of an instance. `open` comes before they are loaded."""
+
+    def __init__(
+        self,
+        applications: Applications,
+        *,
+        components_root: Path | None,
+        reloads_code: bool,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        warn: Callable[[str], object],
+        on_reload: Callable[[Reload], object],
+        on_waiting: Callable[[str, Sequence[str], Sequence[str]], object],
+        on_current: Callable[[str], object],
+        patience: Patience | None = None,
+        make_watcher: Callable[..., FileWatcher] = FileWatcher,
+    ) -> None:
+        """`on_reload`: called after each. `on_waiting(application, names, new)`: these files wait for a restart, some of them from now on.
+        `on_current(application)`: what there is of it is loaded."""
+        self._applications = applications
+        self._components_root = components_root
+        self._reloads_code = reloads_code
+        self._clock = clock
+        self._loop = loop
+        self._executor = executor
+        self._warn = warn
+        self._on_reload = on_reload
+        self._on_waiting = on_waiting
+        self._on_current = on_current
+        self._patience = patience or (DEVELOPMENT if reloads_code else SERVICE)
+        self._watcher = make_watcher(
+            lambda paths: self._call(self._add, paths),
+            lambda text: self._call(self._warn, text),
+            pause=DEVELOPMENT_PAUSE if reloads_code else SERVICE_PAUSE,
+        )
+        self._trees: dict[str, FileTree] = {}  # application -> its files
+        self._components: dict[str, Path] = {}  # name -> real directory, of all that are below the root of components
+        self._unapplied: dict[str, set[str]] = {}  # application -> files whose change is in no version that has been loaded
+        self._waiting: dict[str, _Waiting] = {}
+        self._loads: dict[str, int] = {}  # application -> which of its loads was the last
+        self._paths: set[str] = set()
+        self._looks_at_all = False
+        self._watched: list[str] = []
+        self._told: set[object] = set()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    # --- beginning and end ---------------------------------------------------------------------------------------------------------------
+
+    async def open(self, directories: Sequence[Path]) -> None:
+        """Begin. `directories`: of the applications beside those below the root of components."""
+        await self._in_thread(self._look_first, directories)
+        self._task = self._loop.create_task(self._run())
+        await self._watch()
+
+    def _look_first(self, directories: Sequence[Path]) -> None:
+        self._components = self._find_components()
+        places = self._components | {name_of(directory): directory.resolve() for directory in directories}
+        for name, place in places.items():
+            self._trees[name] = tree = FileTree(place)
+            tree.look()
+
+    async def close(self) -> None:
+        """End, the thread included."""
+        self._is_closed = True
+        self._watcher.stop()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._in_thread(self._watcher.join)
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        """On the loop, from the thread."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await self._loop.run_in_executor(self._executor, function, *arguments)
+
+    # --- changes -------------------------------------------------------------------------------------------------------------------------
+
+    def _add(self, paths: set[str] | None) -> None:
+        if paths is None:
+            self._looks_at_all = True
+        else:
+            self._paths |= paths
+        self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            try:
+                await self._take_over()
+            except Exception as error:  # a defect of ours: the next change may do
+                self._warn(f"changed files could not be taken over: {type(error).__name__}: {error}")
+
+    async def _take_over(self) -> None:
+        changed = await self._settled()
+        if self._components_root is not None:
+            await self._take_components()
+        for name in list(self._trees):
+            app = self._applications.get(name)
+            names = self._unapplied.get(name, set()) | changed.get(name, set())
+            if app is not None and name in changed and self._trees[name].is_there:
+                await self._change(app, sorted(names))
+        await self._watch()
+
+    async def _settled(self) -> dict[str, set[str]]:
+        """Wait until nothing changes. Application -> files that have changed."""
+        changed: dict[str, set[str]] = {}
+        now = self._clock.monotonic
+        began = now()
+        while True:
+            self._arrived.clear()
+            while await self._arrives(self._patience.quiet) and now() - began < self._patience.most:
+                self._arrived.clear()
+            paths, self._paths = self._paths, set()
+            looks_at_all, self._looks_at_all = self._looks_at_all, False
+            found, is_unfinished = await self._in_thread(self._look, None if looks_at_all else paths, changed)
+            for name, names in found.items():
+                changed.setdefault(name, set()).update(names)
+            left = began + (self._patience.unfinished if is_unfinished else 0.0) - now()
+            if not self._arrived.is_set() and (left <= 0.0 or not await self._arrives(left)):
+                return changed
+            if now() - began >= self._patience.most:
+                return changed
+
+    async def _arrives(self, seconds: float) -> bool:
+        """Whether something changes within this time."""
+        try:
+            await asyncio.wait_for(self._arrived.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _look(self, paths: set[str] | None, before: Mapping[str, set[str]]) -> tuple[dict[str, list[str]], bool]:
+        """Application -> changed files; and whether one of them, or of those `before`, may be about to be saved. On a helper thread."""
+        found: dict[str, list[str]] = {}
+        is_unfinished = False
+        for name, tree in list(self._trees.items()):
+            changed = tree.look() if paths is None else tree.look_at(_below(tree.root, paths))
+            if changed:
+                found[name] = changed
+            is_unfinished = (
+                is_unfinished or any(tree.is_unfinished(each) for each in {*changed, *before.get(name, ())}) or not tree.is_there
+            )
+        return found, is_unfinished
+
+    # --- one application -----------------------------------------------------------------------------------------------------------------
+
+    async def _change(self, app: App, names: Sequence[str]) -> None:
+        names = [name for name in names if _concerns_code(app, name) or not name.endswith(".py")]
+        if not names or not (self._reloads_code or await self._in_thread(_is_where_it_was, app)):
+            return
+        for name in names if self._reloads_code else ():
+            if name.endswith(".py"):
+                await self._in_thread(compile_file, app.directory.resolve() / name)
+        began_ms = int(self._clock.wall() * 1000)
+        began = self._clock.monotonic()
+        waiting: list[str] = []
+        settings = [name for name in names if name == CONFIG_FILE]
+        parts = [names] if self._reloads_code or not settings else [settings, [name for name in names if name not in settings]]
+        for part in parts:
+            if part:
+                waiting += await self._applications.change(app.name, part, reloads_code=self._reloads_code)
+        self._report(app, names, began_ms, self._clock.monotonic() - began)
+        if waiting:
+            self._wait_for_restart(app.name, waiting)
+
+    def _report(self, app: App, names: Sequence[str], began_ms: int, seconds: float, kind: str = "reloaded") -> bool:
+        """Say how a load went, if there was one. Returns whether it is in effect."""
+        loaded = {key: status for key, status in app.entries.items() if status.checked_ms >= began_ms}
+        if not loaded:
+            return True
+        faults = {key: status for key, status in loaded.items() if status.status == ERROR}
+        if faults:
+            self._unapplied.setdefault(app.name, set()).update(names)
+        else:
+            self._unapplied.pop(app.name, None)
+            if self._reloads_code:
+                self._on_current(app.name)
+        warnings = [message for key, status in loaded.items() if key not in faults for message in status.messages]
+        self._on_reload(Reload(app, names[:MOST_NAMES], seconds, faults, warnings, kind))
+        return not faults
+
+    # --- restart required ----------------------------------------------------------------------------------------------------------------
+
+    def _wait_for_restart(self, name: str, names: Iterable[str]) -> None:
+        version = self._version(name)
+        waiting = self._waiting.get(name)
+        if waiting is None or waiting.version != version:
+            waiting = self._waiting[name] = _Waiting(version)
+        new = [each for each in names if each not in waiting.names and len(waiting.names) < MOST_NAMES]
+        waiting.names.update(dict.fromkeys(new))
+        if new:
+            self._on_waiting(name, list(waiting.names), new)
+
+    def _version(self, name: str) -> int:
+        app = self._applications.get(name)
+        return 0 if app is None else app.loads
+
+    def on_loaded(self, app: App) -> None:
+        """An application has been loaded, or has gone."""
+        version = self._version(app.name)
+        if self._loads.get(app.name) != version:
+            self._loads[app.name] = version
+            self._waiting.pop(app.name, None)
+            self._on_current(app.name)
+        tree = self._trees.get(app.name)
+        if not self._is_closed and self._task is not None and app.is_serving and (tree is None or tree.root != app.served_directory):
+            self._arrived.set()  # other directories are to be watched
+
+    # --- applications that come and go ---------------------------------------------------------------------------------------------------
+
+    def _find_components(self) -> dict[str, Path]:
+        try:
+            return {directory.name: directory.resolve() for directory in component_directories(self._components_root)}
+        except OSError:
+            return {}
+
+    async def _take_components(self) -> None:
+        """Load what has come to the root of components and withdraw what has gone, or note that this waits."""
+        found: dict[str, Path] = await self._in_thread(self._find_components)
+        before, self._components = self._components, found
+        if before != found:
+            await self._applications.settle()  # what is being loaded may be the reason
+        for name in sorted(before.keys() | found.keys()):
+            if before.get(name) == found.get(name):
+                continue
+            app = self._applications.get(name)
+            directory = self._root / name
+            if app is not None and app.directory.absolute() != directory:  # given on the command line, which comes first
+                continue
+            if name in found and app is not None and app.is_serving and app.served_directory == found[name]:
+                continue  # it has been loaded from there already
+            if not self._reloads_code:
+                self._wait_for_restart(name, ["removed" if name not in found else "added" if app is None else "deployed"])
+            elif name in found:
+                await self._add_application(directory)
+            else:
+                await self._remove_application(name)
+
+    @property
+    def _root(self) -> Path:
+        assert self._components_root is not None
+        return self._components_root.absolute()
+
+    async def _add_application(self, directory: Path) -> App:
+        tree = FileTree(await self._in_thread(directory.resolve))
+        await self._in_thread(tree.look)
+        self._trees[name_of(directory)] = tree
+        began_ms, began = int(self._clock.wall() * 1000), self._clock.monotonic()
+        kind = "reloaded" if self._applications.get(name_of(directory)) is not None else "added"
+        app = await self._applications.add(directory)
+        self._report(app, (), began_ms, self._clock.monotonic() - began, kind)
+        return app
+
+    async def _remove_application(self, name: str) -> None:
+        app = self._applications.get(name)
+        self._trees.pop(name, None)
+        self._unapplied.pop(name, None)
+        if app is not None:
+            await self._applications.remove(name)
+            self._on_reload(Reload(app, (), 0.0, kind="removed"))
+
+    async def reload_all(self) -> list[str]:
+        """Load all applications once more, in place, and those that have come; withdraw those that have gone. Returns what failed, one sentence each."""
+        self._components = await self._in_thread(self._find_components)
+        failed: list[str] = []
+        directories = {app.name: app.directory for app in self._applications}
+        for name in self._components:
+            directories.setdefault(name, self._root / name)
+        for name, directory in sorted(directories.items()):
+            if self._components_root is not None and directory.absolute() == self._root / name and name not in self._components:
+                await self._remove_application(name)
+                continue
+            app = await self._add_application(directory)
+            failed += [f"{name}: {message}" for entry in app.entries.values() if entry.status == ERROR for message in entry.messages[:1]]
+        for name in [name for name in self._waiting if name not in directories]:
+            del self._waiting[name]
+            self._on_current(name)
+        await self._watch()
+        return failed
+
+    # --- what is watched -----------------------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Watch the directories that there are now."""
+        directories, drives = await self._in_thread(self._find_watched)
+        for name, tree in self._trees.items():
+            if tree.is_cut:
+                self._tell(f"{name} has more files than are watched: changes of the others are not noticed")
+            elif not tree.is_there and self._applications.get(name) is not None:
+                self._tell(f"{tree.root} is not there any more: {name} goes on as it was")
+            else:
+                self._told.discard(f"{tree.root} is not there any more: {name} goes on as it was")
+        for drive in drives:
+            self._tell(
+                f"the files are on a drive ({drive}) of another machine, which does not tell about changes: they are looked for all the time"
+            )
+        if directories != self._watched:
+            self._watched = directories
+            self._watcher.watch([path for path, _ in directories], polls=bool(drives))
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._warn(text)
+
+    def _find_watched(self) -> tuple[list[Any], set[str]]:
+        """The directories with their numbers, for one may be another of the same name. On a helper thread."""
+        for app in self._applications:
+            place = app.served_directory if app.is_serving else app.directory.resolve()
+            tree = self._trees.get(app.name)
+            if tree is None or tree.root != place:
+                self._trees[app.name] = tree = FileTree(place)
+                tree.look()
+        found: dict[str, int] = {}
+        for tree in list(self._trees.values()):
+            found |= {path: tree.directories[name] for path, name in zip(tree.paths(), tree.directories, strict=True)}
+            if tree.root.parent != tree.root:
+                _add_number(found, tree.root.parent)  # it may be moved away, and come back
+        if self._components_root is not None:
+            _add_number(found, self._root)
+        drives = {drive for tree in list(self._trees.values()) if (drive := remote_drive(tree.root)) is not None}
+        return sorted(found.items()), drives
+
+
+def _add_number(found: dict[str, int], directory: Path) -> None:
+    with suppress(OSError):
+        found.setdefault(str(directory), directory.stat().st_ino)
+
+
+def _below(root: Path, paths: Iterable[str]) -> list[str]:
+    """The paths below a directory, relative to it; "" for itself and what it is in."""
+    base = str(root)
+    inside = base + os.sep
+    names = [path[len(inside) :] for path in paths if path.startswith(inside)]
+    return [*names, ""] if base in paths else names
+
+
+def _is_where_it_was(app: App) -> bool:
+    """Whether the directory of an application is that of the version that serves: a link to another one waits for a restart."""
+    return not app.is_serving or app.directory.resolve() == app.served_directory
+
+
+def _concerns_code(app: App, name: str) -> bool:
+    """Whether a Python file is one that the application has loaded, or would: tests beside it are not. After a fault all may be."""
+    if app.status == ERROR or app.code is None:
+        return True
+    path = str(app.directory.resolve() / name)
+    package = app.code.modules.package + "."
+    if any(key.startswith(package) and getattr(module, "__file__", None) == path for key, module in list(sys.modules.items())):
+        return True
+    return app.contains(name)
