@@ -48,8 +48,9 @@ COMMANDS = (
     Command(
         "dev",
         "svc dev [--https] APP",
-        "Run the server for development: log on the terminal, requests of this machine need no login.",
+        "Run the server for development: changed files take effect at once, requests of this machine need no login.",
         _of("svc.cli.serving", "dev"),
+        "Requests, reloads and errors are shown; the log file has everything. A version that cannot be loaded leaves the one before it serving.\n\n"
         "For this run only: authentication.authorizeLocal is on, logging.level is info, any web origin is allowed, DEV_MODE=true is set.\n"
         "Nothing of that is written into the configuration file.\n\n"
         "--https: make a certificate for localhost if there is none or it has expired, and print the address\n"

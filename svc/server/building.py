@@ -15,7 +15,7 @@ from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import Clock
 from svc.config import Config
-from svc.logs import Logs
+from svc.logs import Logger, Logs
 from svc.operations.operation_lists import known_entries
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from svc.clock import SYSTEM_CLOCK
 from svc.server.reloading import Patience, Reload, Reloader
 from tests.support.application import Application, application
 
@@ -90,15 +91,16 @@ class World:
         """These have changed; what that leads to is over when this returns."""
         self.node.clock.advance(1.0)
         self.watcher.on_changes({str(self.root / name if "/" in name else self.directory / name) for name in names} if names else None)
-        self.node.run(self._until_idle())
+        self.node.run(self.until_idle())
 
-    async def _until_idle(self) -> None:
+    async def until_idle(self) -> None:
         """Until the reloader waits for something to happen."""
-        async with asyncio.timeout(LIMIT):
-            await asyncio.sleep(0)
-            arrived = self.reloader._arrived
-            while arrived.is_set() or not arrived._waiters or len(asyncio.all_tasks()) > 2:  # type: ignore[attr-defined]  # nothing public tells
-                await asyncio.sleep(0.001)
+        deadline = SYSTEM_CLOCK.monotonic() + LIMIT
+        await asyncio.sleep(0)
+        arrived = self.reloader._arrived
+        while arrived.is_set() or not arrived._waiters or self.reloader._paths or self.reloader._looks_at_all:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.001)  # nothing public tells
+            assert SYSTEM_CLOCK.monotonic() < deadline
 
     def save(self, name: str, text: str) -> None:
         self.write(name, text)
@@ -297,12 +299,7 @@ def test_a_file_that_is_cut_before_it_is_written_is_loaded_once(app: Application
     world.write("resources.py", "")
     world.watcher.on_changes({str(world.directory / "resources.py")})
 
-    async def write() -> None:
-        async with asyncio.timeout(LIMIT):
-            while world.reloader._paths or world.reloader._arrived.is_set() or not world.reloader._arrived._waiters:  # type: ignore[attr-defined]
-                await asyncio.sleep(0.001)
-
-    world.node.run(write())
+    world.node.run(world.until_idle())
     assert world.reloads == [] and world.answer("/Greeting/") == "one"
     world.save("resources.py", CODE.replace("Greeting", "Welcome"))
     assert [list(reload.names) for reload in world.reloads] == [["resources.py"]]
