@@ -48,9 +48,10 @@ class Applications(Sequence[App]):
         for directory in extra:
             await self.add(directory)
 
-    def know(self, definitions: Sequence[TableDefinition]) -> None:
-        """Tables of applications that are not loaded here; those that are may refer to them."""
+    def know(self, definitions: Sequence[TableDefinition], directories: Mapping[str, Path]) -> None:
+        """Tables and directories of applications that are not loaded here; those that are may refer to them."""
         self._others = list(definitions)
+        self._directories.update(directories)
 
     async def add(self, directory: Path, name: str = "") -> App:
         """Load the application in a directory; if there is one of its name, to the version that is there now. `name`: default, that of the directory."""

@@ -11,12 +11,13 @@ WORST_FIRST = (ERROR, LOADING, WARNING, HEALTHY, UNKNOWN)
 @dataclass(slots=True)
 class EntryStatus:
     """`status`: "healthy", "warning", "loading", "error" or "unknown". `messages`: what was found, the latest last. `details`: tracebacks, from the
-    application's own first line on. `checked_ms`: when."""
+    application's own first line on. `checked_ms`: when. `reported`: (status, message) that a plugin gives itself, as long as nothing else is found."""
 
     status: str = HEALTHY
     messages: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     checked_ms: int = 0
+    reported: tuple[str, str] | None = None
 
     def warn(self, message: str) -> None:
         self.messages.append(message)
@@ -29,6 +30,13 @@ class EntryStatus:
             self.details.append(details)
         self.status = ERROR
 
+    def report(self, status: str, message: str) -> None:
+        """It says itself how it is, in place of what was said before."""
+        self.reported = (status, message)
+        self.status = status
+        self.messages[:] = [message] if message else []
+        self.details.clear()
+
     def begin(self) -> None:
         """It is loaded once more."""
         self.status = LOADING
@@ -38,7 +46,9 @@ class EntryStatus:
     def end(self, now_ms: int) -> None:
         """Loading has ended: healthy, unless something was found."""
         if self.status == LOADING:
-            self.status = HEALTHY
+            self.status, message = self.reported or (HEALTHY, "")
+            if message and message not in self.messages:
+                self.messages.append(message)
         self.checked_ms = now_ms
 
 

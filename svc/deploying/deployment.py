@@ -101,7 +101,7 @@ class Deployment:
                 self.report(PREPARE, "the packages are installed")
             self.report(LOAD, "loads the application in a process of its own")
             trial = wish.trial or TrialRequest(self.target, wish.project)
-            request = TrialRequest(self.target, wish.project, trial.document, trial.tables, trial.others)
+            request = TrialRequest(self.target, wish.project, trial.document, trial.tables, trial.others, trial.directories)
             return try_load(request, self._trial_place, self.watch, lambda line: self.report(LOAD, line))
         except OSError as error:
             raise written_fault(error, self.directory) from error

@@ -35,13 +35,15 @@ _ROOT = str(Path(svc.__file__).resolve().parents[1])
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """`directory`: of the application `project`. `document`: the configuration. `tables`: of the store. `others`: definitions of the other applications."""
+    """`directory`: of the application `project`. `document`: the configuration. `tables`: of the store. `others`: definitions of the other applications.
+    `directories`: of these, by name."""
 
     directory: Path
     project: str
     document: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[TableDefinition] = ()
     others: Sequence[TableDefinition] = ()
+    directories: Mapping[str, Path] = field(default_factory=dict)
 
 
 class LoadFailed(ClientError):

@@ -305,7 +305,8 @@ class Deployments:
         ]
         others = [definition for app in node.apps if app.name != project for definition in app.definitions]
         document = {**node.config.document, **{name: entry for name, entry in self.entries.items() if entry is not None}}
-        return TrialRequest(Path(), project, document, tables, others)
+        directories = {app.name: app.directory for app in node.apps if app.name != project}
+        return TrialRequest(Path(), project, document, tables, others, directories)
 
     # --- the configuration ---------------------------------------------------------------------------------------------------------------
 

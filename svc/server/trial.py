@@ -53,7 +53,7 @@ def load(request: TrialRequest, root: Path) -> App:
             server.store.open_database(definition.database).define_table(definition)
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
-    server.applications.know(request.others)
+    server.applications.know(request.others, request.directories)
     return loop.run_until_complete(_load(server, request))
 
 

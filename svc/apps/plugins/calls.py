@@ -84,7 +84,8 @@ class PluginCalls:
 
     async def _finish(self, awaitable: Any, during: str) -> None:
         try:
-            await asyncio.wait_for(awaitable, self.seconds)
+            async with asyncio.timeout(self.seconds):
+                await awaitable
         except (Exception, SystemExit) as error:
             self.report(error, during)
 

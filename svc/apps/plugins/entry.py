@@ -172,9 +172,7 @@ class PluginEntry(LoadedEntry):
 
     def set_status(self, status: str, message: str) -> None:
         found = self.context.status
-        found.status = status
-        found.messages[:] = [message] if message else []
-        found.details.clear()
+        found.report(status, message)
         found.checked_ms = int(self.context.runtime.clock.wall() * 1000)
         if message and not self._calls.is_collected:
             self._calls.log("error" if status == ERROR else "warn" if status == "warning" else "info", message)

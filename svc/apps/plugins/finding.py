@@ -67,10 +67,11 @@ async def find_plugin(context: EntryContext, package: Any, server: Any) -> Found
     package = package.strip()
     directory = context.app.directory.resolve()
     path = _own_path(directory, package)
-    if path is not None:
+    is_name = _NAME.fullmatch(package) is not None and not package.endswith(".py")
+    if path is not None and (not is_name or _is_plugin(path)):
         assert context.code is not None
         return FoundPlugin(context.code.load(_module_of(path)), directory)
-    if not _NAME.fullmatch(package):
+    if not is_name:
         raise PluginFault(f"there is no '{package}' in the application")
     found = await _installed(context, package)
     if found is not None:
@@ -78,6 +79,8 @@ async def find_plugin(context: EntryContext, package: Any, server: Any) -> Found
     other = context.runtime.directory_of(package)
     if other is not None and other.resolve() != directory:
         return _application(context, other, server)
+    if path is not None:
+        _module_of(path)
     raise PluginFault(
         f"there is no package '{package}': install it ('pip install {package}', or into .packages of the application),"
         " or give a path below the application, such as ./plugins/words"
@@ -113,6 +116,11 @@ def _module_of(path: Path) -> Path:
     raise PluginFault(f"the directory '{path.name}' has neither a config.yaml with pluginModule nor an __init__.py")
 
 
+def _is_plugin(path: Path) -> bool:
+    """Whether a file or directory whose name may also be that of a package is meant: a directory of data is not."""
+    return not path.is_dir() or any((path / name).is_file() for name in ("config.yaml", "__init__.py"))
+
+
 def named_module(directory: Path) -> Path | None:
     """The file that the config.yaml of a plugin's directory names; None if it names none. Raises PluginFault."""
     try:
@@ -140,8 +148,9 @@ async def _installed(context: EntryContext, package: str) -> FoundPlugin | None:
     """An installed package, imported; None if there is none."""
     name = package.replace("-", "_")
     directory = Path("/")
-    code = context.code
-    assert code is not None
+    code, interface = context.code, context.runtime.interface
+    assert code is not None and interface is not None
+    interface.make_current()
 
     def load() -> tuple[ModuleType, Path] | None:
         nonlocal directory

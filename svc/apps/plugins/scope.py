@@ -110,7 +110,10 @@ class Scope:
         """Until all that was there at the beginning is. Raises ModuleFault."""
         while self._deliveries:
             waiting, self._deliveries = self._deliveries, []
-            await asyncio.gather(*waiting)
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):  # cancelled: the scope is closed
+                    raise outcome
 
     async def _ready(self) -> None:
         for callback in self._callbacks.of(READY):

@@ -191,3 +191,63 @@ def test_a_configuration_that_is_wrong_is_said(tmp_path: Path) -> None:
     files = {"config.yaml": "frameworkRoutes: {files: '../x/*.py'}"}
     with application(tmp_path, "", files=files, healthy=False) as app:
         assert "leads out of the application" in messages(app)[0]
+
+
+def test_two_applications_at_the_root_are_asked_one_after_the_other(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "routes").mkdir(parents=True)
+    (other / "config.yaml").write_text("frameworkRoutes: {files: 'routes/*.py', urlPath: /}")
+    (other / "routes" / "b.py").write_text(plain("b"))
+    with application(tmp_path, "", files={**ROOT, "routes/a.py": plain("a")}) as app:
+        app.node.run(app.node.applications.add(other))
+        assert text(app, "/a") == (200, b"a /a")
+        assert text(app, "/b") == (200, b"b /b")
+        assert text(app, "/c") == (404, b"a /c")
+        app.node.run(app.node.applications.remove("app"))
+        app.node.settle()
+        assert text(app, "/a") == (404, b"b /a")
+
+
+def test_a_stream_that_says_404_passes_on(tmp_path: Path) -> None:
+    code = """
+    gone = []
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            raise RuntimeError
+        await send({"type": "http.response.start", "status": 404})
+        try:
+            for _ in range(100):
+                await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+        except OSError:
+            gone.append(1)
+    """
+    files = {"routes/a.py": code, "routes/b.py": plain("b")}
+    with application(tmp_path, "import routes.a\ngone = routes.a.gone", files=files) as app:
+        assert text(app, "/app/b") == (200, b"b /b")
+        app.node.settle()
+        assert app.module.gone == [1]
+        assert not app.errors
+
+
+def test_a_body_can_be_taken_by_each_of_them(tmp_path: Path) -> None:
+    code = """
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            raise RuntimeError
+        message = await receive()
+        size = len(message["body"])
+        await send({"type": "http.response.start", "status": STATUS})
+        await send({"type": "http.response.body", "body": str(size).encode()})
+    """
+    files = {"routes/a.py": code.replace("STATUS", "404"), "routes/b.py": code.replace("STATUS", "201")}
+    with application(tmp_path, "", files=files) as app:
+        for size in (0, 10, 600_000):
+            status, _, body = app.wire.ask("POST", "/app/x", b"x" * size)
+            assert (status, body) == (201, str(size).encode())
+
+
+def test_a_code_of_a_route_that_fails_is_500_without_details(tmp_path: Path) -> None:
+    with application(tmp_path, "", files={"routes/a.py": "async def app(scope, receive, send):\n    raise KeyError('secret')\n"}) as app:
+        status, body = app.ask("GET", "/app/x")
+        assert status == 500 and "secret" not in str(body)
+        app.errors.clear()

@@ -614,3 +614,91 @@ def test_files_that_change_while_they_are_delivered(tmp_path: Path, seen: list[A
         change(app, "words/later.txt", "y")
         assert ("add", "/later.txt") in seen
         assert app.node.app.status == "healthy"
+
+
+def test_closing_while_it_is_loaded(tmp_path: Path) -> None:
+    code = """
+    def handle_application(scope):
+        scope.handle_entry(lambda event: scope.close())
+        scope.server.http(lambda request, next: {"mine": 1}, before="rest")
+    """
+    with plugin(tmp_path, code) as app:
+        assert app.ask("GET", "/nothing")[0] == 404
+        assert app.ask("PUT", "/Plain/1", {"stock": 1})[0] == 204
+
+
+def test_own_statuses_stay_when_files_change(tmp_path: Path, seen: list[Any]) -> None:
+    code = """
+    import seen
+    def handle_application(scope):
+        scope.set_status("loading", "downloads words")
+        scope.handle_entry(lambda event: event.contents == b"bad" and 1 / 0)
+        seen.seen.append(scope)
+    """
+    with plugin(tmp_path, code, healthy=False) as app:
+        assert app.node.app.status == "loading" and messages(app) == ["downloads words"]
+        change(app, "words/new.txt", "fine")
+        assert app.node.app.status == "loading" and messages(app) == ["downloads words"]
+        change(app, "words/new.txt", "bad")
+        assert app.node.app.status == "error"
+        change(app, "words/new.txt", "fine")
+        assert app.node.app.status == "loading"
+        seen[0].set_status("healthy")
+        change(app, "words/new.txt", "fine")
+        assert app.node.app.status == "healthy" and messages(app) == []
+
+
+@pytest.mark.parametrize("event", ["ready", "close"])
+@pytest.mark.parametrize("code", ["lambda: 1 / 0", "fails", "ends", "never", "holds"])
+def test_callbacks_that_fail_stop_nothing(tmp_path: Path, event: str, code: str) -> None:
+    text = f"""
+    import asyncio, sys
+    async def fails():
+        await asyncio.sleep(0)
+        1 / 0
+    async def ends():
+        sys.exit(3)
+    async def never():
+        await asyncio.Event().wait()
+    def holds():
+        while True: pass
+    def handle_application(scope):
+        scope.on("{event}", {code})
+        scope.on("error", lambda error: 1 / 0)
+    """
+    with plugin(tmp_path, text, "{package: ./plugin.py, timeout: 50}", healthy=False) as app:
+        if event == "ready":
+            assert app.node.app.status == "error" and "the handler of 'ready'" in messages(app)[0]
+        change(app, "config.yaml", BASE)
+        assert app.node.app.status == "healthy", app.node.app.entries
+        app.node.run(asyncio.sleep(0.1))
+        if event == "close":
+            assert any("the handler of 'close'" in text for _, text in app.node.reports)
+        assert app.ask("PUT", "/Plain/1", {"stock": 1})[0] == 204
+
+
+def test_a_directory_of_data_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[Any]) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "words.py").write_text("import seen\nfrom svc import tables\ndef handle_application(scope): seen.seen.append(tables)\n")
+    monkeypatch.syspath_prepend(str(site))
+    with plugin(tmp_path, "", "{package: words, files: 'words/*'}") as app:
+        assert seen == [app.tables]
+    sys.modules.pop("words", None)
+
+
+def test_a_restart_asked_for_again_and_again_is_done_once_for_each(tmp_path: Path, seen: list[Any]) -> None:
+    code = """
+    import seen
+    def handle_application(scope):
+        seen.seen.append(scope)
+        scope.on("ready", lambda: len(seen.seen) < 4 and scope.request_restart())
+    """
+    with plugin(tmp_path, code) as app:
+        app.node.applications.reloads_code = True
+        seen[0].request_restart()
+        while app.node.applications._reloading:
+            app.node.run(asyncio.wait(app.node.applications._reloading))
+        assert len(seen) == 4 and app.node.app.status == "healthy"
+        seen[0].request_restart()
+        assert not app.node.applications._reloading, "a plugin that has ended asks for nothing"
