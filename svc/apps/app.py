@@ -271,6 +271,8 @@ class App:
                 status.fail(schema_entry.conflict_of(self._runtime.resources, registration))
             elif isinstance(entry, ResourcesEntry):
                 status.fail(resources_entry.conflict_of(self._runtime.resources, registration, entry.names[id(registration)]))
+            else:
+                status.fail(f"the resource at /{registration.path}: {registration.fault}")
 
     def withdraw(self) -> None:
         """The application goes."""

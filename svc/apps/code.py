@@ -63,10 +63,10 @@ class CodeVersion:
             return self.modules.load(path)
 
     @contextmanager
-    def loading(self, tasks: set[asyncio.Task[Any]] | None = None) -> Iterator[None]:
-        """What the code of the block sets on tables waits for `activate`; tasks that it starts belong to this version, or are added to `tasks`. The block
-        must not wait."""
-        token = LOADING.set(self.settings)
+    def loading(self, tasks: set[asyncio.Task[Any]] | None = None, settings: TableSettings | None = None) -> Iterator[None]:
+        """What the code of the block sets on tables waits for `activate`; tasks that it starts belong to this version. `tasks`, `settings`: get both in
+        place of the version. The block must not wait."""
+        token = LOADING.set(self.settings if settings is None else settings)
         loop = self._interface.loop
         factory = loop.get_task_factory()
         loop.set_task_factory(partial(_make_task, self._tasks if tasks is None else tasks, factory))

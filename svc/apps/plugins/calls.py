@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from svc.api.table_settings import TableSettings
 from svc.apps.calls import call
 from svc.apps.entry import EntryContext
 from svc.apps.load_limit import LOAD_SECONDS, LoadTimeout, load_limit
@@ -19,7 +20,7 @@ _SLICE = 0.005  # seconds of events that are delivered in one turn
 
 class PluginCalls:
     """`seconds`: that one call may take. `fault_of`: an error with its place in the code of the plugin. `is_collected`: what goes to the status is logged
-    by the application, which is loading the entry or changing it."""
+    by the application, which is loading the entry or changing it. `settings`: what the calls set on tables."""
 
     def __init__(self, context: EntryContext) -> None:
         self.context = context
@@ -27,6 +28,7 @@ class PluginCalls:
         self.fault_of: Callable[[BaseException], ModuleFault] = lambda error: ModuleFault(f"{type(error).__name__}: {error}")
         self.on_error: Callable[[], list[Callable[..., Any]]] = list
         self.is_loading = self.is_collected = True
+        self.settings = TableSettings()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._last_tasks: set[asyncio.Task[Any]] = set()  # of handlers of "close"
         self._has_ended = False
@@ -40,7 +42,7 @@ class PluginCalls:
         assert code is not None
         if self._has_ended:
             raise RuntimeError("the plugin has ended")
-        with code.loading(self._tasks):
+        with code.loading(self._tasks, self.settings):
             yield
 
     async def run(self, function: Callable[..., Any], *arguments: Any, during: str) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from svc.apps.files import FileSet, MatchedFile
+from svc.apps.load_limit import LoadTimeout
 from svc.apps.plugins.emitter import Callbacks
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class EntryHandler:
             if error is not None:
                 for each in self._callbacks.of(ERROR):
                     await self._calls.call(each, error, during="the handler of 'error'")
+            if isinstance(error, LoadTimeout):  # the next event would take as long
+                self.close()
 
     def __repr__(self) -> str:
         return f"<entry handler of {self._files!r}>"

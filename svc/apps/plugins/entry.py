@@ -74,10 +74,12 @@ class PluginEntry(LoadedEntry):
         if self._has_ended:
             return
         self._is_active = True
-        if self._former is not None:
-            self._former._successor = None
-            self._former = None
+        former, self._former = self._former, None
+        for fault in self._calls.settings.activate():
+            self._calls.report(fault, "a setting of a table")
         super().activate()
+        if former is not None:
+            former._calls.settings.withdraw()
 
     async def start(self) -> None:
         self.is_ready = True
@@ -89,6 +91,7 @@ class PluginEntry(LoadedEntry):
         """The switch to the version that this entry belongs to begins."""
         if self._former is not None and not self._has_ended:
             self._former._successor = self
+            self._former._calls.settings.give_way()
 
     def withdraw(self) -> None:
         if self._successor is None:
@@ -102,11 +105,14 @@ class PluginEntry(LoadedEntry):
             return
         self._end_code()
         self.registrations.clear()
+        self._calls.settings.withdraw()
         assert self.server is not None
         self.server.withdraw()
+        runtime = self.context.runtime
         if self._is_active:
-            registry = self.context.runtime.resources
-            registry.change((), registry.owned_by(self))
+            runtime.resources.change((), runtime.resources.owned_by(self))
+        if runtime.interface is not None:
+            runtime.interface.drop_unused_caches()
 
     def _end_code(self) -> None:
         if self._has_ended:

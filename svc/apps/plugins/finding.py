@@ -92,7 +92,9 @@ def _own_path(directory: Path, package: str) -> Path | None:
     if package.startswith("/") or ".." in package.split("/") or "\0" in package:
         raise PluginFault(f"package: '{package}' leads out of the application")
     path = directory / package
-    for candidate in (path, path.with_name(f"{path.name}.py")) if path != directory else ():
+    if path == directory:
+        return directory
+    for candidate in (path, path.with_name(f"{path.name}.py")):
         if candidate.exists():
             if not candidate.resolve().is_relative_to(directory):
                 raise PluginFault(f"package: '{package}' leads out of the application")

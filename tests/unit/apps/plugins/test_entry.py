@@ -702,3 +702,68 @@ def test_a_restart_asked_for_again_and_again_is_done_once_for_each(tmp_path: Pat
         assert len(seen) == 4 and app.node.app.status == "healthy"
         seen[0].request_restart()
         assert not app.node.applications._reloading, "a plugin that has ended asks for nothing"
+
+
+SOURCE = """
+def handle_application(scope):
+    class Source:
+        def get(self, id, context):
+            return {"id": id, "stock": VERSION}
+    tables.Plain.source_from(Source())
+    END
+"""
+
+
+def test_settings_of_tables_go_with_the_plugin(tmp_path: Path) -> None:
+    def code(version: int, end: str = "pass") -> str:
+        return SOURCE.replace("VERSION", str(version)).replace("END", end)
+
+    with plugin(tmp_path, code(1)) as app:
+        assert app.ask("GET", "/Plain/a") == (200, {"id": "a", "stock": 1})
+        change(app, "plugin.py", code(2))
+        assert app.node.app.status == "healthy", app.node.app.entries
+        assert app.ask("GET", "/Plain/b") == (200, {"id": "b", "stock": 2})
+        change(app, "plugin.py", code(3, "1 / 0"))
+        assert app.ask("GET", "/Plain/c") == (200, {"id": "c", "stock": 2})
+        change(app, "config.yaml", BASE)
+        assert app.ask("GET", "/Plain/d")[0] == 404
+    with plugin(tmp_path / "second", code(1, "1 / 0"), healthy=False) as app:
+        assert app.ask("GET", "/Plain/a")[0] == 404, "what has failed sets nothing"
+
+
+def test_a_handler_of_files_that_never_ends_gets_no_more_events(tmp_path: Path, seen: list[Any]) -> None:
+    code = """
+    import asyncio, seen
+    async def handle_application(scope):
+        async def on(event):
+            seen.seen.append(event.url_path)
+            if event.event_type == "change":
+                await asyncio.Event().wait()
+        scope.handle_entry(on)
+    """
+    with plugin(tmp_path, code, "{package: ./plugin.py, files: 'words/**', timeout: 50}") as app:
+        change(app, "words/bad.txt", "x")
+        assert "the handler of 'change' of /bad.txt: it has not ended within 0.05 s" in messages(app)[0]
+        seen.clear()
+        change(app, "words/bad.txt", "y")
+        assert seen == [] and app.node.app.status == "error"
+
+
+def test_two_plugins_at_one_address(tmp_path: Path) -> None:
+    code = """
+    def handle_application(scope):
+        scope.resources.set("words", type(f"Words_{scope.name}", (Resource,), {"get": lambda self, query=None: 1}))
+    """
+    files = {"config.yaml": config("{package: ./plugin.py}") + "second: {package: ./plugin.py}\n"}
+    with plugin(tmp_path, code, files=files, healthy=False) as app:
+        assert app.ask("GET", "/words/")[0] == 500
+        assert "the resource at /words: Conflicting paths" in messages(app)[0] and messages(app, "second")
+        change(app, "config.yaml", config("{package: ./plugin.py}"))
+        assert app.ask("GET", "/words/") == (200, 1)
+
+
+def test_an_application_may_be_its_own_plugin(tmp_path: Path, seen: list[Any]) -> None:
+    code = "import seen\ndef handle_application(scope): seen.seen.append(scope.name)\n"
+    files = {"config.yaml": "pluginModule: plugin.py\nself: {package: .}\n"}
+    with plugin(tmp_path, code, files=files):
+        assert seen == ["self"]
