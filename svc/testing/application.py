@@ -12,6 +12,7 @@ from svc.api.results import Items
 from svc.testing.instance import FAR, PATIENCE, Instance, LoadError
 from svc.testing.records import LogEntry
 from svc.testing.requests import Callers, Requests, Wire
+from svc.testing.sockets import HANDSHAKE, Socket
 from svc.testing.streams import Rows, Stream
 
 EVENT_STREAM = "text/event-stream"
@@ -184,17 +185,21 @@ class Application(Requests):
 
     def events(self, path: str, **options: Any) -> Stream:
         """The event stream at a path, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
-        return Stream(*self._opened(path, options))
+        return Stream(*self._opened(path, _with_accept(options)))
 
     def live(self, path: str, **options: Any) -> Rows:
         """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added."""
         if "live()" not in path:
             path += "&live()" if "?" in path else "?live()"
-        return Rows(*self._opened(path, options))
+        return Rows(*self._opened(path, _with_accept(options)))
+
+    def connect(self, path: str, **options: Any) -> Socket:
+        """A WebSocket to a path, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
+        options["headers"] = {**HANDSHAKE, **(options.get("headers") or {})}
+        return Socket(*self._opened(path, options))
 
     def _opened(self, path: str, options: dict[str, Any]) -> tuple[Wire, str]:
-        headers = {"Accept": EVENT_STREAM, **(options.pop("headers", None) or {})}
-        return self._wire("GET", path, headers=headers, **options, on_data=lambda data: None), f"GET {path}"
+        return self._wire("GET", path, **options, on_data=lambda data: None), f"GET {path}"
 
     # --- the end ---------------------------------------------------------------------------------------------------------------------
 
@@ -210,6 +215,10 @@ class Application(Requests):
 
     def __repr__(self) -> str:
         return f"<application {self.directory.name}>"
+
+
+def _with_accept(options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "headers": {"Accept": EVENT_STREAM, **(options.get("headers") or {})}}
 
 
 def start(

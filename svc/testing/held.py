@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from svc.clock import SYSTEM_CLOCK
+
+SOON = 0.001  # seconds: a timer of another program that has run out meanwhile
+
 
 class HeldLoop(BaseException):
     """Raised in the code. No Exception: the code must not keep it."""
@@ -34,14 +38,15 @@ def end_what_holds(seconds: float, progress: Callable[[], int], on_held: Callabl
         seen = progress()
 
     before = signal.signal(signal.SIGALRM, look)
+    began = SYSTEM_CLOCK.monotonic()
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
-        if left or interval:
-            signal.setitimer(signal.ITIMER_REAL, left or interval, interval)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (SYSTEM_CLOCK.monotonic() - began), SOON), interval)
 
 
 def shown_stack(frame: FrameType | None, directory: Path) -> str:

@@ -58,7 +58,7 @@ class EventReader:
     def _read(self, line: str) -> None:
         if not line:
             if self._lines:
-                self._on_event(Event(_decoded("\n".join(self._lines)), self._name or "message", self._id))
+                self._on_event(Event(decoded("\n".join(self._lines)), self._name or "message", self._id))
             self._lines, self._name, self._id = [], "", None
             return
         field, _, value = line.partition(":")
@@ -71,7 +71,8 @@ class EventReader:
             self._id = value
 
 
-def _decoded(text: str) -> Any:
+def decoded(text: str) -> Any:
+    """A text as JSON, or itself if it is none."""
     try:
         return json.loads(text)
     except ValueError:

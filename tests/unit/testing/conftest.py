@@ -92,9 +92,23 @@ CODE = """
 
 
     class Chat(Resource):
-        async def connect(self, target=None, messages=None):
+        async def connect(self, messages=None, query=None):
             yield {"event": "hello", "data": {"to": "you"}}
             yield "two\\nlines"
+
+
+    class Talk(Resource):
+        def allow_read(self, user, target=None):
+            return user is not None
+
+        async def connect(self, messages=None, query=None):
+            yield {"welcome": get_user().username}
+            async for message in messages:
+                if message == "bye":
+                    return
+                if message == "wrong":
+                    raise ValueError(message)
+                yield {"said": message}
 """
 
 AppFactory = Callable[..., Application]
