@@ -181,10 +181,10 @@ class Instance:
             text = f"{what} did not come within {patience:g} s: {turns.working} calls on threads (run_in_thread, to_thread) are under way"
         else:
             text = f"{what} did not come within {patience:g} s"
-            if turns.foreign_threads():
-                text += f"; the application has threads of its own: {', '.join(turns.foreign_threads())}"
-            elif turns.is_used_outside():
+            if turns.has_connections():
                 text += "; the application waits for a connection"
+            if names := turns.foreign_threads():
+                text += f"; threads that have begun since it was started: {', '.join(names)}"
         waiting = [f"{running.verb.place}: {position_of(running.task)}" for running in self.interface.running.open]
         return "\n".join([text, *waiting])
 

@@ -113,9 +113,12 @@ class ManualSelector(TurnSelector):
         """What is registered now is the loop's own."""
         self._sockets_of_loop = len(self._inner.get_map())
 
+    def has_connections(self) -> bool:
+        return len(self._inner.get_map()) > self._sockets_of_loop
+
     def is_used_outside(self) -> bool:
-        """Whether the application has connections, or threads that it has started itself."""
-        return len(self._inner.get_map()) > self._sockets_of_loop or bool(self.foreign_threads())
+        """Whether the application has connections, or there are threads that may be its own."""
+        return self.has_connections() or bool(self.foreign_threads())
 
     def foreign_threads(self) -> list[str]:
         """The names of the threads that have begun since, and whose work is not counted."""
