@@ -313,6 +313,17 @@ def test_a_stream_is_chunked_and_the_connection_lives_on(world: World) -> None:
     assert not world.sock.closed
 
 
+def test_a_stream_whose_end_is_found_when_all_is_sent_is_over(world: World) -> None:
+    """With a length nothing is sent any more then."""
+    world.application.answer = lambda exchange: Response(iter([b"x" * HIGH_WATER]), pairs=[("Content-Length", str(HIGH_WATER))])
+    world.receive(GET % 1)
+    while world.turn():
+        pass
+    assert [exchange.body_bytes for exchange in world.application.done] == [HIGH_WATER]
+    world.pass_time(6)
+    assert world.connection.closed, "keep-alive is over"
+
+
 def test_a_slow_reader_holds_back_its_stream(world: World) -> None:
     chunks = Chunks([b"x" * 65536 for _ in range(100)])
     world.application.answer = lambda exchange: Response(chunks)

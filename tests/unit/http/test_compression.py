@@ -85,6 +85,22 @@ def test_the_choice(text: str | None, coding: str | None, identity: bool) -> Non
     assert (choice.coding and choice.coding.name, choice.identity) == (coding, identity)
 
 
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        (None, []),
+        ("gzip, deflate, br, zstd", ["br", "zstd", "gzip"]),
+        ("gzip, br;q=0.9", ["gzip", "br"]),
+        ("*", ["br", "gzip"]),
+        ("identity, gzip;q=0.5", []),
+        ("identity;q=0.5, gzip;q=0.5, br;q=0.4, zstd;q=0.6", ["zstd", "gzip"]),
+        ("gzip, *;q=0", ["gzip"]),
+    ],
+)
+def test_all_codings_that_are_better_than_none(text: str | None, accepted: list[str]) -> None:
+    assert [coding.name for coding in choose_coding(text).accepted] == accepted
+
+
 def test_qualities_are_read_strictly() -> None:
     assert parse_accept_encoding("a;q=1.000, b;q=0., c;q=2, d;q=-1, e;q=1e-1, f;q=") == {"a": 1, "b": 0, "c": 1, "d": 1, "e": 1, "f": 1}
 

@@ -420,6 +420,19 @@ def test_a_length_given_as_a_field_frames_a_streamed_answer() -> None:
     assert head_of(driver.data_to_send())[b"Content-Length"] == b"2"
 
 
+def test_a_part_of_a_body_may_be_sent_beside_the_output() -> None:
+    driver = Http1(LIMITS)
+    feed(driver, GET)
+    driver.begin_response(1, 200, [], DATE, 5)
+    driver.send_body(1, b"ab")
+    assert driver.data_to_send().endswith(b"\r\n\r\nab")
+    driver.count_body(1, 2)
+    driver.check()
+    driver.send_body(1, b"e")
+    driver.end_response(1)
+    assert driver.data_to_send() == b"e" and driver.idle
+
+
 def test_a_body_longer_than_announced_is_not_sent() -> None:
     driver = Http1(LIMITS)
     feed(driver, GET)
