@@ -2,7 +2,7 @@
 
 ./words, words, words.py     a directory or a file of the application; loaded with its code
 svc-badwords                 an installed package: imported once for all applications
-badwords                     another application of the service that is a plugin; loaded with the code of the one that names it
+badwords                     another application that is a plugin, of the service or beside this one; loaded with the code of the one that names it
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def find_plugin(context: EntryContext, package: Any, server: Any) -> Found
     found = await _installed(context, package)
     if found is not None:
         return found
-    other = context.runtime.directory_of(package)
+    other = context.runtime.directory_of(package) or _neighbour(context.app.directory, package)
     if other is not None and other.resolve() != directory:
         return _application(context, other, server)
     if path is not None:
@@ -144,6 +144,12 @@ def module_file(directory: Path, config: Mapping[str, Any]) -> Path | None:
             raise PluginFault(f"{key}: there is no Python file {value}")
         return file
     return None
+
+
+def _neighbour(directory: Path, package: str) -> Path | None:
+    """A plugin in a directory beside that of the application, which may be the only one that is loaded (`svc dev shop`)."""
+    path = directory.absolute().parent / package
+    return path if (path / "config.yaml").is_file() and named_module(path) is not None else None
 
 
 async def _installed(context: EntryContext, package: str) -> FoundPlugin | None:

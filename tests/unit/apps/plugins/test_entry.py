@@ -547,8 +547,8 @@ def test_packages_are_imported_once_and_have_a_scope_for_each_application(
 
 
 def test_another_application_may_be_the_plugin(tmp_path: Path) -> None:
-    directory = tmp_path / "svc-badwords"
-    directory.mkdir()
+    directory = tmp_path / "elsewhere" / "svc-badwords"
+    directory.mkdir(parents=True)
     (directory / "config.yaml").write_text("pluginModule: plugin.py\n")
     (directory / "plugin.py").write_text(BADWORDS)
     with plugin(tmp_path, "", "{package: svc-badwords, files: 'words/**'}", healthy=False) as app:
@@ -767,3 +767,12 @@ def test_an_application_may_be_its_own_plugin(tmp_path: Path, seen: list[Any]) -
     files = {"config.yaml": "pluginModule: plugin.py\nself: {package: .}\n"}
     with plugin(tmp_path, code, files=files):
         assert seen == ["self"]
+
+
+def test_a_plugin_beside_the_only_application(tmp_path: Path) -> None:
+    directory = tmp_path / "svc-badwords"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("extensionModule: plugin.py\n")
+    (directory / "plugin.py").write_text(BADWORDS)
+    with plugin(tmp_path, "", "{package: svc-badwords, files: 'words/**'}") as app:
+        assert app.ask("GET", "/Plain/darn")[0] == 422
