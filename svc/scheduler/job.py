@@ -116,6 +116,8 @@ def bind_handler(module: ModuleType, spec: JobSpec) -> Callable[[JobRun], Any]:
         raise ValueError(f"handler: {spec.file or spec.module} has no {spec.function}")
     if not callable(found):
         raise ValueError(f"handler: {spec.function} of {spec.file or spec.module} is no function")
+    if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+        raise ValueError(f"handler: {spec.function} of {spec.file or spec.module} is a generator, and is not iterated: remove its yield")
     try:
         signature = inspect.signature(found)
     except (TypeError, ValueError):  # of a function in C

@@ -39,6 +39,7 @@ ON_TIME_MS = 60_000  # a run that begins later than this makes up for its moment
 HEARTBEAT = 60.0  # seconds between two signs of life of a run
 LEASE = 300.0  # seconds without one after which a run counts as ended
 CHECK = 15.0  # seconds between two looks at a run of another process, and after a failure of the store
+AT_ONCE = 20  # runs that begin in one turn of the loop
 STEP_BACK_MS = 86_400_000  # a clock that is set back by more than this was wrong before
 
 Handler = Callable[[JobRun], Any]
@@ -89,8 +90,9 @@ class Scheduler:
         self._jobs: dict[tuple[str, str], _Job] = {}
         self._leaving: dict[tuple[str, str], _Job] = {}  # withdrawn in this turn: perhaps for a newer version of the application
         self._running: dict[tuple[str, str], _Job] = {}
-        self._busy: set[asyncio.Task[None]] = set()
+        self._busy: dict[asyncio.Task[None], _Job | None] = {}  # what claims or runs a job, or gives signs of life
         self._timer: asyncio.TimerHandle | None = None
+        self._arming: asyncio.Handle | None = None
         self._is_started = self._is_stopped = False
         self._beat_at = 0.0
 
@@ -135,9 +137,9 @@ class Scheduler:
     async def stop(self) -> None:
         """The instance ends: no more runs begin, those under way are cancelled and recorded as interrupted."""
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for handle in (self._timer, self._arming):
+            if handle is not None:
+                handle.cancel()
         busy = list(self._busy)
         for task in busy:
             task.cancel()
@@ -189,10 +191,16 @@ class Scheduler:
         return int(self._clock.wall() * 1000)
 
     def _arm(self) -> None:
+        """Set the timer, once in a turn however many jobs have changed."""
+        if self._arming is None and self._is_started and not self._is_stopped and not self._loop.is_closed():
+            self._arming = self._loop.call_soon(self._set_timer)
+
+    def _set_timer(self) -> None:
+        self._arming = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._is_started and not self._is_stopped and (self._jobs or self._running):
+        if not self._is_stopped and (self._jobs or self._running):
             now, monotonic = self._now(), self._clock.monotonic()
             waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
             delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
@@ -207,7 +215,7 @@ class Scheduler:
             self._arm()
 
     def tick(self) -> None:
-        """Begin what is due by now. Called by timers; by tests when they have moved the clock."""
+        """Begin what is due by now, AT_ONCE at most. Called by timers; by tests when they have moved the clock."""
         if self._is_stopped or not self._is_started:
             return
         now, monotonic = self._now(), self._clock.monotonic()
@@ -215,32 +223,36 @@ class Scheduler:
             self._beat_at = monotonic
             if self._running:
                 self._start(self._beat())
+        begun = 0
         for job in self._jobs.values():
             if job.task is not None or monotonic < job.look_at:
                 continue
             if job.known is None:
-                job.task = self._start(self._begin(job))
+                job.task = self._start(self._begin(job), job)
             elif job.known.since - now > STEP_BACK_MS:
-                job.task = self._start(self._start_over(job))
+                job.task = self._start(self._start_over(job), job)
             elif job.next_ms is not None and now >= job.next_ms:
-                job.task = self._start(self._take(job))
+                job.task = self._start(self._take(job), job)
+            else:
+                continue
+            begun += 1
+            if begun == AT_ONCE:
+                break
 
-    def _start(self, work: Any) -> asyncio.Task[None]:
+    def _start(self, work: Any, job: _Job | None = None) -> asyncio.Task[None]:
         # A context of its own: code of the application is outside of any call, and of any transaction.
         task: asyncio.Task[None] = self._loop.create_task(work, context=contextvars.Context())
-        self._busy.add(task)
+        self._busy[task] = job
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._busy.discard(task)
-        for job in self._jobs.values():
-            if job.task is task:
-                job.task = None
+        job = self._busy.pop(task, None)
+        if job is not None and job.task is task:
+            job.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("the scheduler has failed", exc_info=error)
-        if not self._is_stopped and not self._loop.is_closed():
-            self._arm()
+        self._arm()
 
     # --- the record of a job -------------------------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class World:
         scheduler._is_stopped = True
         if scheduler._timer is not None:
             scheduler._timer.cancel()
-        tasks, scheduler._busy = list(scheduler._busy), set()
+        tasks, scheduler._busy = list(scheduler._busy), {}
         for task in tasks:  # what it would write at its end is not written
             coroutine = task.get_coro()
             task.cancel()
@@ -100,9 +100,9 @@ class World:
 
         return self.loop.run_until_complete(awaited())
 
-    def settle(self, names: list[str] | None = None) -> None:
+    def settle(self, names: list[str] | None = None, turns: int = 3) -> None:
         """Each instance looks at the clock, until there is nothing to do."""
-        for _ in range(3):
+        for _ in range(turns):
             for name in names or list(self.schedulers):
                 self.schedulers[name].tick()
             self.run(self._settled())

@@ -95,6 +95,8 @@ def test_a_handler_is_called_with_the_run_or_without() -> None:
         ("run = 5", "is no function"),
         ("def run(a, b): pass", "must take one argument"),
         ("class run2: pass", "has no run"),
+        ("def run(run): yield", "is a generator"),
+        ("async def run(run): yield", "is a generator"),
     ],
 )
 def test_what_cannot_be_called_is_a_fault(code: str, words: str) -> None:

@@ -311,3 +311,13 @@ def test_timers_begin_runs_by_themselves(tmp_path: Path) -> None:
     world.run(scheduler.settle())
     assert scheduler.is_idle and world.states["shop:a"]["status"] == "succeeded"
     world.close()
+
+
+def test_many_jobs_of_one_time_begin_a_few_in_a_turn(world: World) -> None:
+    scheduler = world.instance("one", *({"name": f"job {number}", "cron": "* * * * *"} for number in range(100)))
+    world.settle(turns=6)
+    world.clock.advance(60)
+    scheduler.tick()
+    assert len(scheduler._busy) == 20
+    world.settle(turns=6)
+    assert len({run[1] for run in world.runs}) == len(world.runs) == 100
