@@ -81,6 +81,8 @@ class Scheduler:
     ) -> None:
         """`owner`: name of this instance, other than that of any other on the data directory. `is_alive`: whether the process of the instance of that
         name runs."""
+        self.look = LOOK
+        """Seconds between two looks at the clock, at most."""
         self._clock = clock
         self._loop = loop
         self._report = report
@@ -205,7 +207,7 @@ class Scheduler:
             waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
             delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
             delays += [0.0 for job in waiting if job.known is None]
-            self._timer = self._loop.call_later(max(min([LOOK, *delays]), 0), self._look)
+            self._timer = self._loop.call_later(max(min([self.look, *delays]), 0), self._look)
 
     def _look(self) -> None:
         self._timer = None

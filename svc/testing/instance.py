@@ -18,6 +18,7 @@ from typing import Any
 from svc.api.running import position_of
 from svc.apps import App
 from svc.clock import SYSTEM_CLOCK, FakeClock
+from svc.scheduler.scheduler import HEARTBEAT
 from svc.server import Server
 from svc.testing.held import HeldLoop, end_what_holds, shown_stack
 from svc.testing.loop import OWN_THREADS, CountedThreads, Pool
@@ -78,6 +79,7 @@ class Instance:
             )
             self.loop.set_exception_handler(self.server.report_loop_error)
             self.loop.periodic = self.server.periodic
+            self.server.scheduler.look = HEARTBEAT  # nothing but its own timers moves the clock
             self.interface = self.server.interface
             self.interface.threads = CountedThreads(self.loop)
             undo.callback(self._end)
