@@ -52,11 +52,13 @@ class Hot:
 
 @dataclass(slots=True)
 class Content:
-    """What a file contains: `small`, or it is read from `open`, which belongs to who asked for it. `fields`: of the whole, by coding, once they were needed."""
+    """What a file contains: `small`, or it is read from `open`, which belongs to who asked for it. `is_stable`: nothing was written while it was read.
+    `fields`: of the whole, by coding, once they were needed."""
 
     version: Version
     small: bytes | None = None
     open: OpenFile | None = None
+    is_stable: bool = True
     fields: dict[str, HeaderPairs] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -146,20 +148,19 @@ class StaticFiles(PlainListener):
             return None
         if options.not_found:
             for found in self._lookup.named(options.not_found):
-                content = self._load(found.name)
+                content = self._load(found.name, found.version)
                 if content is not None:
                     return self._respond(request, found, content_type_of(found.name), content, options.not_found_status)
         raise NotFound("File not found")
 
     # --- contents ----------------------------------------------------------------------------------------------------------------------
 
-    def _load(self, name: str, version: Version | None = None) -> Content | None:
-        """The content of a file as it is now; None: it may not be served. `version`: of what is there, if that is known. Raises Overloaded, OSError."""
+    def _load(self, name: str, version: Version) -> Content | None:
+        """The content of a file as it is now; None: it may not be served. `version`: of what has just been there. Raises Overloaded, OSError."""
         key = (self._set, name, "")
-        if version is not None:
-            kept: Content | None = self._cache.get(key, version)
-            if kept is not None:
-                return kept
+        kept: Content | None = self._cache.get(key, version)
+        if kept is not None:
+            return kept
         file = self._cache.open_files.open(self._directory, name, self._lookup.allows, SMALL)
         if file is None:
             return None
@@ -171,7 +172,7 @@ class StaticFiles(PlainListener):
         finally:
             file.release()
         if after != file.version or len(data) != after.size:  # it is being written: this much is there, and nothing of it is kept
-            return Content(after._replace(size=len(data)), data)
+            return Content(after._replace(size=len(data)), data, is_stable=False)
         content = Content(after, data)
         self._cache.put(key, after, content, len(data))
         return content
@@ -213,13 +214,14 @@ class StaticFiles(PlainListener):
         key = (self._set, name, coding.name)
         coded: Content | None = self._cache.get(key, version)
         if coded is None:
-            data = content.small
+            data, is_stable = content.small, content.is_stable
             if data is None:
                 assert content.open is not None
                 data = read_all(content.open.descriptor, version.size)
+                is_stable = version_of(os.fstat(content.open.descriptor)) == version
             small = coding.compress(data)
             coded = Content(version._replace(size=len(small)), small)
-            if len(data) == version.size:
+            if is_stable:
                 self._cache.put(key, version, coded, len(small))
         return coded
 

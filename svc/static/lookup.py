@@ -48,7 +48,7 @@ class Found:
 
     name: str
     path: str
-    version: Version | None = None
+    version: Version
     is_first: bool = False
     moves: bool = False
 
@@ -141,8 +141,10 @@ class Lookup:
         """A file that the configuration names: by its address, or below the application."""
         names = [f"{root}/{name}" if root else name for root in self._files.roots()]
         for each in dict.fromkeys((*names, name)):
-            if self._files.contains(each):
-                yield Found(each, f"{self._directory}/{each}")
+            path = f"{self._directory}/{each}"
+            status = look(path)
+            if status is not None and stat.S_ISREG(status.st_mode) and self._files.contains(each):
+                yield Found(each, path, version_of(status))
 
     def allows(self, name: str) -> bool:
         """Whether a name that a link leads to may be served: one of the set, with an address of its own."""

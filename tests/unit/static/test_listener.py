@@ -331,6 +331,8 @@ def test_what_is_read_of_a_file_that_is_being_written_is_not_kept(site: Site, mo
         return found
 
     monkeypatch.setattr(os, "pread", grow)
+    assert site.get("/text.txt", accept_encoding="gzip")[0] == site.get("/short.txt", accept_encoding="gzip")[0] == 200
+    assert not [key for key in site.cache._entries if key[1] == "web/short.txt"]
     status, fields, body = site.get("/short.txt")
     assert status == 200 and body.startswith(SHORT)
     assert fields["etag"].endswith(f'-{len(body):x}"')
@@ -392,6 +394,16 @@ def test_a_large_file_for_what_is_not_found(tmp_path: Path) -> None:
     status, fields, body = site.get("/none")
     assert (status, body, fields["content-length"]) == (404, LONG, str(len(LONG)))
     assert gzip.decompress(site.get("/none", accept_encoding="gzip")[2]) == LONG
+
+
+def test_a_page_for_all_addresses_is_answered_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path, {"web/index.html": SHORT}, {"fallthrough": False, "notFound": {"file": "index.html", "statusCode": 200}})
+    site.get("/one", accept_encoding="br")
+    monkeypatch.setattr(os, "open", None)
+    assert brotli.decompress(site.get("/two", accept_encoding="br")[2]) == SHORT
+    site.write("web/index.html", "other", at=OLD + 1)
+    monkeypatch.undo()
+    assert site.get("/two")[2] == b"other"
 
 
 def test_a_page_for_all_addresses(tmp_path: Path) -> None:
