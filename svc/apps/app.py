@@ -66,6 +66,8 @@ class App:
         self.code: CodeVersion | None = None
         self.is_serving = False
         """Whether a version of it is in effect."""
+        self.restart_wanted: list[str] = []
+        """The entries that ask for a restart, until all of it is loaded."""
         self.loads = 0
         """How often all of it has been loaded."""
         self.served_directory = directory
@@ -99,10 +101,12 @@ class App:
         return [key for key, entry in self._loaded.items() if isinstance(entry, PluginEntry) and entry.plugin == name]
 
     def ask_for_restart(self, key: str) -> None:
+        if key not in self.restart_wanted:
+            self.restart_wanted.append(key)
+            self._runtime.report(self.name, "warn", f"{key}: {RESTART_WANTED}")
         status = self.entries.get(key)
         if status is not None and RESTART_WANTED not in status.messages:
             status.warn(RESTART_WANTED)
-            self._runtime.report(self.name, "warn", f"{key}: {RESTART_WANTED}")
 
     def known_definitions(self) -> Known:
         """Of the tables of the other applications."""
@@ -248,6 +252,7 @@ class App:
         self._loaded.update(loaded)
         self.is_serving = True
         if keys is None:
+            self.restart_wanted.clear()
             self.loads += 1
             self.served_directory = self.directory.resolve()
         for entry in loaded.values():

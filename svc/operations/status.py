@@ -65,8 +65,10 @@ def get_status(call: Call) -> Any:
         "componentStatus": component_statuses(node.apps, board.started_ms, node.instance),
         "restartRequired": board.restart_required,
     }
-    if board.restart_required:
-        found["restartReasons"] = board.restart_reasons
+    asking = [f"component {app.name}: its entry {key} asks for it" for app in node.apps for key in app.restart_wanted]
+    if board.restart_required or asking:
+        found["restartRequired"] = True
+        found["restartReasons"] = [*board.restart_reasons, *asking]
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held

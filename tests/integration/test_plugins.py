@@ -34,6 +34,7 @@ FILES = {
         frameworkRoutes: {{files: 'routes/*.py', urlPath: .}}
         words: {{package: svc-words, files: 'words/*.txt', port: {PORT}}}
         slow: {{package: ./slow.py, timeout: 100}}
+        eager: {{package: ./eager.py}}
     """,
     "shop/words/bad.txt": "darn heck",
     "shop/routes/first.py": """
@@ -89,6 +90,7 @@ FILES = {
             scope.server.http(lambda request, next: 1 / 0, before="rest")
             await asyncio.Event().wait()
     """,
+    "shop/eager.py": "def handle_application(scope): scope.on('ready', scope.request_restart)",
     "svc-words/config.yaml": "pluginModule: plugin.py",
     "svc-words/plugin.py": """
         import asyncio
@@ -169,5 +171,6 @@ def test_statuses(process: Process, client: httpx.Client) -> None:
     answer = httpx.post(process.operations_url, json={"operation": "get_status"}, auth=ADMIN, timeout=LIMIT).json()
     text = json.dumps(answer)
     assert "it has not ended within 0.1 s" in text and "the entry 'words' has no option files" in text
+    assert answer["restartRequired"] and answer["restartReasons"] == ["component shop: its entry eager asks for it"]
     output = process.output()
     assert "slow: handle_application: it has not ended within 0.1 s" in output + Path(process._log_file).read_text()

@@ -443,11 +443,11 @@ def test_own_statuses_and_restarts(tmp_path: Path, seen: list[Any]) -> None:
             scope.set_status("fine")
         scope.request_restart()
         scope.requestRestart()
-        assert messages(app) == ["asks for a restart of the service"]
+        assert messages(app) == ["asks for a restart of the service"] and node.app.restart_wanted == ["badwords"]
         node.applications.reloads_code = True
         scope.request_restart()
         node.run(asyncio.wait(node.applications._reloading))
-        assert len(seen) == 2 and not scope.server._registered
+        assert len(seen) == 2 and not scope.server._registered and not node.app.restart_wanted
 
 
 def test_the_older_form(tmp_path: Path, seen: list[Any]) -> None:
