@@ -71,10 +71,11 @@ def read_file(layout: Layout, project: str, name: str, most_bytes: int) -> Found
         descriptor = os.open(path.resolve(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         raise missing from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise missing
     with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise missing
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise too_large(project, name, most_bytes)

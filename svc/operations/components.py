@@ -20,7 +20,6 @@ from svc.deploying.layout import Layout
 from svc.deploying.names import check_project
 from svc.deploying.packing import pack
 from svc.deploying.references import parse_reference
-from svc.deploying.skeleton import write_skeleton
 from svc.errors import NotFound
 from svc.messages import Response
 from svc.operations.call import Call
@@ -32,6 +31,7 @@ from svc.operations.package_downloads import downloader
 from svc.operations.ssh_files import SshFiles
 from svc.operations.threads import in_thread
 from svc.store.backup.watch import Watch
+from svc.stubs.new_application import write_application
 
 LOADED = "All components loaded successfully"
 NOT_LOADED = "The component has not been loaded"
@@ -162,8 +162,7 @@ async def add_component(call: Call) -> Any:
         try:
             layout.make()
             if reference is None:
-                new.mkdir(mode=0o700)
-                write_skeleton(new, project)
+                write_application(new, project)
             else:
                 directory = make_fetcher(call, watch).fetch(reference, new)
                 if directory is not None:

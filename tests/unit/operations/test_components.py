@@ -1,0 +1,246 @@
+"""Components and their files, and what of deployments needs no server."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.errors import Problem
+from svc.operations.deployment_records import MAX_EVENTS
+from tests.support.archives import tar_of
+from tests.support.operations import OperationsNode
+
+OPERATIONS = (
+    "get_components", "get_component_file", "set_component_file", "add_component", "drop_component", "deploy_component", "package_component",
+    "list_deployments",
+    "get_deployment", "get_deployment_payload", "delete_deployment_payload", "custom_functions_status", "get_custom_functions", "get_custom_function",
+    "set_custom_function", "drop_custom_function", "add_custom_function_project", "drop_custom_function_project", "package_custom_function_project",
+    "deploy_custom_function_project",
+)  # fmt: skip
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OperationsNode]:
+    (tmp_path / "secret.txt").write_text("secret")
+    shop = tmp_path / "components" / "shop"
+    (shop / "web").mkdir(parents=True)
+    (shop / "helpers").mkdir()
+    (shop / "config.yaml").write_text("rest: true\n")
+    (shop / "web" / "a.txt").write_text("a")
+    (shop / "helpers" / "prices.py").write_text("VAT = 1\n")
+    (shop / ".env").write_text("A=1")
+    (shop / "__pycache__").mkdir()
+    (shop / "out").symlink_to("../../secret.txt")
+    with OperationsNode(tmp_path) as made:
+        yield made
+
+
+def refused(node: OperationsNode, operation: str, **fields: Any) -> tuple[int, str]:
+    with pytest.raises(Problem) as caught:
+        node.run(operation, **fields)
+    return caught.value.status_code, caught.value.message
+
+
+def test_the_tree(node: OperationsNode) -> None:
+    found = node.run("get_components")
+    assert found["name"] == "components"
+    (shop,) = found["entries"]
+    assert [entry["name"] for entry in shop["entries"]] == ["config.yaml", "helpers", "out", "web"]
+    assert shop["entries"][0]["size"] == 11
+    assert shop["entries"][3]["entries"][0]["name"] == "a.txt"
+    assert shop["status"] == {"status": "unknown", "message": "The component has not been loaded", "lastChecked": {"workers": {}}}
+
+
+def test_a_file_is_read_and_written(node: OperationsNode) -> None:
+    assert node.run("set_component_file", project="shop", file="web/deep/b.txt", payload="ä") == {
+        "message": "Successfully set component: web/deep/b.txt"
+    }
+    found = node.run("get_component_file", project="shop", file="web/deep/b.txt")
+    assert (found["message"], found["size"]) == ("ä", 2)
+    assert found["mtime"].endswith("Z")
+    assert (
+        node.run("get_component_file", project="shop", file="web/deep/b.txt", encoding="base64")["message"]
+        == base64.b64encode("ä".encode()).decode()
+    )
+    node.run("set_component_file", project="shop", file="raw", payload="00ff", encoding="hex")
+    assert (node.root / "components/shop/raw").read_bytes() == b"\x00\xff"
+    node.run("set_component_file", project="shop", file="folder")
+    assert (node.root / "components/shop/folder").is_dir()
+    assert not list((node.root / "components/shop").rglob("*.part"))
+    assert node.run("get_status")["restartReasons"] == ["component shop"]
+
+
+def test_a_file_keeps_its_mode(node: OperationsNode) -> None:
+    path = node.root / "components/shop/config.yaml"
+    path.chmod(0o700)
+    node.run("set_component_file", project="shop", file="config.yaml", payload="x")
+    assert path.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("operation", ["get_component_file", "set_component_file", "drop_component"])
+@pytest.mark.parametrize("file", ["../x", "/etc/passwd", "out", "web/../../../secret.txt", "a\\b", ".", "a\0b", "x" * 2000])
+def test_no_path_leads_out(node: OperationsNode, operation: str, file: str) -> None:
+    fields = {"payload": "x"} if operation.startswith("set") else {}
+    assert refused(node, operation, project="shop", file=file, **fields) == (400, "Invalid file path")
+    assert (node.root / "secret.txt").read_text() == "secret"
+
+
+@pytest.mark.parametrize("operation", ["get_component_file", "set_component_file", "drop_component", "add_component", "package_component"])
+@pytest.mark.parametrize("project", ["..", "a/b", ".hidden", "a b", "ä"])
+def test_names_of_projects_are_checked(node: OperationsNode, operation: str, project: str) -> None:
+    assert refused(node, operation, project=project, file="x") == (
+        400,
+        "Project name can only contain alphanumeric, dash and underscores characters",
+    )
+
+
+def test_files_that_are_not_there(node: OperationsNode) -> None:
+    assert refused(node, "get_component_file", project="shop", file="nothing") == (404, "Component file not found 'shop/nothing'")
+    assert refused(node, "get_component_file", project="shop", file="web") == (404, "Component file not found 'shop/web'")
+    assert refused(node, "get_component_file", project="none", file="x") == (404, "Component file not found 'none/x'")
+
+
+def test_files_that_are_too_large(tmp_path: Path) -> None:
+    with OperationsNode(tmp_path, settings={"operationsApi": {"componentFile": {"maxSize": 10}}}) as node:
+        assert refused(node, "set_component_file", project="p", file="a", payload="x" * 11)[0] == 413
+        node.run("set_component_file", project="p", file="a", payload="x" * 10)
+        (tmp_path / "components/p/a").write_text("x" * 11)
+        assert refused(node, "get_component_file", project="p", file="a")[0] == 413
+
+
+def test_a_pipe_is_no_file_and_is_not_waited_for(node: OperationsNode) -> None:
+    os.mkfifo(node.root / "components/shop/pipe")
+    assert refused(node, "get_component_file", project="shop", file="pipe")[0] == 404
+
+
+def test_a_project_is_begun_and_removed(node: OperationsNode) -> None:
+    assert node.run("add_component", project="new") == {"message": "Successfully added project: new"}
+    assert (node.root / "components/new/config.yaml").exists()
+    assert refused(node, "add_component", project="new") == (400, "Project already exists")
+    assert node.run("drop_component", project="new") == {"message": "Successfully dropped: new"}
+    assert not (node.root / "components/new").exists()
+    assert node.run("drop_component", project="new", restart=True) == {"message": "Successfully dropped: new, restarting svc"}
+    assert node.run("drop_component", project="shop", file="web") == {"message": "Successfully dropped: shop/web"}
+    assert not (node.root / "components/shop/web").exists()
+    assert os.listdir(node.root / "components" / ".deployments") == ["payloads"]
+
+
+def test_a_project_begins_with_a_directory(node: OperationsNode) -> None:
+    node.run("add_component", project="copy", template=str(node.root / "components" / "shop" / "web"))
+    assert (node.root / "components/copy/a.txt").read_text() == "a"
+    assert not (node.root / "components/copy").is_symlink()
+
+
+def test_a_package(node: OperationsNode) -> None:
+    assert "out is a link to ../../secret.txt" in refused(node, "package_component", project="shop")[1]
+    found = node.run("package_component", project="shop", skip_symlinks=True)
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(found["payload"]))) as archive:
+        assert sorted(archive.getnames()) == [".", ".env", "config.yaml", "helpers", "helpers/prices.py", "web", "web/a.txt"]
+    assert refused(node, "package_component", project="none")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"project": "x"}, "Either payload or package must be provided"),
+        ({"project": "x", "payload": "eA==", "package": "a/b"}, "Both payload and package cannot be provided"),
+        ({"payload": "eA=="}, "'project' is required"),
+        ({"project": "../x", "payload": "eA=="}, "Project name can only contain"),
+        ({"project": "rest", "payload": "eA=="}, "'force' must be true"),
+        ({"project": "x", "payload": "eA==", "urlPath": "/y"}, "with 'package' only"),
+        ({"project": "x", "payload": 7}, "'payload' must be a string"),
+        ({"project": "x", "payload": "eA==", "restart": "maybe"}, "'restart' must be a boolean"),
+        ({"project": "x", "payload": "eA==", "install_timeout": 0}, "'install_timeout' must be greater than or equal to 1"),
+        ({"project": "x", "package": "left-pad"}, "Package reference not supported: left-pad"),
+        ({"project": "x", "package": "a/b", "credentials": [1]}, "'credentials' must be"),
+        ({"project": "x", "payload": "eA=="}, "The archive cannot be read"),
+        ({"project": "x", "payload": "%%"}, "'payload' must be an archive"),
+        ({"project": "x", "package": "/nothing/there"}, "The package /nothing/there does not exist on the server"),
+    ],
+)
+def test_deployments_that_are_refused(node: OperationsNode, fields: dict[str, Any], text: str) -> None:
+    status, message = refused(node, "deploy_component", **fields)
+    assert status == 400
+    assert text in message
+    area = node.root / "components" / ".deployments"
+    assert not area.exists() or (os.listdir(area), os.listdir(area / "payloads")) == (["payloads"], [])
+
+
+def test_records(node: OperationsNode) -> None:
+    good = base64.b64encode(tar_of({"config.yaml": "rest: true\n"})).decode()
+    for number in range(7):
+        node.clock.advance(10)
+        node.run("deploy_component", project="a" if number % 2 else "b", payload=good)
+    node.clock.advance(10)
+    refused(node, "deploy_component", project="c", payload="eA==")
+    found = node.run("list_deployments")
+    assert found["total"] == 8
+    assert [record["project"] for record in found["deployments"]] == ["c", "b", "a", "b", "a", "b", "a", "b"]
+    assert node.run("list_deployments", status="failed")["total"] == 1
+    assert node.run("list_deployments", project="a", limit=1, offset=1)["total"] == 3
+    middle = found["deployments"][3]["started_at"]
+    assert node.run("list_deployments", since=middle, until=middle)["total"] == 1
+    record = node.run("get_deployment", deployment_id=found["deployments"][1]["deployment_id"])
+    assert (record["status"], record["user"], record["phase"]) == ("success", "admin", "load")
+    assert len(record["event_log"]) <= MAX_EVENTS
+    assert refused(node, "get_deployment", deployment_id="none")[0] == 404
+    assert refused(node, "get_deployment", deployment_id="../x")[0] == 400
+    assert (
+        node.root / "components" / "a"
+    ).resolve().name == f"a-{node.run('list_deployments', project='a')['deployments'][0]['deployment_id']}"
+    json.dumps(found)
+
+
+def test_records_of_an_ended_process_are_ended(node: OperationsNode) -> None:
+    records = node.node.deployments.records
+    table = records.table
+    transaction = node.store.begin()
+    base = {"project": "shop", "status": "pending", "phase": "prepare", "event_log": [], "started_at": 1, "user": None}
+    transaction.put(table, "lost", {**base, "deployment_id": "lost"})
+    node.store.commit_now(transaction)
+    node.wait(node.node.deployments.recover)
+    record = node.run("get_deployment", deployment_id="lost")
+    assert (record["status"], record["error"]) == ("failed", "interrupted by restart")
+
+
+def test_operations_of_older_programs(node: OperationsNode) -> None:
+    status = node.run("custom_functions_status")
+    assert (status["is_enabled"], status["directory"]) == (True, str(node.root / "components"))
+    assert node.run("get_custom_functions") == {"shop": {"routes": [], "helpers": ["prices"]}}
+    place = {"project": "shop", "type": "helpers", "file": "prices"}
+    assert node.run("get_custom_function", **place) == {"message": "VAT = 1\n"}
+    assert node.run("set_custom_function", **place, function_content="VAT = 2\n") == {
+        "message": "Successfully updated custom function: prices.py"
+    }
+    assert node.run("get_custom_function", **{**place, "file": "prices.py"}) == {"message": "VAT = 2\n"}
+    assert node.run("drop_custom_function", **place) == {"message": "Successfully deleted custom function: prices.py"}
+    assert refused(node, "drop_custom_function", **place) == (400, "File does not exist")
+    assert refused(node, "get_custom_function", **place) == (400, "File does not exist")
+    assert refused(node, "get_custom_function", **{**place, "file": "../config"})[0] == 400
+    no_project = (400, "Project does not exist. Create one using 'add_custom_function_project'")
+    assert refused(node, "get_custom_function", **{**place, "project": "none"}) == no_project
+    assert refused(node, "drop_custom_function_project", project="none") == no_project
+    assert node.run("drop_custom_function_project", project="shop") == {"message": "Successfully deleted project: shop"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_only_super_users_may(node: OperationsNode, operation: str) -> None:
+    with pytest.raises(Problem) as caught:
+        node.run(operation, node.user("ann", {"data": {"tables": {}}}), project="shop", file="x", deployment_id="x", package="/x")
+    assert caught.value.status_code == 403
+
+
+def test_a_payload_is_for_real_super_users_only(node: OperationsNode) -> None:
+    ann = node.user("ann", {"operations": ["get_deployment_payload", "list_deployments"]})
+    assert node.run("list_deployments", ann) == {"deployments": [], "total": 0}
+    with pytest.raises(Problem) as caught:
+        node.run("get_deployment_payload", ann, deployment_id="x")
+    assert caught.value.status_code == 403
