@@ -22,7 +22,7 @@ from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
 from svc.deploying.trying import LoadFailed, TrialRequest
-from svc.errors import ClientError, ConfigError, Problem, ServerError
+from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, ROLLED_BACK, SUCCESS, DeploymentRecords
 from svc.operations.threads import in_thread
 from svc.store.backup.watch import Stopped, Watch
@@ -385,4 +385,7 @@ def new_id() -> str:
 
 
 def _message(error: BaseException) -> str:
+    if isinstance(error, Refusal):
+        texts = [text for value in error.body.values() if isinstance(value, list) for text in value if isinstance(text, str)]
+        return ". ".join(texts) or error.message
     return error.message if isinstance(error, Problem) else f"{type(error).__name__}: {error}"

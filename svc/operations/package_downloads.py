@@ -51,13 +51,13 @@ def _download(url: str, path: Path, credentials: Credentials | None, watch: Watc
         connection = connect(parts, rules.permitted(parts.hostname, parts.port or PORTS[parts.scheme]), TIMEOUT)
         try:
             connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), headers=_fields(parts, credentials))
-            response = connection.getresponse()
-            location = response.getheader("Location")
-            if response.status == 200:
-                _save(url, response, path, watch, deadline)
-                return
-            if response.status not in _REDIRECTS or location is None:
-                raise _failed(url, f"status {response.status} {printable(response.reason or '')}".rstrip())
+            with connection.getresponse() as response:
+                location = response.getheader("Location")
+                if response.status == 200:
+                    _save(url, response, path, watch, deadline)
+                    return
+                if response.status not in _REDIRECTS or location is None:
+                    raise _failed(url, f"status {response.status} {printable(response.reason or '')}".rstrip())
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _failed(url, _reason(error)) from None
         finally:
