@@ -75,6 +75,7 @@ def deploy(node: OperationsNode, **fields: Any) -> Path:
 
 
 def refused(node: OperationsNode, **fields: Any) -> tuple[int, str]:
+    node.clock.advance(1)
     with pytest.raises(Problem) as caught:
         deploy(node, **fields)
     area = node.root / "components" / ".deployments"
