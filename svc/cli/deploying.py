@@ -60,7 +60,7 @@ def deploy(arguments: Arguments) -> int:
     except (Unreachable, AuthenticationRefused, JobLost) as error:
         return refuse(str(error))
     except KeyboardInterrupt:
-        print("Given up. What the server has not decided yet, it drops; svc list_deployments tells.", file=sys.stderr)
+        print("Not waited for. If all of it was sent, the deployment goes on: svc list_deployments", file=sys.stderr)
         return FAILED
 
 

@@ -1,7 +1,7 @@
 """The deployments of a node: one at a time for each project, on a thread of its own, with a record in `system.svc_deployment` (spec: deployment §3).
 
-Everything up to the journal can be cancelled and leaves nothing. What follows runs to its end, whether or not the client still waits, and if this process
-ends before that, `recover` does the rest at the next start.
+A deployment runs to its end, whether or not the client still waits. The end of the instance cancels it as long as there is no journal, and nothing is left
+of it; if the process ends after that, `recover` does the rest at the next start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from svc.config import Document
     from svc.operations.node import Node
 
-CANCELLED = "The deployment was cancelled"
+PREPARED = 2  # versions at one time: each installs and loads in processes of its own, which take memory
+CANCELLED = "svc is stopping: the deployment was cancelled"
 
 
 class Run:
@@ -59,6 +60,7 @@ class Deployments:
         self.running: dict[str, Run] = {}
         self.entries: dict[str, Any] = {}
         self._busy: set[str] = set()
+        self._places = asyncio.Semaphore(PREPARED)
 
     @property
     def layout(self) -> Layout:
@@ -133,19 +135,15 @@ class Deployments:
     ) -> Run:
         """Deploy. `restart`: whether the new version is loaded; "rolling": `load` or `leave` is to be called with the run, whatever happens.
 
-        Raises the Problem that has prevented it; then what was served is served. A client that leaves before it is decided cancels it.
+        Raises the Problem that has prevented it; then what was served is served. It goes on if the caller is cancelled.
         """
         self._take(wish.project)
         run = Run(wish.project, self.records.new(wish, package, user))
         self.running[wish.deployment_id] = run
         work = self._deploy(run, wish, fetcher(run), package, options, restart)
         run.task = self._node.loop.create_task(work, name=f"deployment of {wish.project}")
-        try:
-            await asyncio.shield(run.task)
-        except asyncio.CancelledError:
-            if not run.is_decided:
-                run.watch.stop()
-            raise
+        run.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # if nothing waits for it any more
+        await asyncio.shield(run.task)
         return run
 
     async def _deploy(self, run: Run, wish: Wish, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any) -> None:
@@ -157,7 +155,9 @@ class Deployments:
             stored = await in_thread(deployment.store, run.watch)
             if stored is not None:
                 run.record |= {"payload_hash": stored.hash, "payload_size": stored.size}
-            warnings = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
+            async with self._places:
+                run.watch.check()
+                warnings = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
             for warning in warnings:
                 self._note(run, LOAD, f"warning: {warning}")
             run.watch.check()
