@@ -41,6 +41,8 @@ _OF_TABLES = frozenset(dir(Table))
 _OF_DATABASE = frozenset(dir(Tables))
 _OF_DATABASES = frozenset(dir(Databases))
 MEMBER_TYPES = ("Record", "Data", "Changes", "Query", "Condition")
+MOST_BY_NAME = 250
+"""Attributes of a table up to which `record["name"]` has the type of each: type checkers compare all pairs of names, for seconds if they are many."""
 PSEUDO = ("*", "$id", "$updatedtime", "$expiresAt", "$record")
 
 
@@ -219,7 +221,7 @@ class _Writer:
                 yield f"    def {attribute.name}(self) -> {kind}:" + ("" if attribute.description else " ...")
                 if attribute.description:
                     yield from _docstring(attribute.description, "        ")
-        yield from _overloads("__getitem__", groups)
+        yield from _overloads("__getitem__", _by_name(definition, groups, _OF_RECORDS))
         yield f"    def copy(self) -> {names.data}:"
         yield from _docstring("A copy that may be changed, with all that is in it.", "        ")
         yield ""
@@ -362,9 +364,10 @@ class _Writer:
                 yield f"    def {attribute.name}(self) -> {kind}:" + ("" if attribute.description else " ...")
                 if attribute.description:
                     yield from _docstring(attribute.description, "        ")
-        yield from _overloads("__getitem__", read)
-        yield from _overloads("get_property", read)
-        yield from _setters(written)
+        yield from _overloads("__getitem__", _by_name(definition, read, _OF_TABLES))
+        yield from _setters(
+            written if len(definition.attributes) <= MOST_BY_NAME else {"_y.Any": [each for names in written.values() for each in names]}
+        )
         if numbers:
             for method in ("add_to", "subtract_from"):
                 yield (
@@ -413,6 +416,14 @@ def _class_of(name: str, base: str, text: str, body: list[str]) -> Iterator[str]
 
 def _literal(names: Iterable[str]) -> str:
     return f"_y.Literal[{', '.join(map(repr, names))}]"
+
+
+def _by_name(definition: TableDefinition, groups: dict[str, list[str]], methods: frozenset[str]) -> dict[str, list[str]]:
+    """Those of the attributes, by type, whose type `[]` tells: all, or of very many those that cannot be reached otherwise."""
+    if len(definition.attributes) <= MOST_BY_NAME:
+        return groups
+    found = {kind: [name for name in names if not is_plain(name) or name in methods] for kind, names in groups.items()}
+    return {kind: names for kind, names in found.items() if names}
 
 
 def _overloads(method: str, groups: dict[str, list[str]]) -> Iterator[str]:
