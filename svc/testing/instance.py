@@ -21,7 +21,7 @@ from svc.clock import SYSTEM_CLOCK, FakeClock
 from svc.scheduler.scheduler import HEARTBEAT
 from svc.server import Server
 from svc.testing.held import HeldLoop, end_what_holds, shown_stack
-from svc.testing.loop import OWN_THREADS, CountedThreads, Pool
+from svc.testing.loop import OWN_THREADS, RESTLESS, CountedThreads, Pool
 from svc.testing.prepared import make_config, make_directory, place_root
 from svc.testing.records import LogEntry, note_entry
 from svc.testing.wire import MemorySocket, WireLoop
@@ -106,10 +106,9 @@ class Instance:
             return awaitable
         if self.is_running:
             raise RuntimeError("run() is for tests: code that runs on the event loop of the application awaits")
-        try:
-            return self._run(awaitable, seconds=seconds, patience=self.patience)
-        finally:
-            self.settle()
+        result = self._run(awaitable, seconds=seconds, patience=self.patience)
+        self.rest()
+        return result
 
     def _run(self, awaitable: Any, *, seconds: float = FAR, patience: float) -> Any:
         task = self.loop.create_task(_awaited(awaitable))
@@ -122,15 +121,19 @@ class Instance:
         if not future.done():
             reason = self._why(what, seconds, self.patience if patience is None else patience)
             future.cancel()
-            self._turn(None, 0.0)
+            self.rest()
             raise NotEnded(reason)
 
     def settle(self) -> None:
-        """Until nothing more happens by itself while the time stands still."""
+        """Until nothing more happens by itself while the time stands still, and functions on threads have ended. Raises NotEnded."""
+        self._turn(None, 0.0)
+        if self.loop.turns.is_late:
+            raise NotEnded(self._why("the end of all that the application does", 0.0, self.patience))
+
+    def rest(self) -> None:
+        """The same at the end of a call of a test: threads are not waited for, nor is what never comes to rest."""
         if not self.is_closed and not self.is_running:
-            self._turn(None, 0.0)
-            if self.loop.turns.is_late:
-                raise NotEnded(self._why("the work of a thread", 0.0, self.patience))
+            self._turn(None, 0.0, waits_for_calls=False, max_polls=RESTLESS)
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass, timer by timer."""
@@ -145,11 +148,9 @@ class Instance:
             self.loop.pace = 1.0
         if not self.loop.turns.is_idle:
             raise NotEnded(self._why(f"the end of the {seconds:g} s", seconds, self.patience))
-        self.settle()
 
-    def _turn(
-        self, future: asyncio.Future[Any] | None, seconds: float, *, waits_outside: bool = False, patience: float | None = None
-    ) -> None:
+    def _turn(self, future: asyncio.Future[Any] | None, seconds: float, *, patience: float | None = None, **options: Any) -> None:
+        """Options: of `ManualLoop.turn_until`."""
         if self.is_closed:
             raise RuntimeError(ENDED)
         if self.is_running:
@@ -161,13 +162,15 @@ class Instance:
         while True:
             try:
                 with end_what_holds(patience, lambda: turns.polls, partial(self._note_held, patience)):
-                    self.loop.turn_until(future, seconds, waits_outside=waits_outside, patience=patience)
+                    self.loop.turn_until(future, seconds, patience=patience, **options)
             except SystemExit as error:
                 self.server.report_loop_error(self.loop, {"message": "a task of an application has called sys.exit()", "exception": error})
                 continue
             except HeldLoop:
                 pass
-            break
+            has_ended = turns.is_idle or turns.is_late or (future is not None and future.done())
+            if has_ended or self._held is not None:  # else the application has called stop()
+                break
         if self._held is not None:
             raise NotEnded(self._held)
 
@@ -179,10 +182,10 @@ class Instance:
         turns = self.loop.turns
         if not turns.is_late:
             text = f"{what} did not come within {seconds:g} s of the test's clock"
-        elif turns.working:
-            text = f"{what} did not come within {patience:g} s: {turns.working} calls on threads (run_in_thread, to_thread) are under way"
         else:
             text = f"{what} did not come within {patience:g} s"
+            if turns.calls:
+                text += f"; functions that run on threads (run_in_thread, to_thread): {turns.calls}"
             if turns.has_connections():
                 text += "; the application waits for a connection"
             if names := turns.foreign_threads():
@@ -214,7 +217,7 @@ class Instance:
     def _end(self) -> None:
         for sock in list(self.sockets):
             self.loop.hang_up(sock)
-        self.settle()
+        self.rest()
         ending = self.loop.create_task(self.server.end(lambda: asyncio.all_tasks(self.loop) - {ending}))
         try:
             self.wait_for(ending, "the end of the application")
@@ -227,10 +230,10 @@ class Instance:
         self.is_closed = True
         if not loop.is_closed():
             loop.turns.end_turn = lambda: False
-            loop.turns.working += 1  # so the time stands still: no timer of the server finds the store closed
+            loop.turns.begin_call()  # so the time stands still: no timer of the server finds the store closed
             for work in (loop.shutdown_asyncgens(), loop.shutdown_default_executor()):
                 task = loop.create_task(work)
-                loop.turn_until(task, 0.0, waits_outside=False, patience=FAREWELL)
+                loop.turn_until(task, 0.0, patience=FAREWELL)
             loop.close()
 
 

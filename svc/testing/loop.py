@@ -2,9 +2,10 @@
 
 Before a poll, when nothing is ready:
 
-    work on a thread is under way          wait for it; the time stands still
-    a connection or a thread of the        wait for it while a request or an awaitable is waited for; the time passes as outside
-      application's own is there
+    a function runs on a thread            wait for it, up to PROMPT; the time stands still
+    one runs for longer, a connection or   wait for it while a request or an awaitable is waited for; the time passes as outside
+      a thread of the application's own
+      is there
     a timer is due before the horizon      the time passes until then, at once
     else                                   the loop stops: nothing more happens by itself
 
@@ -28,6 +29,8 @@ from svc.loop import TurnSelector
 T = TypeVar("T")
 
 OUTSIDE_SLICE = 0.02  # seconds of a real wait for what is outside
+PROMPT = 1.0  # real seconds, after which a function on a thread counts as outside: it may wait for something
+RESTLESS = 20_000  # polls without a passing of time, after which the end of a request does not wait for rest any more
 OWN_THREADS = ("application", "asyncio_", "helper", "blob")
 """What the names of the threads begin with whose work is counted."""
 
@@ -45,9 +48,10 @@ class Pool(Executor):
 
 
 class ManualSelector(TurnSelector):
-    """`horizon`: monotonic time up to which time passes by itself. `waits_outside`: whether connections and threads of the application are waited for.
+    """`horizon`: monotonic time up to which time passes by itself. `waits_for_calls`, `waits_outside`: whether functions on threads, and connections and
+    threads of the application, are waited for. `polls`: how many there were.
 
-    `polls`: how many there were. `working`: calls on threads that are under way. `is_idle`: nothing more happens up to the horizon.
+    `is_idle`: nothing more happens up to the horizon. `is_late`: that, or what is waited for, has not come in time.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -56,12 +60,14 @@ class ManualSelector(TurnSelector):
         self._sockets_of_loop = 0
         self._threads_before = {thread.ident for thread in threading.enumerate()}
         self.horizon = -math.inf
+        self.waits_for_calls = False
         self.waits_outside = False
         self.patience = math.inf  # real seconds
         self.is_patient = False  # they count from the last passing of time
         self.deadline = math.inf  # real time at which waiting ends
         self.polls = 0
-        self.working = 0
+        self.max_polls = math.inf
+        self._calls: dict[object, float] = {}  # functions that run on threads, the latest last -> real time of their beginning
         self.is_idle = False
         self.is_late = False
         self.is_polling = False
@@ -74,7 +80,7 @@ class ManualSelector(TurnSelector):
         if self.end_turn() or self.is_woken:
             timeout = 0
         ready = self._inner.select(0)
-        if SYSTEM_CLOCK.monotonic() >= self.deadline:
+        if SYSTEM_CLOCK.monotonic() >= self.deadline or self.polls >= self.max_polls:
             self.is_late = True
             self.on_stop()
         elif not ready and timeout != 0:
@@ -90,7 +96,7 @@ class ManualSelector(TurnSelector):
 
     def _wait(self, timeout: float) -> list[Any]:
         real = SYSTEM_CLOCK.monotonic
-        if self.working:
+        if self.waits_for_calls and self._is_working(real()):
             return self._inner.select(OUTSIDE_SLICE)
         if self.waits_outside and self.is_used_outside():
             began = real()
@@ -109,6 +115,24 @@ class ManualSelector(TurnSelector):
             self.on_stop()
         return []
 
+    @property
+    def calls(self) -> int:
+        """Functions that run on threads."""
+        return len(self._calls)
+
+    def begin_call(self) -> object:
+        """A function begins to run on a thread."""
+        token = object()
+        self._calls[token] = SYSTEM_CLOCK.monotonic()
+        return token
+
+    def end_call(self, token: object) -> None:
+        self._calls.pop(token, None)
+
+    def _is_working(self, now: float) -> bool:
+        """Whether one of them has not been running for long."""
+        return bool(self._calls) and now - self._calls[next(reversed(self._calls))] < PROMPT
+
     def note_own(self) -> None:
         """What is registered now is the loop's own."""
         self._sockets_of_loop = len(self._inner.get_map())
@@ -118,7 +142,7 @@ class ManualSelector(TurnSelector):
 
     def is_used_outside(self) -> bool:
         """Whether the application has connections, or there are threads that may be its own."""
-        return self.has_connections() or bool(self.foreign_threads())
+        return bool(self._calls) or self.has_connections() or bool(self.foreign_threads())
 
     def foreign_threads(self) -> list[str]:
         """The names of the threads that have begun since, and whose work is not counted."""
@@ -154,21 +178,30 @@ class ManualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, function: Any, *arguments: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future: asyncio.Future[Any] = super().run_in_executor(executor, function, *arguments)
         if not future.done():
-            self.turns.working += 1
-            future.add_done_callback(self._worked)
+            token = self.turns.begin_call()
+            future.add_done_callback(lambda done: self.turns.end_call(token))
         return future
 
-    def _worked(self, future: Any = None) -> None:
-        self.turns.working -= 1
-
-    def turn_until(self, future: asyncio.Future[Any] | None, seconds: float, *, waits_outside: bool, patience: float) -> None:
-        """Run until `future` is done, or nothing more happens in `seconds` of the clock. `patience`: in real seconds."""
+    def turn_until(
+        self,
+        future: asyncio.Future[Any] | None,
+        seconds: float,
+        *,
+        patience: float,
+        waits_for_calls: bool = True,
+        waits_outside: bool = False,
+        max_polls: float = math.inf,
+    ) -> None:
+        """Run until `future` is done, or nothing more happens in `seconds` of the clock. `patience`: real seconds, without a future from the last passing of
+        time on. See `ManualSelector`."""
         turns = self.turns
         turns.horizon = self._fake_time() + seconds
+        turns.waits_for_calls = waits_for_calls
         turns.waits_outside = waits_outside
         turns.patience = patience
         turns.is_patient = future is None
         turns.deadline = SYSTEM_CLOCK.monotonic() + patience
+        turns.max_polls = turns.polls + max_polls
         turns.is_idle = turns.is_late = False
         if future is not None:
             if future.done():
@@ -195,7 +228,7 @@ class CountedThreads(HelperThreads):
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         inner = super().submit(function)
         outer: Future[Any] = Future()
-        self._loop.turns.working += 1
+        token = self._loop.turns.begin_call()
 
         def on_done(done: Future[Any]) -> None:
             """The caller hears of it before the count goes down: else the time could pass in between."""
@@ -207,7 +240,7 @@ class CountedThreads(HelperThreads):
                 else:
                     outer.set_result(done.result())
             try:
-                self._loop.call_soon_threadsafe(self._loop._worked)
+                self._loop.call_soon_threadsafe(self._loop.turns.end_call, token)
             except RuntimeError:
                 pass  # the loop is closed
 

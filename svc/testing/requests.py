@@ -74,7 +74,7 @@ class Pending:
             instance.wait_for(reader.head, f"the answer to {self._shown}", seconds=seconds)
             status, fields = reader.head.result()
             if any(name.lower() == "content-type" and value.startswith("text/event-stream") for name, value in fields):
-                instance.settle()
+                instance.rest()
                 if not reader.end.done():
                     raise AssertionError(f"the answer to {self._shown} is an event stream, which does not end: follow it with events()")
             instance.wait_for(reader.end, f"the end of the answer to {self._shown}", seconds=seconds)
@@ -83,7 +83,7 @@ class Pending:
             raise AssertionError(f"{self._shown}: {error}") from None
         finally:
             wire.hang_up()
-            instance.settle()
+            instance.rest()
         return Answer(self._shown, status, fields, content, reader.early)
 
     def __await__(self) -> Any:
@@ -93,7 +93,7 @@ class Pending:
     def cancel(self) -> None:
         """The client goes away."""
         self._wire.hang_up()
-        self._wire.instance.settle()
+        self._wire.instance.rest()
 
 
 class Callers:

@@ -47,7 +47,7 @@ class Socket(list[Any]):
         if status != 101:
             raise AssertionError(f"the handshake is refused: {Pending(wire, shown).answer()!r}")
         self.subprotocol = next((value for name, value in fields if name.lower() == "sec-websocket-protocol"), None)
-        instance.settle()
+        instance.rest()
 
     @property
     def is_open(self) -> bool:
@@ -61,20 +61,20 @@ class Socket(list[Any]):
             self._send(BINARY, bytes(message))
         else:
             self._send(TEXT, (message if isinstance(message, str) else json.dumps(message)).encode())
-        self._wire.instance.settle()
+        self._wire.instance.rest()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Close it as a client does."""
         if self.is_open:
             self._send(CLOSE, code.to_bytes(2) + reason.encode())
-            self._wire.instance.settle()
+            self._wire.instance.rest()
         self._wire.hang_up()
-        self._wire.instance.settle()
+        self._wire.instance.rest()
 
     def cancel(self) -> None:
         """The client goes away without a word."""
         self._wire.hang_up()
-        self._wire.instance.settle()
+        self._wire.instance.rest()
 
     def take(self) -> list[Any]:
         """What is there, which is removed from the list."""

@@ -98,7 +98,7 @@ class Stream(list[Any]):
         if status != 200 or not kind.startswith("text/event-stream"):
             answer = Pending(wire, shown).answer()
             raise AssertionError(f"no event stream is answered: {answer!r}")
-        instance.settle()
+        instance.rest()
 
     def _on_event(self, event: Event) -> None:
         self.append(event)
@@ -116,7 +116,7 @@ class Stream(list[Any]):
     def close(self) -> None:
         """The client goes away."""
         self._wire.hang_up()
-        self._wire.instance.settle()
+        self._wire.instance.rest()
 
     def take(self) -> list[Any]:
         """What is there, which is removed from the list."""

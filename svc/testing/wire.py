@@ -130,7 +130,7 @@ class AnswerReader:
         self._read: Callable[[], bool] = self._read_head
 
     def receive(self, data: bytes) -> None:
-        if self.end.done():
+        if self.end.done() or self.head.cancelled():
             return
         self._raw += data
         try:
@@ -140,7 +140,7 @@ class AnswerReader:
             self._fail(f"the answer cannot be read: {error}")
 
     def closed(self) -> None:
-        if self.end.done():
+        if self.end.done() or self.head.cancelled():
             return
         if not self.head.done():
             self._fail("the server has closed the connection without an answer")

@@ -19,6 +19,7 @@ type Secret @table { id: ID @primaryKey }
 CODE = """
     import asyncio
     import os
+    import queue
     import threading
     import time
     from svc import Resource, get_user, logger, run_in_thread, tables
@@ -74,6 +75,41 @@ CODE = """
     class Never(Resource):
         async def get(self, target=None):
             await asyncio.Future()
+
+
+    class Spin(Resource):
+        async def get(self, target=None):
+            while True:
+                await asyncio.sleep(0)
+
+
+    class Endless(Resource):
+        def get(self, target=None):
+            return ({"text": "x" * 100_000} for _ in iter(int, 1))
+
+
+    class Stop(Resource):
+        async def get(self, target=None):
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(1)
+            return "goes on"
+
+
+    QUEUE = queue.Queue()
+    CONSUMED = []
+
+
+    class Queue(Resource):
+        async def post(self, data, target=None):
+            QUEUE.put(data)
+
+        async def put(self, data, target=None):
+            Queue.consumer = asyncio.get_running_loop().create_task(consume())
+
+
+    async def consume():
+        while (item := await run_in_thread(QUEUE.get)) is not None:
+            CONSUMED.append(item)
 
 
     class Busy(Resource):

@@ -150,6 +150,25 @@ def test_an_answer_that_never_comes_fails_the_test(shop: Application) -> None:
     assert shop.get("/Product/").status == 200
 
 
+def test_what_never_comes_to_rest_fails_what_waits_for_it(svc_app_factory: Any, shop_directory: Path) -> None:
+    shop = svc_app_factory(shop_directory, patience=0.2)
+    with pytest.raises(NotEnded, match=r"the answer to GET /Spin did not come within 0\.2 s(.|\n)*Spin\.get"):
+        shop.get("/Spin")
+    assert shop.get("/Product/").status == 200
+    with pytest.raises(NotEnded, match="all that the application does"):
+        shop.settle()
+
+
+def test_an_answer_without_an_end_fails_the_test(shop: Application) -> None:
+    with pytest.raises(AssertionError, match="longer than 64 MB"):
+        shop.get("/Endless")
+    assert shop.get("/Product/").status == 200
+
+
+def test_an_application_cannot_stop_the_loop(shop: Application) -> None:
+    assert shop.get("/Stop").json == "goes on"
+
+
 def test_code_that_holds_the_loop_is_ended_and_shown(svc_app_factory: Any, shop_directory: Path) -> None:
     shop = svc_app_factory(shop_directory, patience=0.2)
     with pytest.raises(NotEnded, match=r"held the event loop for 0.2 s(.|\n)*resources.py(.|\n)*while True"):

@@ -106,10 +106,24 @@ def test_a_thread_that_never_ends_fails_the_test(svc_app_factory: Any, shop_dire
     from svc import run_in_thread
 
     try:
-        with pytest.raises(NotEnded, match="calls on threads"):
+        with pytest.raises(NotEnded, match="functions that run on threads"):
             shop.run(run_in_thread(let_go.wait))
     finally:
         let_go.set()
+
+
+def test_a_thread_that_waits_for_ever_does_not_hold_up_the_rest(shop: Application) -> None:
+    module = shop.module("resources")
+    try:
+        shop.put("/Queue", {})
+        shop.post("/Queue", "one")
+        shop.settle()
+        assert module.CONSUMED == ["one"]
+        assert shop.get("/Slow").json == "slept"
+        shop.clock.advance(100)
+    finally:
+        module.QUEUE.put(None)
+        shop.settle()
 
 
 def test_tests_do_not_ask_from_inside_of_the_application(shop: Application) -> None:
